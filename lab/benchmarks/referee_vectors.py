@@ -19,7 +19,7 @@ from eth_account import Account
 from tools.compile import Artifact, compile_contracts
 from tools.vectors.exact_cases import LEAST_NORMAL, NANS, SCALES, SPECIAL, make_quantized_runs, pack_integer
 from tools.vectors.fixed_values import bits as bits_of
-from tools.vectors.referee_cases import (
+from tools.vectors.referee_inputs import (
     EXTREMES,
     KINDS,
     SUMS,

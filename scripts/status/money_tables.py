@@ -1,32 +1,21 @@
-"""What an account has in a task as `touchstone status` shows it: tables for people, wei for programs."""
+"""What an account has in a task as `touchstone status` shows it, as tables."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.table import Table
 
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.economics.account_locks import Lock, LockKind
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
-from touchstone.protocol.economics.unsettled_rounds import RoundEntry
-from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.money_reasons import (
-    FEES,
-    KINDS,
-    PAID,
-    MoneyKind,
-    MoneyReason,
-    Sums,
-    sum_kind,
-)
+from touchstone.protocol.spec.game.money_reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, Sums
 from touchstone.protocol.spec.game.pools import get_required_stake
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
-from touchstone.scripts.account.task_names import NUMBER_BITS, show_seat, show_task
+from touchstone.scripts.account.task_names import show_seat, show_task
 from touchstone.scripts.account.task_words import is_task_closable, list_open
-from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
 
 COMING = PAID | {MoneyReason.RESTITUTION}
@@ -129,47 +118,3 @@ def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
         when = f"block {one.settled}" if one.settled is not None else pace.show_wait(one.due or 0)
         table.add_row(str(one.round), tell_sums(one.sums), when)
     return table
-
-
-# --- As JSON ------------------------------------------------------------------------------------------------
-def describe_money(task: bytes, money: AccountMoney) -> Document:
-    """The same for programs (docs/schemas/status.json): amounts in wei, as texts."""
-    totals = {
-        "locked": money.locked,
-        "earned": money.earned,
-        "open": money.open,
-        "owed": money.owed,
-        **{kind.value: money.sum_settled(kind) for kind in ROW_KINDS},
-    }
-    return {
-        "task": spell_id(task),
-        "account": money.account,
-        **{f"{name}_wei": str(wei) for name, wei in totals.items()},
-        "locks": [_describe_lock(lock) for lock in money.locks],
-        "rounds": [_describe_entry(one) for one in money.rounds],
-        "reasons": _describe_sums(money.sums),
-    }
-
-
-def _describe_lock(lock: Lock) -> dict[str, Any]:
-    return {"kind": lock.kind.value, "wei": str(lock.wei), "until_block": lock.until}
-
-
-def _describe_entry(one: RoundEntry) -> dict[str, Any]:
-    return {
-        "role": SeatRole(one.seat >> NUMBER_BITS).name.lower(),
-        "number": one.seat & (1 << NUMBER_BITS) - 1,
-        "round": one.round,
-        "settled_block": one.settled,
-        "due_block": one.due,
-        "reasons": _describe_sums(one.sums),
-    }
-
-
-def _describe_sums(sums: Sums) -> dict[str, str]:
-    return {reason.value: str(wei) for reason, wei in sums.items()}
-
-
-def sum_account(money: AccountMoney) -> tuple[int, int, int]:
-    """Returns the wei that are earned, settled and lost, for a table of all seats."""
-    return money.earned, sum_kind(money.sums, MoneyKind.SETTLED), sum_kind(money.sums, MoneyKind.LOST)

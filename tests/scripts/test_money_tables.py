@@ -13,8 +13,8 @@ from tests.protocol.spec.game.world import World
 from tests.scripts.test_status import read_rows
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.scripts.status.money_json import describe_money
 from touchstone.scripts.status.money_tables import (
-    describe_money,
     find_money,
     has_money,
     make_money_table,

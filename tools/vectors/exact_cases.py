@@ -9,11 +9,10 @@ from itertools import count
 
 from tools.vectors.fixed_values import bits as bits_of
 from tools.vectors.fixed_values import number
-from tools.vectors.referee_cases import (
+from tools.vectors.referee_cases import FUNCTION_OPERANDS, LONGEST
+from tools.vectors.referee_inputs import (
     EDGES,
-    FUNCTION_OPERANDS,
     LARGEST,
-    LONGEST,
     Draw,
     Run,
     make_bits,

@@ -24,7 +24,7 @@ from lab.benchmarks.honesty.operands import (
     draw_thresholds,
 )
 from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
-from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews, look
 from touchstone.protocol.spec.program import Access, Node
 from touchstone.protocol.spec.program_addressing import locate, unravel

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.kernels import PROBE_FORMAT
+from touchstone.protocol.compute.program.kernels.operand_rounding import PROBE_FORMAT
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import InvalidInput

@@ -26,8 +26,8 @@ from touchstone.protocol.compute.bounds.claimed_node import (
     unravel,
 )
 from touchstone.protocol.compute.bounds.product_bounds import add_up, check_product_sum, judge_products
-from touchstone.protocol.compute.program.kernels import make_kernel
-from touchstone.protocol.compute.program.planning.flat_runs import cut_node
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel
+from touchstone.protocol.compute.program.planning.node_parts import cut_node
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.program import Access, Node
 from touchstone.protocol.spec.program_operations import Operation

@@ -10,7 +10,7 @@ from touchstone.protocol.compute.program.card_products import make_product
 from touchstone.protocol.compute.program.card_rows import make_reduction
 from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 from touchstone.protocol.compute.program.exact.product_families import require_quantized
-from touchstone.protocol.compute.program.kernels import Kernel
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews
 from touchstone.protocol.spec.program import Node
 from touchstone.protocol.spec.program_operations import Operation

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 
 from touchstone.protocol.compute.program.interpreter import measure_arena_bytes
-from touchstone.protocol.compute.program.kernels import is_masked_sum, is_row_gather
-from touchstone.protocol.compute.program.planning.flat_runs import PART_ELEMENTS
+from touchstone.protocol.compute.program.kernels.indexed_kernels import is_masked_sum, is_row_gather
+from touchstone.protocol.compute.program.planning.node_parts import PART_ELEMENTS
 from touchstone.protocol.compute.program.planning.node_views import sort_loops
 from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,

@@ -19,8 +19,13 @@ from touchstone.protocol.compute.determinism import get_device
 from touchstone.protocol.compute.program.card_choice import choose_kernels
 from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
-from touchstone.protocol.compute.program.fused_update import find_successors, make_update, match_update
-from touchstone.protocol.compute.program.kernels import Kernel, make_kernel
+from touchstone.protocol.compute.program.kernels.fused_update import (
+    find_successors,
+    make_update,
+    match_update,
+)
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel
 from touchstone.protocol.compute.program.planning.arena import (
     EXTERNAL,
     OWN_INPUTS,
@@ -31,19 +36,14 @@ from touchstone.protocol.compute.program.planning.arena import (
     plan_memory,
 )
 from touchstone.protocol.compute.program.planning.copy_folding import fold
-from touchstone.protocol.compute.program.planning.flat_runs import (
-    TILE_ELEMENTS,
-    FlatRun,
-    cut_long,
-    cut_node,
-    find_flat_runs,
-)
+from touchstone.protocol.compute.program.planning.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
 from touchstone.protocol.compute.program.planning.lifetimes import (
     Lifetime,
     compute_lifetimes,
     join_lifetimes,
     list_written,
 )
+from touchstone.protocol.compute.program.planning.node_parts import cut_long, cut_node
 from touchstone.protocol.compute.program.planning.node_views import MakeView, look
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_vector, relax
 from touchstone.protocol.spec.errors import InvalidInput

@@ -13,7 +13,7 @@ from lab.benchmarks.referee_vectors import (
     generate_cases,
     generate_exact_cases,
 )
-from tools.vectors.referee_cases import Case
+from tools.vectors.referee_inputs import Case
 from touchstone.protocol.spec.exact_elementwise import NAN
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT
 from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, QUANTIZED_LIMITS, Operation

@@ -27,8 +27,8 @@ from touchstone.protocol.compute.program.exact.device_functions import (
 from touchstone.protocol.compute.program.exact.element_kernels import make_maximum_of
 from touchstone.protocol.compute.program.exact.product_families import is_allowed, require_quantized
 from touchstone.protocol.compute.program.exact.selected_table import look_at_table
-from touchstone.protocol.compute.program.kernels import Kernel
-from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel as make_plain_kernel
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
 from touchstone.protocol.spec.exact_sums import SUM_BITS
 from touchstone.protocol.spec.program import Access, Node, Program, Role

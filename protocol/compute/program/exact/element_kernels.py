@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from touchstone.protocol.compute.program.exact.operand_rows import DenseOutput
-from touchstone.protocol.compute.program.kernels import Kernel
-from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel as make_plain_kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 
 

@@ -40,8 +40,9 @@ from touchstone.protocol.compute.program.exact.row_kernels import (
     make_selected_sum,
     make_sum,
 )
-from touchstone.protocol.compute.program.kernels import Kernel, Matrix
-from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel as make_plain_kernel
+from touchstone.protocol.compute.program.kernels.product_kernels import Matrix
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
 from touchstone.protocol.spec.program import Node, Program, Role
 from touchstone.protocol.spec.program_operations import Operation

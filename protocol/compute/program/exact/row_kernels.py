@@ -6,7 +6,7 @@ import torch
 from touchstone.protocol.compute.program.exact import product_loops, quantizing_loops, sum_loops
 from touchstone.protocol.compute.program.exact.operand_rows import DenseOutput, find_rows, flatten_buffer
 from touchstone.protocol.compute.program.exact.selected_table import look_at_table
-from touchstone.protocol.compute.program.kernels import Kernel
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from touchstone.protocol.compute.program.fused_update import UPDATE_NODES, match_update
+from touchstone.protocol.compute.program.kernels.fused_update import UPDATE_NODES, match_update
 from touchstone.protocol.compute.program.planning.cut_plan import CutPlan, LoopCut
 from touchstone.protocol.compute.program.planning.flat_runs import FlatRun
 from touchstone.protocol.spec.errors import InvalidInput

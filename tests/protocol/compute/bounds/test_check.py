@@ -10,7 +10,7 @@ from torch import Tensor
 
 from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel
 from touchstone.protocol.spec import referee
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import Access, Node

@@ -14,7 +14,7 @@ from tests.task_models import DecoderStep, build_program, init_parameters
 from touchstone.protocol.compute.bounds.trace_check import TraceChecker, compute_last_uses
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel
 from touchstone.protocol.spec import referee
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest

@@ -9,7 +9,7 @@ from torch import Tensor
 from touchstone.node.joining.task_step import refuse_costs
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.costs import measure_costs
-from touchstone.protocol.compute.program.fused_update import UPDATE
+from touchstone.protocol.compute.program.kernels.fused_update import UPDATE
 from touchstone.protocol.compute.program.known_steps import TaskStep, learn_step, require_fit
 from touchstone.protocol.compute.program.program_form import require_constants
 from touchstone.protocol.compute.program.training_state import Batch

@@ -10,8 +10,12 @@ from tests.protocol.compute.program.test_interpreter import make_inputs
 from tests.protocol.compute.programs import Bench
 from tests.task_models import DecoderStep, build_program
 from touchstone.protocol.compute.program import interpreter as running
-from touchstone.protocol.compute.program.fused_update import PIECE_ELEMENTS, find_successors, match_update
 from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.kernels.fused_update import (
+    PIECE_ELEMENTS,
+    find_successors,
+    match_update,
+)
 from touchstone.protocol.compute.program.planning.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
 from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.program_operations import Operation

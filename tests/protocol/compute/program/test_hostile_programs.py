@@ -29,8 +29,8 @@ from touchstone.protocol.compute.bounds.rehearsal import rehearse
 from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.costs import count_scratch_bytes
 from touchstone.protocol.compute.program.cut_step import CutStep
-from touchstone.protocol.compute.program.fused_update import match_update
 from touchstone.protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
+from touchstone.protocol.compute.program.kernels.fused_update import match_update
 from touchstone.protocol.compute.program.planning.copy_folding import fold
 from touchstone.protocol.compute.program.planning.flat_runs import find_flat_runs
 from touchstone.protocol.compute.program.step import begin_round, train_segment

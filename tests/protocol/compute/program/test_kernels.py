@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from touchstone.protocol.compute.program import kernels
-from touchstone.protocol.compute.program.kernels import COPY_COLUMNS, make_kernel
+from touchstone.protocol.compute.program.kernels import product_kernels
+from touchstone.protocol.compute.program.kernels.elementwise_kernels import COPY_COLUMNS
+from touchstone.protocol.compute.program.kernels.plain_kernels import make_kernel
 from touchstone.protocol.compute.program.tensor_allocator import allocate
 from touchstone.protocol.spec.float32 import float_to_bits, nearest
 from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Node
@@ -259,7 +260,7 @@ def test_rows_are_summed_some_at_a_time_with_the_same_bits(
         made.append(elements)
         return allocate(elements, *rest)
 
-    monkeypatch.setattr(kernels, "allocate", note)
+    monkeypatch.setattr(product_kernels, "allocate", note)
     operands = (row_major(1, sizes, (0, 1), 1), row_major(2, sizes, (0, 1), 3))
     node = Node(Operation.PRODUCT_SUM, sizes, 1, row_major(OUTPUT, sizes[:1], (0,), 2), operands)
     buffers = fill(node, 1)
@@ -270,7 +271,7 @@ def test_rows_are_summed_some_at_a_time_with_the_same_bits(
         return memory.buffers[OUTPUT]
 
     whole = compute()
-    monkeypatch.setattr(kernels, "PRODUCTS", rows * sizes[1] + 1)
+    monkeypatch.setattr(product_kernels, "PRODUCTS", rows * sizes[1] + 1)
     assert torch.equal(compute(), whole) and made == [64 * 70, rows * 70]
     require_kernel_follows(node, buffers)
 
@@ -299,7 +300,7 @@ def test_rows_summed_some_at_a_time_have_the_bits_of_all_at_once(
                 return memory.buffers[OUTPUT].view(torch.int32)
 
             with monkeypatch.context() as patch:
-                patch.setattr(kernels, "PRODUCTS", rows * terms)
+                patch.setattr(product_kernels, "PRODUCTS", rows * terms)
                 whole = compute(node, *factors)
             assert torch.equal(compute(node, *factors), whole)
     finally:

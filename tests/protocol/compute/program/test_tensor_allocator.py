@@ -16,7 +16,7 @@ from tests.task_models import build_program
 from touchstone.protocol.adapters.files.mapped_files import PageLimit, make_mapped, measure_resident_bytes
 from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.planning import flat_runs
+from touchstone.protocol.compute.program.planning import node_parts
 from touchstone.protocol.compute.program.planning.arena import ALIGNMENT, list_internal, plan_memory
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.compute.program.tensor_allocator import (
@@ -206,7 +206,7 @@ def test_a_step_has_the_same_bits_in_files(
 
 
 def test_a_step_in_parts_has_the_same_bits_trained_and_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat_runs, "PART_ELEMENTS", 100)
+    monkeypatch.setattr(node_parts, "PART_ELEMENTS", 100)
     trained, traced = run_step(False), run_step(True)
     assert is_equal(trained, {place: tensor for place, tensor in traced.items() if place < 0})
 

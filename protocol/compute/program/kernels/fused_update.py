@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from touchstone.protocol.compute.program.compiled_loops import Floats, compile_loop
-from touchstone.protocol.compute.program.kernels import Kernel
+from touchstone.protocol.compute.program.kernels.kernel import Kernel
 from touchstone.protocol.compute.program.planning.flat_runs import FlatRun
 from touchstone.protocol.compute.program.planning.node_views import MakeView
 from touchstone.protocol.compute.program.tensor_allocator import relax
