@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import json
 import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -127,6 +128,7 @@ def make_report(
 
 
 def _run(options: argparse.Namespace) -> int:
+    subprocess.run([sys.executable, "-m", "tests.kit.traces"], cwd=ROOT, check=True)
     plan = make_plan()
     chosen = choose(plan.mutants, options.only, options.sample, hash_sources() if options.sample else "")
     if options.list:

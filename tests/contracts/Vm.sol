@@ -80,5 +80,11 @@ interface Vm {
         external
         pure
         returns (bytes[] memory);
+    function parseJsonAddress(string calldata json, string calldata key) external pure returns (address);
+    function parseJsonBytes32(string calldata json, string calldata key) external pure returns (bytes32);
+    function parseJsonTypeArray(string calldata json, string calldata key, string calldata typeDescription)
+        external
+        pure
+        returns (bytes memory);
     function toString(uint256 value) external pure returns (string memory);
 }

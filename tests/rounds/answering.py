@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from tests.kit.contract_calls import list_words
+from tests.kit.members import Member, hand_vote, make_word
 from tests.rounds.chain import Sent
-from tests.rounds.members import Member, Party, hand_vote, make_word
-from tests.rounds.twin import Twin, _words
+from tests.rounds.twin import Twin
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.compute.digest import build_byte_tree
@@ -111,7 +112,7 @@ class AnsweringTwin(Twin):
         vote, _, auditor = self._vote(ref, word)
         signature = hand_vote(vote, None, auditor, self.signing)[-2:]
         salt = make_word("d", self.count)
-        return "Disputes", "disputeVote", self.task, (_words(vote), *signature), call.bond_limit, salt
+        return "Disputes", "disputeVote", self.task, (list_words(vote), *signature), call.bond_limit, salt
 
     def _write_answer_ask(self, call: calls.AnswerAsk) -> tuple[Any, ...]:
         """Both ends are one state: only the claimed one is shown."""
@@ -146,25 +147,15 @@ class AnsweringTwin(Twin):
             self.chain.send_data(sender, "Disputes", encode_call(entry, (self.task, *arguments)))
         )
 
-    def _prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
+    def prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
         """Who has answered is cleared where its opener moves no more."""
-        prepared = super()._prepare(call, block, sender)
+        prepared = super().prepare(call, block, sender)
         if isinstance(prepared, calls.EndDispute) and call.dispute in self.ids:  # type: ignore[attr-defined]
             stage = self.chain.read("Disputes", "disputeOf", self.task, self.ids[prepared.dispute])[0]
             is_silent = stage in (DisputeStage.ROOTS, DisputeStage.TRACE, DisputeStage.LEAVES)
             outcome = GameOutcome.CONVICTED if is_silent else GameOutcome.CLEARED
             return replace(prepared, outcome=outcome)
         return prepared
-
-    def _send(self, call: GameCall, party: Party) -> Sent | None:
-        made = None
-        if isinstance(call, calls.AnswerAsk):
-            made = self._write_answer_ask(call)
-        elif isinstance(call, calls.DisputeStatement):
-            made = self._write_dispute_statement(call)
-        else:
-            return super()._send(call, party)
-        return None if made is None else self.chain.send(party.address, *made)
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from tests.rounds.members import make_word
+from tests.kit.members import make_word
 from tests.rounds.twin import STRANGER, Twin
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import torch
 
+from tests.kit.members import Member, make_member, make_word
 from tests.kit.views import Standin
 from tests.rounds.campaign import AMOUNTS
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, make_member, make_word
 from tests.rounds.twin import Twin
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.kit.party import Party

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.members import make_word
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.members import make_word
 from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
 from touchstone.protocol.spec.game.enums import ProofKind, SeatStatus
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

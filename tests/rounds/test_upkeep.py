@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kit.members import Party as Sender
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
-from tests.rounds.members import Party as Sender
 from tests.rounds.nodes import Watcher, make_node, make_watcher
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin

@@ -93,7 +93,7 @@ class ChainWorld(TroubledWorld):
             call = replace(call, claim_root=claim.root)
         if isinstance(call, calls.PostRoot):
             call = replace(call, root=self.twin.make_root(call.root))
-        return self.twin._prepare(call, self.block, sender)
+        return self.twin.prepare(call, self.block, sender)
 
     def _translate(self, call: GameCall) -> GameCall:
         """Accounts in place of names."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.members import Member, hand_vote
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import make_word
-from tests.rounds.members import Member, hand_vote
 from tests.verifier.stage import (
     OTHER_SOLVER,
     SIGNING,

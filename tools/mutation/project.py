@@ -117,9 +117,16 @@ def hash_build() -> str:
 
 
 def hash_vectors(root: Path = ROOT) -> dict[str, str]:
-    """Return SHA-256 hex of each file of shared vectors, by its name without the ending."""
-    paths = sorted((root / VECTORS).glob("*.json"))
-    return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    """Return SHA-256 hex of each file of shared vectors, by its name without the ending, and of each folder
+    of recorded plays, by its name."""
+    names: dict[str, list[Path]] = {}
+    for path in sorted((root / VECTORS).rglob("*.json")):
+        is_play = path.parent.parent.name == "plays"
+        names.setdefault(path.parent.name if is_play else path.stem, []).append(path)
+    digests = {
+        name: [hashlib.sha256(one.read_bytes()).digest() for one in own] for name, own in names.items()
+    }
+    return {name: hashlib.sha256(b"".join(own)).hexdigest() for name, own in digests.items()}
 
 
 def make_plan(root: Path = ROOT) -> Plan:

@@ -14,9 +14,10 @@ from lab.benchmarks.economy.block_duties import play_task
 from lab.benchmarks.economy.conduct import Agent, Claim, Fault
 from lab.benchmarks.economy.ground import LIMITS, change_terms, make_terms, make_word
 from lab.benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, Spots, name_parties
-from tests.rounds import members, twin
+from tests.kit import members
+from tests.kit.members import Member, Party, hand_vote
+from tests.rounds import twin
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, Party, hand_vote
 from tests.rounds.twin import Disagreement, Twin
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.protocol.adapters.chain.abi import find_function
@@ -117,11 +118,12 @@ class MoneyTwin(Twin):
         self._must(self.chain.send_data(account, "Disputes", data))
         self.answered.add(number)
 
-    def _prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
+    def prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
+        """Returns the call with its facts; a claim that has shown its roots is cleared."""
         if isinstance(call, calls.EndDispute) and call.dispute in self.ids:
             is_cleared = call.dispute in self.answered
             return replace(call, outcome=GameOutcome.CLEARED if is_cleared else GameOutcome.CONVICTED)
-        return super()._prepare(call, block, sender)
+        return super().prepare(call, block, sender)
 
     def _send(self, call: GameCall, party: Party) -> Sent | None:
         writers = {

@@ -26,8 +26,8 @@ from lab.benchmarks.gas_bounds.gas_play import (
     Case,
     Play,
 )
+from tests.kit.members import Member, hand_vote, make_member, make_word
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, hand_vote, make_member, make_word
 from touchstone.protocol.spec.claim_tree import compute_work_leaf, name_claim
 from touchstone.protocol.spec.commitments import (
     compute_boundary_leaf,

@@ -16,8 +16,8 @@ from lab.benchmarks.gas_bounds.gas_bounds import (
     require_event,
 )
 from lab.benchmarks.gas_bounds.gas_play import AMOUNTS, SOLVER, Case
+from tests.kit.members import hand_vote, make_word
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import hand_vote, make_word
 from touchstone.protocol.spec.claim_tree import name_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, compute_step_root
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf, hash_node

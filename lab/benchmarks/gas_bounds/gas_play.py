@@ -4,8 +4,7 @@ from collections import Counter
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
-from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import (
+from tests.kit.members import (
     Draw,
     HandedVote,
     Member,
@@ -15,6 +14,7 @@ from tests.rounds.members import (
     make_word,
     sign_merge,
 )
+from tests.rounds.chain import RoundChain, Sent
 from touchstone.protocol.spec.audit_draws import (
     VERIFIER_POOL,
     WHISTLEBLOWER_POOL,

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {
-    GameTerms,
-    Phase,
-    Proof,
-    RoundView,
-    Seat,
-    SeatRole,
-    SeatStatus
-} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms, RoundView} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {GameWorld} from "./GameWorld.sol";
-import {ContestsStub, QuestionsStub} from "./Stubs.sol";
+import {ContestsStub} from "./Stubs.sol";
 
 /// @title Whole plays. Each ends with everybody paid and nothing left in any pot.
 /// @dev Three solvers and six verifiers, two draws a claim: each verifier is one primary a round. An accepted claim earns 100, an opened vote 10, a
@@ -36,22 +27,6 @@ contract PlaysTest is GameWorld {
         for (uint256 i = 0; i < 6; ++i) {
             assertEq(creditOf(verifierSeat(i)), verifierWei[i], string.concat("verifier ", vm.toString(i)));
         }
-    }
-
-    function test_rounds_withoutQuarrel_payToTheWei() public {
-        begin(3, 6, 3);
-        assertEq(purse.potOf(Pots.escrow(task)), ESCROW, "escrow");
-        for (uint256 round = 0; round < 4; ++round) {
-            playRound(round);
-        }
-        passDuties();
-        settleAll(3);
-        _earnings([uint256(400), 400, 400], [uint256(40), 40, 40, 40, 40, 40]);
-        assertEq(purse.potOf(Pots.escrow(task)), ESCROW - 1440, "what is left");
-        assertEq(purse.burnPending(), 0, "nothing is burned");
-        windUp();
-        assertEq(token.balanceOf(submitter), ESCROW - 1440, "the rest is the submitter's");
-        assertEq(token.balanceOf(vm.addr(uint256(keccak256("solver0")))), 1400, "stake and pay");
     }
 
     /// @dev Both primaries of one claim reject; all four reserves accept. Ten votes are paid.
@@ -238,103 +213,6 @@ contract PlaysTest is GameWorld {
         windUp();
     }
 
-    /// @dev Nobody seals: the claims are void without a fee, their pay is burned.
-    function test_unsealed_claimsAreVoidWithoutFee() public {
-        begin(3, 6, 3);
-        commitAll(0);
-        uint256 closed = close(0);
-        roll(closed + 9);
-        assertEq(rounds.fatesOf(task, 0).undecided, 7, "it may still be drawn");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotLate.selector, closed + 35, closed + 9));
-        rounds.stand(task, 0);
-        roll(closed + 10);
-        expectOutside(drawBlock(closed) + 1, closed + 9);
-        rounds.sealAudits(task, 0, PROOF);
-        assertEq(rounds.fatesOf(task, 0).undecided, 0, "void");
-        rounds.stand(task, 0);
-        assertEq(uint256(roundOf(0).phase), uint256(Phase.STANDING), "stands");
-        playRound(1);
-        vm.prank(submitter);
-        rounds.halt(task);
-        roll(roundOf(2).opened + 81);
-        rounds.stand(task, 2);
-        passDuties();
-        settleAll(2);
-        _earnings([uint256(100), 100, 100], [uint256(10), 10, 10, 10, 10, 10]);
-        assertEq(purse.burnPending(), 300 + 120, "round 0's pay; round 2's fees");
-        windUp();
-    }
-
-    /// @dev Two draws missed: round 2 opens without a beacon, and is dealt by a block of its own.
-    function test_missingBeacon_sealRound_trainsFromThere() public {
-        begin(3, 6, 3);
-        for (uint256 round = 0; round < 2; ++round) {
-            commitAll(round);
-            roll(close(round) + 10);
-            rounds.stand(task, round);
-        }
-        uint256 opened = roundOf(2).opened;
-        assertEq(rounds.beaconOf(task, 2), 0, "no beacon");
-        uint256 beaconBlock = (opened + 2) / 2 * 2;
-        asSeat(solverSeat(0));
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBeacon.selector, 0, bytes32("b")));
-        rounds.commit(task, 2, 0, "b", 0, 4);
-        roll(beaconBlock);
-        expectOutside(beaconBlock + 1, beaconBlock + 200);
-        rounds.sealRound(task, 2, PROOF);
-        roll(beaconBlock + 7);
-        rounds.sealRound(task, 2, PROOF);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NothingToSeal.selector, 2));
-        rounds.sealRound(task, 2, PROOF);
-        commit(2, solverSeat(0));
-        commit(2, solverSeat(1));
-        roll(beaconBlock + 47);
-        rounds.sync(task);
-        assertEq(roundOf(2).closed, 0, "its closing block takes commitments");
-        assertEq(close(2), beaconBlock + 47, "trainMin from the seal");
-        sealAudits(2);
-        acceptAll(2);
-        postAll(2);
-        vm.prank(submitter);
-        rounds.halt(task);
-        roll(roundOf(3).opened + 401);
-        rounds.stand(task, 3);
-        passDuties();
-        settleAll(3);
-        assertEq(stakeOf(solverSeat(2)), 920, "DROPPED in rounds 2 and 3");
-        assertEq(creditOf(solverSeat(0)), 100, "round 2");
-        windUp();
-    }
-
-    function test_missingBeacon_never_closesExcused() public {
-        begin(3, 6, 3);
-        for (uint256 round = 0; round < 2; ++round) {
-            commitAll(round);
-            roll(close(round) + 10);
-            rounds.stand(task, round);
-        }
-        uint256 beaconBlock = (roundOf(2).opened + 2) / 2 * 2;
-        roll(beaconBlock + 200);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotNewest.selector, 2));
-        rounds.stand(task, 2);
-        roll(beaconBlock + 201);
-        vm.expectRevert(
-            abi.encodeWithSelector(
-                IRefusals.OutsideWindow.selector, beaconBlock + 1, beaconBlock + 200, now_()
-            )
-        );
-        rounds.sealRound(task, 2, PROOF);
-        rounds.stand(task, 2);
-        assertEq(roundOf(2).closed, beaconBlock + 200, "closed with the last block that could seal it");
-        vm.prank(submitter);
-        rounds.halt(task);
-        beaconBlock = (roundOf(3).opened + 2) / 2 * 2;
-        roll(beaconBlock + 201);
-        rounds.stand(task, 3);
-        windUp();
-        assertEq(token.balanceOf(vm.addr(uint256(keccak256("solver0")))), 1000, "no fee");
-    }
-
     /// @dev Who does not commit pays 40, also where a contest runs.
     function test_dropped_contestExcusesNobody() public {
         begin(3, 6, 3);
@@ -393,52 +271,6 @@ contract PlaysTest is GameWorld {
         assertEq(creditOf(solverSeat(0)), 200, "whole");
         assertEq(creditOf(solverSeat(1)), 183, "five sixths");
         assertEq(creditOf(solverSeat(2)), 166, "two thirds");
-        windUp();
-    }
-
-    /// @dev Too few are left: the task stands, is started again, and its round starts from the root that stood.
-    function test_standingTask_isStartedAgain() public {
-        begin(2, 6, 3);
-        asSeat(solverSeat(0));
-        tasks.leave(task, solverSeat(0));
-        playRound(0);
-        bytes32 root = roundOf(0).root;
-        playRound(1);
-        bytes32 root1 = roundOf(1).root;
-        assertTrue(root != root1, "roots");
-        (uint256 next, uint256 live, uint256 frozenTo, uint256 standsSince,,, bytes32 now__) =
-            lineNow();
-        assertEq(next, 2, "next");
-        assertEq(live, 0, "none runs");
-        assertEq(frozenTo, 2, "no pool is frozen");
-        assertEq(standsSince, now_(), "since now");
-        assertEq(now__, root1, "root");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.PoolTooSmall.selector, task));
-        rounds.start(task);
-        join(SeatRole.SOLVER, "third", 1000);
-        startRounds();
-        assertEq(roundOf(2).base, root1, "from the root that stood");
-        assertEq(roundOf(2).pool, 6, "the two that are there");
-        playRound(2);
-        playRound(3);
-        windUp();
-    }
-
-    function test_halt_endsAfterTheLiveRound() public {
-        begin(3, 6, 3);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSubmitter.selector, submitter, stranger));
-        vm.prank(stranger);
-        rounds.halt(task);
-        vm.prank(submitter);
-        rounds.halt(task);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskHalted.selector, task));
-        vm.prank(submitter);
-        rounds.halt(task);
-        assertTrue(!rounds.isOver(task), "a round runs");
-        playRound(0);
-        assertTrue(rounds.isOver(task), "over");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskHalted.selector, task));
-        rounds.start(task);
         windUp();
     }
 }

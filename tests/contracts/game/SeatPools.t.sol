@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {GameTerms, Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {GameWorld} from "./GameWorld.sol";
@@ -9,51 +9,6 @@ import {QuestionsStub} from "./Stubs.sol";
 
 /// @title Who sits in the pools that are frozen for rounds.
 contract SeatPoolsTest is GameWorld {
-    // Joining ----------------------------------------------------------------------------------------------------
-    /// @dev Four places: of equal smallest stakes the highest number waits, from the next freeze on. It sits again once a larger one has left.
-    function test_join_fullTask_theSmallestWaits() public {
-        postTask(soundTerms());
-        joinAll(0, 6, 3);
-        join(SeatRole.SOLVER, "a", 1500);
-        join(SeatRole.SOLVER, "b", 1200);
-        join(SeatRole.SOLVER, "c", 1200);
-        join(SeatRole.SOLVER, "d", 1300);
-        give(stranger, 5000);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatsTaken.selector, 1201));
-        vm.prank(stranger);
-        tasks.join(task, SeatRole.SOLVER, 1200);
-        vm.prank(stranger);
-        assertEq(tasks.join(task, SeatRole.SOLVER, 1201), 0x10004, "a number of its own");
-        requireStatus(0x10002, SeatStatus.OPEN);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskRuns.selector, task));
-        tasks.payOut(task, 0x10002);
-        assertEq(_startedPool(), 27, "all but c");
-        vm.prank(stranger);
-        tasks.leave(task, 0x10004);
-        assertEq(_startedPool(), 15, "c sits again");
-        join(SeatRole.SOLVER, "e", 1250);
-        assertEq(_startedPool(), 43, "c waits again");
-        give(person("c"), 100);
-        vm.prank(person("c"));
-        tasks.topUp(task, 0x10002, 100);
-        assertEq(_startedPool(), 45, "now b does");
-        // A pool that was frozen is taken again where nothing has changed: a larger stake is a change.
-        rounds.start(task);
-        roll(now_() + 300);
-        give(person("b"), 100);
-        vm.prank(person("b"));
-        tasks.topUp(task, 0x10001, 100);
-        assertEq(_startedPool(), 15, "b is back, e waits");
-    }
-
-    /// @dev The pool that a start would freeze now.
-    function _startedPool() private returns (uint64 pool) {
-        uint256 before = vm.snapshotState();
-        rounds.start(task);
-        pool = rounds.rosterOf(task, 0).pool;
-        vm.revertToState(before);
-    }
-
     // Stakes -----------------------------------------------------------------------------------------------------
     /// @dev A fee takes a seat out of pools frozen later, until its stake is whole again.
     function test_topUp_afterAFee_sitsAgain() public {
@@ -141,22 +96,6 @@ contract SeatPoolsTest is GameWorld {
         assertEq(purse.creditOf(account), 1200, "stake and two rounds");
         assertEq(tasks.seatOf(task, account), 0, "no seat");
         windUp();
-    }
-
-    /// @dev The pool after next is as it was in the closing block, also where nobody has said that the round is closed.
-    function test_join_afterAClose_freezesThePoolFirst() public {
-        GameTerms memory wanted = soundTerms();
-        wanted.solverSeats = 3;
-        begin(wanted, 3, 6, 3);
-        commit(0, solverSeat(0));
-        commit(0, solverSeat(1));
-        roll(roundOf(0).opened + 42);
-        join(SeatRole.SOLVER, "larger", 1500);
-        sealAudits(0);
-        acceptAll(0);
-        postAll(0);
-        (uint256 pool,,) = rounds.poolsOf(task, 2);
-        assertEq(pool, 7, "it comes too late");
     }
 
     // Modules ----------------------------------------------------------------------------------------------------

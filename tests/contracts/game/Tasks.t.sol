@@ -45,21 +45,6 @@ contract TasksTest is GameWorld {
         tasks.postTask(wanted, TRAINING);
     }
 
-    function test_postTask_faults_revert() public {
-        GameTerms memory wanted = soundTerms();
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSubmitter.selector, submitter, stranger));
-        vm.prank(stranger);
-        tasks.postTask(wanted, TRAINING);
-        give(submitter, 2559);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.CreditTooSmall.selector, submitter, 2560, 2559));
-        vm.prank(submitter);
-        tasks.postTask(wanted, TRAINING);
-        wanted.rounds = 0;
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.AmountTooSmall.selector, bytes32("rounds"), 1, 0));
-        vm.prank(submitter);
-        tasks.postTask(wanted, TRAINING);
-    }
-
     function test_escrowFor_terms_isTheMostThatCanBePaid() public view {
         GameTerms memory wanted = soundTerms();
         assertEq(tasks.escrowFor(wanted), 4 * 4 * (100 + 6 * 10), "without late audits");
@@ -105,16 +90,5 @@ contract TasksTest is GameWorld {
         vm.expectRevert(error_);
         tasks.payOut(task, solverSeat(0));
         withdrawAll();
-    }
-
-    /// @dev Nobody came: the task is over once it stood still for `dispute` blocks.
-    function test_closeTask_neverStarted_returnsTheEscrow() public {
-        postTask(soundTerms());
-        roll(FIRST_BLOCK + 199);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskRuns.selector, task));
-        tasks.closeTask(task);
-        roll(FIRST_BLOCK + 200);
-        tasks.closeTask(task);
-        assertEq(purse.creditOf(submitter), 2560, "all of it");
     }
 }

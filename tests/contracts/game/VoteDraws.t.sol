@@ -9,24 +9,6 @@ import {VoteWorld} from "./VoteWorld.sol";
 
 /// @title Which seat and segment the place of a vote names.
 contract VoteDrawsTest is VoteWorld {
-    // Counting ---------------------------------------------------------------------------------------------------
-    /// @dev Three segments have room for one draw, though the terms say two: a vote in the second counts nothing, and stops no other.
-    function test_judge_drawThatClaimsLack_isSkipped() public {
-        GameTerms memory wanted = soundTerms();
-        wanted.innerSteps = 15;
-        begin(wanted, 3, 6, 3);
-        playToDraw(0);
-        IVotes.HandedVote[] memory all = new IVotes.HandedVote[](2);
-        (all[0], all[1]) = (hand(0, 2, 0, 0, ACCEPT, true), hand(0, 2, 0, 0, ACCEPT, true));
-        all[0].place += 1 << 56;
-        votes.judge(task, 0, all);
-        _codes(2, 0, 5, 0, 0);
-        _codes(2, 1, 0, 0, 0);
-        assertEq(rounds.fatesOf(task, 0).accepted, 4, "the one draw decides");
-        assertEq(drawnSeat(0, 2, 1, 0), 0, "nobody is drawn");
-        assertTrue(!votes.isDrawOver(task, 0, 2, 1), "nor is it over");
-    }
-
     // Drawing ----------------------------------------------------------------------------------------------------
     /// @dev Against the library: six draws in a pool of seven.
     function test_drawnOf_everyRank_isTheLibrarys() public {

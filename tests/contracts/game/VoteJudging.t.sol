@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {GameTerms, Phase} from "../../../contracts/game/GameTypes.sol";
-import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Vm} from "../Vm.sol";
 import {ForwardStub} from "./Stubs.sol";
@@ -11,17 +10,6 @@ import {VoteWorld} from "./VoteWorld.sol";
 
 /// @title What the votes of one call decide, and what is logged of them.
 contract VoteJudgingTest is VoteWorld {
-    // Counting ---------------------------------------------------------------------------------------------------
-    function test_judge_beforeTheDraw_countsNothing() public {
-        begin(3, 6, 3);
-        commitAll(0);
-        close(0);
-        IVotes.HandedVote memory handed;
-        judge(0, handed);
-        assertEq(drawnSeat(0, 0, 0, 0), 0, "nobody is drawn");
-        _codes(0, 0, 0, 0, 0);
-    }
-
     // Relayed ----------------------------------------------------------------------------------------------------
     /// @dev Sends a call to `votes` by way of a contract.
     function _relay(bytes memory data) private {
@@ -142,53 +130,7 @@ contract VoteJudgingTest is VoteWorld {
         _codes(0, 0, 5, 0, 0);
     }
 
-    // Opening ----------------------------------------------------------------------------------------------------
-    function test_open_afterTheDecision_isPaidOnce() public {
-        _drawn();
-        vote_(0, 0, 0, 0, REJECT_STATE, true);
-        _codes(0, 0, 2, 0, 0);
-        vote_(0, 0, 0, 1, ABSTAIN, true);
-        _codes(0, 0, 2, 0, 0);
-        vote_(0, 0, 0, 1, ABSTAIN, false);
-        _codes(0, 0, 2, 4, 0);
-        vote_(0, 0, 0, 0, REJECT_DELTA, true);
-        _codes(0, 0, 6, 4, 0);
-        vote_(0, 0, 0, 0, REJECT_STATE, true);
-        _codes(0, 0, 6, 4, 0);
-    }
-
     // Deciding ---------------------------------------------------------------------------------------------------
-    function test_fates_eachDrawMustAccept() public {
-        _drawn();
-        IRounds.Fates memory fates = rounds.fatesOf(task, 0);
-        assertEq(fates.undecided, 7, "all");
-        vote_(0, 0, 0, 0, ACCEPT, false);
-        assertEq(rounds.fatesOf(task, 0).accepted, 0, "one of two");
-        vote_(0, 0, 1, 0, REJECT_STATE, false);
-        assertEq(rounds.fatesOf(task, 0).open, 7, "one against");
-        vote_(0, 0, 1, 1, ACCEPT, false);
-        vote_(0, 0, 1, 2, ACCEPT, false);
-        fates = rounds.fatesOf(task, 0);
-        assertEq(fates.accepted, 1, "both reserves");
-        assertEq(fates.mergeable, 1, "in time");
-        assertEq(fates.open, 6, "the others");
-        vote_(0, 1, 0, 0, REJECT_STATE, false);
-        vote_(0, 1, 0, 2, REJECT_STATE, false);
-        assertEq(rounds.fatesOf(task, 0).open, 4, "slot 1 is void");
-        vote_(0, 1, 1, 0, ACCEPT, false);
-        assertEq(rounds.fatesOf(task, 0).accepted, 1, "and stays");
-        assertEq(votes.endsOf(task, 0, 0)[0].accepted, 1, "ends");
-    }
-
-    function test_fates_openRound_isUndecided() public {
-        begin(3, 6, 3);
-        assertEq(rounds.fatesOf(task, 0).open, 0, "no claims");
-        commit(0, solverSeat(1));
-        assertEq(rounds.fatesOf(task, 0).open, 2, "one");
-        assertEq(rounds.fatesOf(task, 0).undecided, 2, "undecided");
-        assertTrue(!votes.isDrawOver(task, 0, 1, 0), "not drawn");
-    }
-
     function test_judge_undoneRound_countsNothing() public {
         begin(3, 6, 3);
         playToDraw(0);
