@@ -50,7 +50,7 @@ from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.tasks.task_example import run_task_example
+from touchstone.scripts.tasks.task_example import write_example
 from touchstone.scripts.tasks.task_file import read_task_file
 from touchstone.step.plain_decoder import Decoder
 from touchstone.step.record_step import next_token_loss
@@ -188,7 +188,7 @@ def _compare_bits(device: str, size: str, steps: int) -> dict[str, dict[str, int
 def read_example_limits() -> Limits:
     """Those that the example task compares its replays by."""
     with tempfile.TemporaryDirectory() as folder:
-        run_task_example(argparse.Namespace(out=Path(folder) / "task"))
+        write_example(Path(folder) / "task")
         return read_task_file(Path(folder) / "task" / "task.toml").plan.limits
 
 

@@ -4,7 +4,6 @@ Settling seats, paying stakes out and closing a task bring money out, and any ac
 Running nodes send them too; a command sends what no node has sent.
 """
 
-import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.scripts.account.requirements import require_coin
 from touchstone.scripts.account.task_names import read_state
 from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import HomeConfig, read_config
 from touchstone.scripts.home.home_folder import unlock_key
 
@@ -85,13 +85,13 @@ async def send(sending: Awaitable[Answer]) -> Answer:
         ) from fault
 
 
-Act = Callable[[GameChain], Awaitable[Document]]
+Act = Callable[[GameChain, Console], Awaitable[Document]]
 
 
-def run_with_chain(options: argparse.Namespace, act: Act) -> Document:
-    """Do something with the chain of the home in `options`, as its account; returns what came of it."""
-    config, key = read_config(options.home), unlock_key(options.home, options.password_file)
-    return asyncio.run(_act(options.home, config, key, act, is_alone=not is_node_running(options.home)))
+def run_with_chain(home: Path, password_file: Path | None, act: Act) -> Document:
+    """Does something with the chain of a home, as its account, at a console; returns what came of it."""
+    config, key = read_config(home), unlock_key(home, password_file)
+    return asyncio.run(_act(home, config, key, act, is_alone=not is_node_running(home)))
 
 
 async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
@@ -103,7 +103,7 @@ async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act, *, is_
     )
     async with opening as chain:
         await require_coin(chain, chain.address)
-        return await act(chain)
+        return await act(chain, Console())
 
 
 def is_node_running(home: Path) -> bool:

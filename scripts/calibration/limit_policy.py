@@ -1,6 +1,7 @@
 """`touchstone policy`: what operators measured becomes the limits of a task."""
 
-import argparse
+from collections.abc import Sequence
+from pathlib import Path
 
 from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.adapters.signed_profiles import read_profile
@@ -11,13 +12,13 @@ from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.command_line.command_results import Document
 
 
-def run_policy(options: argparse.Namespace) -> Document:
-    """Merge signed profiles into limits, in the form of a task file."""
-    profiles = [read_profile(path) for path in options.profiles]
+def write_policy(paths: Sequence[Path], out: Path | None) -> Document:
+    """Merges signed profiles into limits, in the form of a task file: printed, and written to `out`."""
+    profiles = [read_profile(path) for path in paths]
     limits = merge_profiles(profiles)
     text = render_policy(profiles, limits)
-    if options.out:
-        replace_file(options.out, text.encode())
+    if out is not None:
+        replace_file(out, text.encode())
     print(text, end="")
     operators = [profile.operator for profile in profiles]
     return {"operators": operators, "limits": {name: str(value) for name, value in vars(limits).items()}}

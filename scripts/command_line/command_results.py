@@ -11,12 +11,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from typing import Any, TextIO, TypeAlias
 
 Document: TypeAlias = Mapping[str, Any]
 """What a command found or did, as JSON has it."""
 Put: TypeAlias = Callable[[Document], None]
 """Takes the document of a command that goes on to run."""
+
+
+@dataclass(frozen=True)
+class FaultFound:
+    """The document of a command that looked for faults and found one: it ends with status 1."""
+
+    document: Document
 
 
 class JsonOutput:

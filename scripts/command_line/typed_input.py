@@ -1,14 +1,10 @@
-"""What operators type: paths, numbers, keys, and variables of the environment."""
+"""What operators type: paths, keys, and variables of the environment."""
 
 import os.path
 import re
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from touchstone.protocol.spec.errors import InvalidInput
 
@@ -16,7 +12,6 @@ PREFIX = "TOUCHSTONE_"
 """`TOUCHSTONE_THREADS=2` stands for `threads = 2`."""
 OTHERS = frozenset({"HOME"})
 """Variables with this prefix that stand for no key."""
-MAX_SHOWN_CHARACTERS = 40
 SECRET = re.compile(r"PASSWORD$|PASSPHRASE|SECRET|MNEMONIC|SEED|(^|_)KEY$")
 
 
@@ -66,30 +61,3 @@ def read_path(text: str) -> Path:
     """A path as it was typed; `~` is the home folder of the operator also where no shell has replaced it. A
     user that the system does not know is left as it stands."""
     return Path(os.path.expanduser(text))
-
-
-def whole(least: int, most: int) -> Callable[[str], int]:
-    """Returns what reads a whole number of this range, both ends included, as argparse takes it."""
-    return partial(_read_number, int, least, most)
-
-
-def decimal(least: float, most: float) -> Callable[[str], float]:
-    """Returns what reads a decimal number of this range, both ends included, as argparse takes it."""
-    return partial(_read_number, float, least, most)
-
-
-def _read_number(kind: Callable[[str], Any], least: Any, most: Any, text: str) -> Any:
-    with suppress(ValueError):
-        number = kind(text)
-        if least <= number <= most:
-            return number
-    what = "a whole number" if kind is int else "a number"
-    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{len(text)} characters"
-    raise ArgumentTypeError(f"expected {what} from {least} to {most}, got {shown!r}")
-
-
-PORT = whole(0, 65_535)
-COUNT = whole(1, 2**31 - 1)
-"""Of what there is at least one of."""
-NUMBER = whole(0, 2**31 - 1)
-"""Counted from 0; or a count whose 0 says something else."""

@@ -5,7 +5,6 @@ trained on, by a hash of its number, so both are of the same kind. The folder ap
 not at all.
 """
 
-import argparse
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,12 +54,8 @@ class PackPlan:
     heldout: float = 0.01
 
 
-def run_data_pack(options: argparse.Namespace) -> Document:
-    """Pack what the options name, and say what came of it."""
-    fields = Fields(options.field, options.column)
-    plan = PackPlan(
-        options.inputs, options.out, fields, options.tokenizer, options.end_of_text, options.heldout
-    )
+def pack_told(plan: PackPlan) -> Document:
+    """Packs a dataset, and says what came of it."""
     note, console = pack(plan), Console()
     console.say(
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "

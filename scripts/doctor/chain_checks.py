@@ -9,7 +9,7 @@ from touchstone.protocol.adapters.wire.request_signing import MAX_AGE_SECONDS
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.account.task_names import find_game, read_state, show_task
 from touchstone.scripts.doctor.patient import NotTested, Patient
-from touchstone.scripts.home.init_command import judge_contracts
+from touchstone.scripts.home.home_making import judge_contracts
 
 LATE_BLOCKS = 3
 """So many blocks may be missed, or late, in a row."""

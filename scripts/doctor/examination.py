@@ -5,10 +5,10 @@ mend, or says why it could not look. No transaction is sent and nothing is stake
 question.
 """
 
-import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.scripts.command_line.command_errors import (
@@ -18,7 +18,7 @@ from touchstone.scripts.command_line.command_errors import (
     is_of_disk,
     render_error,
 )
-from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.command_results import Document, FaultFound
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.doctor import (
     deployment_checks,
@@ -69,16 +69,15 @@ class Verdict:
     error: TouchstoneError | None = field(default=None, repr=False)
 
 
-def run_doctor(options: argparse.Namespace) -> Document:
-    """Look at a home and say what is wrong; the exit status is 1 where something is."""
-    patient, console = Patient(options.home, options.task, password_file=options.password_file), Console()
+def examine_home(home: Path, task: str | None, password_file: Path | None) -> Document | FaultFound:
+    """Looks at a home and says what is wrong."""
+    patient, console = Patient(home, task, password_file=password_file), Console()
     verdicts = asyncio.run(examine(patient, console))
     faults = [one for one in verdicts if one.error is not None]
     found = f"{len(faults)} fault{'s were' if len(faults) > 1 else ' was'}" if faults else "no fault was"
     console.say(f"{found} found")
-    if faults:
-        options.exit_status = ExitCode.FOUND
-    return {"faults": len(faults), "checks": [_describe(one) for one in verdicts]}
+    document = {"faults": len(faults), "checks": [_describe(one) for one in verdicts]}
+    return FaultFound(document) if faults else document
 
 
 def _describe(verdict: Verdict) -> Document:

@@ -3,7 +3,6 @@
 A password file is named there, never read into it.
 """
 
-import argparse
 import os
 import re
 from pathlib import Path
@@ -131,13 +130,13 @@ def read_config(home: Path) -> HomeConfig:
     return structs.replace(config, **places)
 
 
-def read_home(options: argparse.Namespace) -> HomeConfig:
-    """The configuration, with what options say in the place of its keys. Raises InvalidInput as
+def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: bool) -> HomeConfig:
+    """Returns the configuration, with what options say in the place of its keys. Raises InvalidInput as
     `read_config`, and for an option that no key could have."""
-    given = {"when_idle": True} if options.when_idle else {}
-    named = {"nice": options.nice, "executor": getattr(options, "executor", None)}
+    given: dict[str, Any] = {"when_idle": True} if when_idle else {}
+    named = {"nice": nice, "executor": executor}
     given |= {name: value for name, value in named.items() if value is not None}
-    return check_config(structs.replace(read_config(options.home), **given))
+    return check_config(structs.replace(read_config(home), **given))
 
 
 def open_use(home: HomeConfig, executor: str) -> MachineUse:

@@ -4,7 +4,6 @@ It stands here because commands that only ask the chain read `home_config.py`, a
 `choose_executor` refuses what a home says of processors and libraries that do not fit.
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +47,17 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
     return {"executor": executor}
 
 
-def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
-    """The party of the home folder in `options`, its key unlocked."""
-    config = read_config(options.home)
+def open_config(home: Path, password_file: Path | None, console: Console) -> PartyConfig:
+    """Returns the party of a home folder, its key unlocked."""
+    config = read_config(home)
     return PartyConfig(
-        home=options.home,
+        home=home,
         deployment=Path(config.deployment),
         deployment_sha256=config.deployment_sha256,
         rpc_url=config.rpc_url,
         rpc_urls=tuple(config.rpc_urls),
         max_fee_wei=config.max_fee_wei,
-        key=unlock_key(options.home, options.password_file),
+        key=unlock_key(home, password_file),
         listen_host=config.listen_host,
         listen_port=config.listen_port,
         poll_s=config.poll_seconds or None,

@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.state import GameRound
 from touchstone.scripts.account.task_words import is_task_closable, list_open
 from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.money.holdings import Holding, find_holding
-from touchstone.scripts.money.stake_commands import describe_stake
+from touchstone.scripts.money.staking import describe_stake
 from touchstone.scripts.status.money_json import describe_money
 from touchstone.scripts.status.money_tables import find_money, has_money
 from touchstone.scripts.status.sight import Sight, list_seats

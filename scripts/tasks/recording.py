@@ -3,8 +3,7 @@
 Modules of one's own are recorded in Python (docs/step.md).
 """
 
-import argparse
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -24,9 +23,28 @@ from touchstone.step.record_step import Shape, record_step
 OPTIMIZERS: dict[str, Optimizer] = {"adamw": AdamW(), "sgd": SGD(), "lion": Lion(), "muon": Muon()}
 
 
-def run_task_record(options: argparse.Namespace) -> Document:
-    """Read the model, record one step of it, and write the folder that a task file names."""
-    console, out = Console(), Path(options.out)
+@dataclass(frozen=True)
+class RecordedChoice:
+    """What an operator records: the options of `touchstone task record`, as its help explains them."""
+
+    model: Path
+    out: Path
+    weights: bool
+    seed: int
+    sequences: int
+    tokens: int
+    numeric_format: str
+    chunk_terms: str
+    optimizer: str
+    freeze: tuple[str, ...]
+    lora: int | None
+    lora_alpha: int | None
+    lora_targets: str
+
+
+def record_model(wanted: RecordedChoice) -> Document:
+    """Reads the model, records one step of it, and writes the folder that a task file names."""
+    console, out = Console(), wanted.out
     if out.exists():
         raise InvalidInput(
             what="the recorded step would replace a folder",
@@ -34,35 +52,34 @@ def run_task_record(options: argparse.Namespace) -> Document:
             actual=str(out),
             remedy="Choose another --out.",
         )
-    if options.lora is not None and not options.weights:
+    if wanted.lora is not None and not wanted.weights:
         raise InvalidInput(
             what="adapters on a model that nobody trained",
             expected="--lora with --weights",
             actual="--lora alone",
             remedy="Name a folder with weights and add --weights, or leave --lora out.",
         )
-    model = read_published(options.model, options.weights, options.seed)
-    if options.tokens > model.context_tokens:
+    model = read_published(wanted.model, wanted.weights, wanted.seed)
+    if wanted.tokens > model.context_tokens:
         raise InvalidInput(
             what="rows are longer than the model's context",
             expected=f"--tokens of at most {model.context_tokens}",
-            actual=options.tokens,
+            actual=wanted.tokens,
             remedy="Take shorter rows.",
         )
-    numeric_format = FORMAT_ALIASES.get(options.format, options.format)
-    shape = Shape(options.sequences, options.tokens, numeric_format, int(options.chunk_terms))
-    patterns = options.freeze or []
-    if options.lora is not None:
-        targets = tuple(one for one in options.lora_targets.split(",") if one)
-        add_lora(model.module, Lora(options.lora, options.lora_alpha or 2 * options.lora, targets))
+    numeric_format = FORMAT_ALIASES.get(wanted.numeric_format, wanted.numeric_format)
+    shape = Shape(wanted.sequences, wanted.tokens, numeric_format, int(wanted.chunk_terms))
+    if wanted.lora is not None:
+        targets = tuple(one for one in wanted.lora_targets.split(",") if one)
+        add_lora(model.module, Lora(wanted.lora, wanted.lora_alpha or 2 * wanted.lora, targets))
     step = record_step(
         model.module,
         shape,
-        optimizer=OPTIMIZERS[options.optimizer],
-        is_frozen=lambda name: any(fnmatchcase(name, one) for one in patterns),
+        optimizer=OPTIMIZERS[wanted.optimizer],
+        is_frozen=lambda name: any(fnmatchcase(name, one) for one in wanted.freeze),
         config=model.config,
     )
-    tokenizer = Path(options.model) / TOKENIZER_NAME
+    tokenizer = wanted.model / TOKENIZER_NAME
     if tokenizer.is_file():
         named = structs.replace(step.shape, tokenizer_sha256=hash_file(tokenizer))
         step = replace(step, shape=named)

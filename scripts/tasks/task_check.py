@@ -1,6 +1,6 @@
 """`touchstone task check`: says whether a task file can be posted, and why its amounts are what they are."""
 
-import argparse
+from pathlib import Path
 
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.spec.game.presets import LIMITS
@@ -13,11 +13,12 @@ from touchstone.scripts.tasks.task_init import tell_tokenizer
 from touchstone.scripts.tasks.terms_checks import describe_money
 
 
-def run_task_check(options: argparse.Namespace) -> Document:
-    """Read a task file as posting does, with every weight that it begins with, and show why its amounts are
-    what they are. Raises InvalidInput where nodes would not stake on it."""
-    file, console, root = read_task_file(options.config), Console(), ""
-    rules = justify(file, LIMITS[options.limits or file.preset], console)
+def check_task(path: Path, preset: str | None = None) -> Document:
+    """Reads a task file as posting does, with every weight that it begins with, and shows why its amounts are
+    what they are. preset: of the chain; without one that of the file. Raises InvalidInput where nodes would
+    not stake on it."""
+    file, console, root = read_task_file(path), Console(), ""
+    rules = justify(file, LIMITS[preset or file.preset], console)
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.say(f"it begins with the weights in {folder}, whose root is {root}")
@@ -26,8 +27,8 @@ def run_task_check(options: argparse.Namespace) -> Document:
         drawn = f"weights drawn anew from initial_seed {file.plan.initial_seed}"
         console.say(f"it begins with {drawn}: no recorded module's own are used")
     count, escrow_wei = file.plan.count_parameters(), compute_escrow(sketch_terms(file.plan))
-    console.say(f"{options.config} can be posted: {count:,} parameters")
+    console.say(f"{path} can be posted: {count:,} parameters")
     tell_cost(escrow_wei, console)
-    console.say(f"Next: touchstone task create --config {options.config}; it asks before it posts")
-    facts = {"file": str(options.config), "parameters": count, "escrow_wei": str(escrow_wei)}
+    console.say(f"Next: touchstone task create --config {path}; it asks before it posts")
+    facts = {"file": str(path), "parameters": count, "escrow_wei": str(escrow_wei)}
     return {**facts, "rounds": file.plan.rounds, "weights_root": root, "amounts": describe_money(rules)}

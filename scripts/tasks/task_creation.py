@@ -3,7 +3,6 @@
 It serves the task's dataset, and the weights that it begins with, until the task is closed.
 """
 
-import argparse
 import asyncio
 import secrets
 from collections.abc import Sequence
@@ -34,19 +33,11 @@ from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.data.packed_dataset import NOTE_NAME
 from touchstone.scripts.home.home_config import read_config
-from touchstone.scripts.home.party_config import open_config
-from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.tasks.task_file import TaskFile, sketch_terms
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms
 
 REMEDY = "Correct the task file."
-
-
-def run_task_create(options: argparse.Namespace) -> None:
-    """Say what a task costs, post it, and serve its dataset until it is closed."""
-    file, console = read_task_file(options.config), Console()
-    config, is_agreed = open_config(options, console), options.yes
-    asyncio.run(create_task(config, file, console, is_agreed=is_agreed, put=options.put))
 
 
 def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:

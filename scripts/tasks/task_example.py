@@ -1,6 +1,5 @@
 """`touchstone task example`: a task file to begin with, and a small corpus for it."""
 
-import argparse
 import sysconfig
 from hashlib import sha256
 from pathlib import Path
@@ -14,9 +13,8 @@ TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
 
 
-def run_task_example(options: argparse.Namespace) -> Document:
-    """Write the two files. Raises InvalidInput where one of them is there already."""
-    folder: Path = options.out
+def write_example(folder: Path) -> Document:
+    """Writes the two files. Raises InvalidInput where one of them is there already."""
     files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
     present = [name for name in files if (folder / name).exists()]
     if present:

@@ -5,11 +5,10 @@ of a recorded step from its folder. Each question has an option, so that the com
 terminal.
 """
 
-import argparse
 import json
 import os.path
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -140,22 +139,22 @@ QUESTIONS = (
 )
 
 
-def run_task_init(options: argparse.Namespace) -> Document:
-    """Ask what no option says, and write the file. Raises InvalidInput where an answer cannot be used or is
-    missing without a terminal; then nothing is written."""
-    console, out = Console(), options.out
+def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> Document:
+    """Asks what is not given, and writes the file. given: the answer to each question by its option; step:
+    the folder of a recorded step. Raises InvalidInput where an answer cannot be used or is missing without a
+    terminal; then nothing is written."""
+    console = Console()
     if out.exists():
         raise _refuse("the task file would replace a file", "a new path", str(out), "Choose another --out.")
-    if options.step is not None and options.size is not None:
+    if step is not None and given["size"] is not None:
         raise _refuse(
             "two options say the size of the model", "--size or --step", "both",
             "Leave --size out: the folder says it.",
         )  # fmt: skip
     is_asked, ask = sys.stdin.isatty(), lambda text: console.rich.input(text, markup=False)
-    questions = [one for one in QUESTIONS if options.step is None or one is not SIZE]
-    given = {one.option: getattr(options, one.option) for one in questions}
+    questions = [one for one in QUESTIONS if step is None or one is not SIZE]
     answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in questions}
-    file = write_task_file(out, answers, options.step)
+    file = write_task_file(out, answers, step)
     console.say(f"wrote {out}: {file.plan.count_parameters():,} parameters, {file.plan.rounds} rounds")
     tell_tokenizer(file, console)
     console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")

@@ -97,7 +97,9 @@ def test_one_module_signs_and_recovers(path: Path) -> None:
 
 @pytest.mark.parametrize("path", list_sources(), ids=str)
 def test_no_import_inside_a_function(path: Path) -> None:
-    assert not find_local_imports(parse(path))
+    """A file of commands alone loads what a command does when it runs: `--help` waits for no PyTorch."""
+    is_of_commands = path.match("scripts/*/*_commands.py")
+    assert is_of_commands or not find_local_imports(parse(path))
 
 
 @pytest.mark.parametrize(

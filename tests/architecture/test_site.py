@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts.typed import parse
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.toolchain import ROOT
-from touchstone.scripts.touchstone import make_parser
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
@@ -73,8 +73,8 @@ def test_services_type_a_command_that_asks_nothing(role: str) -> None:
         known = [
             re.sub(r"\$\{ROLE\b[^}]*\}", role, re.sub(r"\$\{TASK\b[^}]*\}", "0x3fa9", one)) for one in typed
         ]
-        options = make_parser().parse_args(known)
-        assert options.yes and options.task == "0x3fa9" and options.act.endswith(f"run_{role}")
+        command, options = parse(known)
+        assert command == role and options["is_agreed"] and options["task"] == "0x3fa9"
 
 
 def test_a_service_that_was_stopped_has_not_failed() -> None:

@@ -7,8 +7,10 @@ environment and its standard streams. `CLIENT` is what is typed in the place of 
 Keys are derived quickly there, as on a test network: a second for each password would be most of a walk.
 """
 
+import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -19,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 
+from touchstone import scripts
 from touchstone.protocol.adapters.keys import keystore
-from touchstone.scripts.command_line.command_table import COMMANDS
-from touchstone.scripts.seats.role_commands import ROLES
+from touchstone.scripts.seats.seat_session import ROLES
 
 CLIENT = """\
 import json, os, socket, sys
@@ -40,7 +42,9 @@ def serve(path: Path) -> None:
     """Fork for each call at the socket, until standard input ends, as it does with whoever started this. The
     process leads its group: all that it forked ends with it."""
     keystore.SCRYPT_WORK_FACTOR = keystore.DEVNET_SCRYPT_WORK_FACTOR
-    for name in (*(command.act for command in COMMANDS), *ROLES.values()):
+    for module in pkgutil.walk_packages(scripts.__path__, f"{scripts.__name__}."):
+        importlib.import_module(module.name)
+    for name in ROLES.values():
         resolve_name(name)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))

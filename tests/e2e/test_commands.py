@@ -3,7 +3,6 @@
 All in one process, so the commands' coroutines run beside each other; the clock is the test network's own.
 """
 
-import argparse
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -39,23 +38,23 @@ from touchstone.scripts.account.task_names import read_state
 from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import read_config
-from touchstone.scripts.home.init_command import make_home
+from touchstone.scripts.home.home_making import NewHome, make_home
 from touchstone.scripts.home.party_config import open_config
-from touchstone.scripts.models.eval_command import measure_task
-from touchstone.scripts.models.export_command import export_model
-from touchstone.scripts.models.replay_command import replay_segment
-from touchstone.scripts.money.shares_commands import (
+from touchstone.scripts.models.model_export import export_model
+from touchstone.scripts.models.model_measuring import MeasureChoice, measure_task
+from touchstone.scripts.models.segment_replay import replay_segment
+from touchstone.scripts.money.task_shares import (
     claim_revenue,
     halt_by_vote,
     pay_revenue,
     show_shares,
     vote_halt,
 )
-from touchstone.scripts.money.withdraw_command import withdraw
+from touchstone.scripts.money.withdrawal import withdraw
 from touchstone.scripts.network import devnet
 from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
-from touchstone.scripts.seats.role_commands import play_role
 from touchstone.scripts.seats.seat_agreement import Offer
+from touchstone.scripts.seats.seat_session import play_role
 from touchstone.scripts.status.status_tables import tell_status
 from touchstone.scripts.tasks.task_creation import create_task
 from touchstone.scripts.tasks.task_file import read_task_file
@@ -141,15 +140,11 @@ class Terminals:
         """`touchstone init --devnet`, and what later commands of this home get."""
         home = self.folder / name.replace(" ", "-")
         password = self.folder / "password"
-        options = argparse.Namespace(
-            home=home, rpc_url=self.net.rpc_url, deployment=self.net.path, listen_host="127.0.0.1",
-            listen_port=0, public_url="", threads=1, device="cpu", memory_mb=0, password_file=password,
-            limits=None, devnet=True, import_key=None,
-        )  # fmt: skip
+        wanted = NewHome(home, self.net.rpc_url, self.net.path, password, devnet=True)
         self.consoles[name] = StringIO()
         console = Console(rich.console.Console(file=self.consoles[name], width=400))
-        await make_home(options, console)
-        return open_config(options, console), console
+        await make_home(wanted, console)
+        return open_config(home, password, console), console
 
     def read(self, name: str) -> str:
         """All that one operator has seen so far."""
@@ -319,9 +314,9 @@ async def _check_export(config: PartyConfig, out: Path) -> None:
 
 async def _check_eval(terminals: Terminals, config: PartyConfig, console: Console) -> None:
     """No node is up that has the held-out tokens: the operator is told what to do without them."""
-    options = argparse.Namespace(model=await wait_for_task(terminals), tokens=100)
+    wanted = MeasureChoice(await wait_for_task(terminals), tokens=100)
     with pytest.raises(EnvironmentFault, match="held-out tokens of this task.*Export the model"):
-        await measure_task(config, options, console)
+        await measure_task(config, wanted, console)
 
 
 async def _check_money(terminals: Terminals, parties: dict[str, tuple[PartyConfig, Console]]) -> None:

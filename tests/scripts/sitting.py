@@ -21,9 +21,9 @@ from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import Seat, create_game
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.seats import role_commands
-from touchstone.scripts.seats.role_commands import Sitting
+from touchstone.scripts.seats import seat_session
 from touchstone.scripts.seats.seat_agreement import Offer
+from touchstone.scripts.seats.seat_session import Sitting
 
 TASK = b"t" * 32
 NOW: Any = None
@@ -80,7 +80,7 @@ class MadeSitting:
             ("resolve_name", lambda _: run), ("show_progress", show_nothing),
             ("require_no_seat", show_nothing),
         ):  # fmt: skip
-            monkeypatch.setattr(role_commands, name, made)
+            monkeypatch.setattr(seat_session, name, made)
         config = PartyConfig(self.home, self.home, "", make_key(1))
         console = Console(rich.console.Console(file=StringIO(), width=400))
         chain: Any = SimpleNamespace(require_own_contracts=show_nothing)

@@ -31,7 +31,7 @@ from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.account import task_names
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.home.home_folder import list_left, note_left
-from touchstone.scripts.seats import role_commands
+from touchstone.scripts.seats import seat_session
 from touchstone.verifier import audit_duties
 
 TASK = b"t" * 32
@@ -61,12 +61,12 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
         return False
 
     sitting = made_up.sit(monkeypatch, run)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
     assert [wish.is_held for wish in played] == [True] and list_left(tmp_path) == {TASK.hex()}
     assert not made_up.agreed, "no seat was agreed on"
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(NotNeeded):
         await made_up.sit(monkeypatch, run).agree()
 
@@ -86,12 +86,12 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
         return False
 
     sitting = made_up.sit(monkeypatch, run)
-    monkeypatch.setattr(role_commands, "refuse_seat", refuse)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(seat_session, "refuse_seat", refuse)
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
     assert [wish.is_held for wish in played] == [True] and not made_up.agreed
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(GameRefusal):
         await sitting.agree()
 
@@ -175,11 +175,11 @@ async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
     async def lack(*_: object) -> None:
         raise InvalidInput(what="too few tokens", expected="", actual="", remedy="")
 
-    monkeypatch.setattr(role_commands, "agree_on_seat", lack)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(seat_session, "agree_on_seat", lack)
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.is_held and sitting.is_seated
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(InvalidInput):
         await sitting.agree()
 
@@ -200,12 +200,12 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
         return False
 
     sitting = made_up.sit(monkeypatch, run, is_agreed=False)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
-    monkeypatch.setattr(role_commands, "find_room", refuse)
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(seat_session, "find_room", refuse)
     await sitting.agree()
     await sitting.play()
     assert [wish.is_held for wish in played] == [True] and not made_up.agreed
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(EnvironmentFault):
         await sitting.agree()
 
@@ -219,16 +219,16 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
     note_left(tmp_path, TASK)
     sitting = made_up.sit(monkeypatch, run_nothing, is_agreed=False)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     assert list_left(tmp_path) == {TASK.hex()}, "nobody was asked yet"
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     asked = list[str]()
 
     async def offer_seat(*_: object) -> SeatRequest:
         return SeatRequest(SeatRole.SOLVER, 5, require_wanted=lambda _: asked.append("Lock it?"))
 
-    monkeypatch.setattr(role_commands, "agree_on_seat", offer_seat)
+    monkeypatch.setattr(seat_session, "agree_on_seat", offer_seat)
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.require_wanted is not None
     assert not asked and list_left(tmp_path) == {TASK.hex()}, "the machine is checked first"
@@ -261,8 +261,8 @@ async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
     async def wait(*_: object) -> None:
         raise silence()
 
-    monkeypatch.setattr(role_commands, "require_no_seat", wait)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(seat_session, "require_no_seat", wait)
+    monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.is_held
 
@@ -375,7 +375,7 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
 
     async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish.is_held)
-        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+        monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
         return len(played) == 2
 
     def refuse(task: bytes, game: Any, *_: object) -> None:
@@ -386,6 +386,6 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
     for name, made in (
         ("refuse_seat", refuse), ("find_own_game", lambda *_: (TASK, bound)),
     ):  # fmt: skip
-        monkeypatch.setattr(role_commands, name, made)
+        monkeypatch.setattr(seat_session, name, made)
     await sitting.run()
     assert played == [True, False]

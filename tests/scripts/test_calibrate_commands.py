@@ -23,7 +23,7 @@ from touchstone.protocol.spec.calibration_rules import compute_maxima
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.task_spec import TaskSpec
-from touchstone.scripts.calibration import calibrate_command, measuring
+from touchstone.scripts.calibration import measuring, task_calibration
 from touchstone.scripts.calibration.calibration_folder import list_segments, write_workplace
 from touchstone.scripts.calibration.measuring import measure, require_disk
 from touchstone.scripts.home.home_config import HomeConfig
@@ -85,7 +85,7 @@ def test_measure_names_a_configuration_that_does_not_run(
 
 def test_an_exact_task_is_not_calibrated(spec: TaskSpec) -> None:
     with pytest.raises(InvalidInput, match="no limits"):
-        calibrate_command._require_limits(replace(spec.training, numeric_format="exact15"))
+        task_calibration._require_limits(replace(spec.training, numeric_format="exact15"))
 
 
 def test_list_segments_takes_as_many_slots_as_it_needs(spec: TaskSpec) -> None:
@@ -132,8 +132,8 @@ def test_run_calibrate_signs_what_it_measured(
     task = tmp_path / "task.toml"
     task.write_text("")
     weights = make_start(spec)
-    monkeypatch.setattr(calibrate_command, "_read_task", lambda *_: (spec, dataset, weights))
-    monkeypatch.setattr(calibrate_command, "measure", measure_nothing)
+    monkeypatch.setattr(task_calibration, "_read_task", lambda *_: (spec, dataset, weights))
+    monkeypatch.setattr(task_calibration, "measure", measure_nothing)
     out = tmp_path / "profile.json"
     options = ["--out", str(out), "--home", str(home), "--segments", "8"]
     assert main(["calibrate", str(task), *options]) == 0
@@ -152,7 +152,7 @@ def test_run_calibrate_signs_what_it_measured(
 def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:
     """Noise of a trained model is another than that of a fresh one."""
     path = write_step(tmp_path)
-    spec, data, weights = calibrate_command._read_task(path, OPERATOR)
+    spec, data, weights = task_calibration._read_task(path, OPERATOR)
     layout = make_files().layout
     start = draw_weights(layout, 99)
     assert torch.equal(weights, start) and spec.terms.initial_weights_root == tensor_root(start)
@@ -162,5 +162,5 @@ def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:
     measuring.make_starts(workplace, weights, spec.terms.outer_learning_rate, spec.terms.outer_momentum)
     assert torch.equal(workplace.load("start", segments[0], 0).weights, start)
     path.write_text(path.read_text().replace("[model]", "initial_seed = 7\n[model]"))
-    spec, _, weights = calibrate_command._read_task(path, OPERATOR)
+    spec, _, weights = task_calibration._read_task(path, OPERATOR)
     assert torch.equal(weights, draw_weights(layout, 7))

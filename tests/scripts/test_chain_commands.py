@@ -17,14 +17,15 @@ from tests.explorer.plays import make_deployment
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, fail, init
+from tests.scripts.typed import parse
 from touchstone.explorer.node_reports import Asked
 from touchstone.protocol.adapters.chain.deployment import write_game_deployment
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.scripts.home.home_config import HomeConfig, read_config
 from touchstone.scripts.home.home_folder import create_home, unlock_key
 from touchstone.scripts.network.devnet import claim_port
-from touchstone.scripts.network.explorer_command import choose_asked, choose_index
-from touchstone.scripts.touchstone import main, make_parser
+from touchstone.scripts.network.explorer_service import choose_asked, choose_index
+from touchstone.scripts.touchstone import main
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -250,8 +251,9 @@ def test_nodes_of_a_test_network_are_asked_and_others_of_a_private_network_where
         (local, ["--chain-only"], Asked.NOBODY),
         (public, ["--chain-only", "--private-peers"], Asked.NOBODY),
     ):
-        options = make_parser().parse_args(["explorer", "--deployment", "d.json", *words])
-        assert choose_asked(options, deployment) is asked, words
+        _, typed = parse(["explorer", "--deployment", "d.json", *words])
+        flags = {"is_chain_only": typed["chain_only"], "is_private": typed["private_peers"]}
+        assert choose_asked(deployment, **flags) is asked, words
 
 
 def test_each_deployment_has_a_file_of_its_own(

@@ -15,9 +15,9 @@ from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account import sending
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.money import shares_commands
-from touchstone.scripts.tasks import closing_commands
-from touchstone.scripts.tasks.closing_commands import SHOWN_SEATS, close_task, halt_task
+from touchstone.scripts.money import task_shares
+from touchstone.scripts.tasks import task_ending
+from touchstone.scripts.tasks.task_ending import SHOWN_SEATS, close_task, halt_task
 
 NAME = TASK.hex()[:8]
 
@@ -44,9 +44,9 @@ def open_chain(chain: WorldChain, monkeypatch: pytest.MonkeyPatch) -> GameChain:
     async def read_pace(_: GameChain) -> Pace:
         return Pace(chain.world.block - 1, None)
 
-    for module in (closing_commands, shares_commands):
+    for module in (task_ending, task_shares):
         monkeypatch.setattr(module, "read_pace", read_pace)
-    return use(chain, monkeypatch, closing_commands, sending)
+    return use(chain, monkeypatch, task_ending, sending)
 
 
 # --- Close --------------------------------------------------------------------------------------------------

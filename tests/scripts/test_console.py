@@ -1,6 +1,5 @@
 """What the operator types and is asked."""
 
-import argparse
 import errno
 import io
 import json
@@ -14,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 import rich.console
 
@@ -21,18 +21,17 @@ from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, fail
 from tests.scripts.schemas import ERROR, SCHEMAS, check, get_path, open_validator, read_one
+from tests.scripts.typed import COMMANDS
 from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.scripts import touchstone
 from touchstone.scripts.command_line.command_errors import (
     explain_bug,
     explain_disk,
     is_of_disk,
     render_error,
 )
-from touchstone.scripts.command_line.command_form import Command
-from touchstone.scripts.command_line.command_table import COMMANDS
+from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.log_lines import open_logs
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
@@ -156,25 +155,26 @@ def test_a_log_file_that_cannot_be_written_is_told(
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
-def test_every_command_has_a_schema(command: Command) -> None:
-    validator = open_validator(command.words)
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_a_schema(words: str) -> None:
+    validator = open_validator(words)
     type(validator).check_schema(validator.schema)
     assert validator.schema["type"] == "object" and validator.schema["additionalProperties"] is False
 
 
 def test_every_schema_is_of_a_command() -> None:
-    known = {get_path(command.words).name for command in COMMANDS} | {get_path(ERROR).name}
+    known = {get_path(words).name for words in COMMANDS} | {get_path(ERROR).name}
     assert {path.name for path in SCHEMAS.iterdir()} == known
 
 
 # --- What is on standard output -----------------------------------------------------------------------------
-def act_with(monkeypatch: pytest.MonkeyPatch, act: Callable[[argparse.Namespace], object]) -> None:
-    monkeypatch.setattr(touchstone, "resolve_name", lambda _: act)
+def act_with(monkeypatch: pytest.MonkeyPatch, act: Callable[..., object]) -> None:
+    """`status` does this instead."""
+    monkeypatch.setattr(COMMANDS["status"], "callback", act)
 
 
 def test_what_is_printed_goes_to_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def act(_: argparse.Namespace) -> object:
+    def act(**_: object) -> object:
         print("progress")
         return {"a": 1}
 
@@ -187,13 +187,13 @@ def test_what_is_printed_goes_to_standard_error(monkeypatch: pytest.MonkeyPatch,
 
 NOISY = """
 import os, subprocess, sys
-from touchstone.scripts import touchstone
-def act(options):
+from touchstone.scripts.touchstone import cli, main
+def act(**_):
     os.write(1, b"a library\\n")
     subprocess.run(["echo", "a child"], check=True)
     return {"a": 1}
-touchstone.resolve_name = lambda _: act
-sys.exit(touchstone.main(["status", "--json"]))
+cli.commands["status"].callback = act
+sys.exit(main(["status", "--json"]))
 """
 
 
@@ -215,7 +215,7 @@ def test_what_a_child_or_a_library_writes_is_not_among_it() -> None:
 def test_an_error_is_an_object_too(
     error: BaseException, status: int, what: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def act(_: argparse.Namespace) -> object:
+    def act(**_: object) -> object:
         raise error
 
     act_with(monkeypatch, act)
@@ -228,8 +228,9 @@ def test_an_error_is_an_object_too(
 def test_a_command_that_has_told_and_then_fails_writes_no_second_object(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def act(options: argparse.Namespace) -> object:
-        options.put({"a": 1})
+    @click.pass_obj
+    def act(output: JsonOutput, /, **_: object) -> object:
+        output.put({"a": 1})
         raise KeyboardInterrupt
 
     act_with(monkeypatch, act)

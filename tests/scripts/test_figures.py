@@ -2,7 +2,6 @@
 
 import io
 import tomllib
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -26,7 +25,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_12S, LIMITS_
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.calibration.limit_policy import run_policy
+from touchstone.scripts.calibration.limit_policy import write_policy
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.tasks.figures import read_figures
 from touchstone.scripts.tasks.task_creation import justify
@@ -167,11 +166,9 @@ def write_three(folder: Path, **changes: object) -> tuple[list[Path], list[Profi
     return paths, profiles
 
 
-def test_run_policy_writes_the_tables_of_a_task_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_policy_writes_the_tables_of_a_task_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths, profiles = write_three(tmp_path)
-    found = check("policy", run_policy(Namespace(profiles=paths, out=tmp_path / "limits.toml")))
+    found = check("policy", write_policy(paths, tmp_path / "limits.toml"))
     text = (tmp_path / "limits.toml").read_text()
     assert text == capsys.readouterr().out and all(p.operator in text for p in profiles)
     tables, merged = tomllib.loads(text), merge_profiles(profiles)
@@ -180,14 +177,14 @@ def test_run_policy_writes_the_tables_of_a_task_file(
     assert build_container(Limits, tables["limits"], tmp_path) == merged
 
 
-def test_run_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths, profiles = write_three(tmp_path, subject=replace(make_profile().subject, segment_steps=5))
     lines = fail(capsys, "policy", *map(str, paths))
     assert "profiles of different tasks" in lines[0] and profiles[2].operator in lines[0]
 
 
-def test_run_policy_wants_every_signature(tmp_path: Path) -> None:
+def test_policy_wants_every_signature(tmp_path: Path) -> None:
     paths, _ = write_three(tmp_path)
     paths[1].write_text(paths[1].read_text().replace('"segments":32', '"segments":33'))
     with pytest.raises(InvalidInput, match="the signature of"):
-        run_policy(Namespace(profiles=paths, out=None))
+        write_policy(paths, None)

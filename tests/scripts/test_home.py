@@ -1,7 +1,6 @@
 """A home holds a key that is never overwritten, a certificate and a configuration without secrets."""
 
 import errno
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -58,12 +57,10 @@ private_origins = ["http://10.0.0.1:9000"]
 def test_the_table_of_a_bucket_reaches_the_node(tmp_path: Path, password_file: Path) -> None:
     home = tmp_path / "home"
     create_home(home, CONFIG, "secret", is_devnet=True)
-    assert open_config(Namespace(home=home, password_file=password_file), Console()).object_storage == (
-        ObjectStorage()
-    )
+    assert open_config(home, password_file, Console()).object_storage == (ObjectStorage())
     with (home / CONFIG_FILE).open("a") as file:
         file.write(STORAGE)
-    found = open_config(Namespace(home=home, password_file=password_file), Console()).object_storage
+    found = open_config(home, password_file, Console()).object_storage
     assert (found.bucket, found.private_origins) == ("alice-blobs", ("http://10.0.0.1:9000",))
 
 
@@ -75,7 +72,7 @@ def test_how_often_the_chain_is_looked_at_reaches_the_node(
     create_home(home, CONFIG, "secret", is_devnet=True)
     if text:
         monkeypatch.setenv("TOUCHSTONE_POLL_SECONDS", text)
-    assert open_config(Namespace(home=home, password_file=password_file), Console()).poll_s == poll_s
+    assert open_config(home, password_file, Console()).poll_s == poll_s
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """`touchstone eval` and `sample` on an exported folder; what `replay` says of what it found."""
 
-import argparse
+import json
 import re
 import shutil
 from pathlib import Path
@@ -14,9 +14,10 @@ from touchstone.node.exports.model_note import CONFIG_NAME, NOTE_NAME, TOKENIZER
 from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.data.data_pack import PackPlan, pack
-from touchstone.scripts.models import replay_command
-from touchstone.scripts.models.replay_command import run_replay, tell_replayed
-from touchstone.scripts.models.sample_command import show_text
+from touchstone.scripts.home import party_config
+from touchstone.scripts.models import segment_replay
+from touchstone.scripts.models.sampling import show_text
+from touchstone.scripts.models.segment_replay import tell_replayed
 from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.verifier.seatless_audit import Replayed
@@ -121,15 +122,16 @@ def test_no_model_steers_a_terminal() -> None:
 
 # --- A replay without a seat --------------------------------------------------------------------------------
 @pytest.mark.parametrize("word", [VoteWord.ACCEPT, VoteWord.REJECT_START, VoteWord.REJECT_STATE])
-def test_the_exit_status_tells_what_a_replay_found(monkeypatch: pytest.MonkeyPatch, word: VoteWord) -> None:
+def test_the_exit_status_tells_what_a_replay_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: VoteWord
+) -> None:
     async def find(*_: object) -> dict[str, str]:
         return {"result": word.name}
 
-    monkeypatch.setattr(replay_command, "open_config", lambda *_: None)
-    monkeypatch.setattr(replay_command, "replay_segment", find)
-    options = argparse.Namespace(task="0x3fa9", round=0, solver="0", segment=1)
-    assert run_replay(options) == {"result": word.name}
-    assert getattr(options, "exit_status", 0) == (word != VoteWord.ACCEPT)
+    monkeypatch.setattr(party_config, "open_config", lambda *_: None)
+    monkeypatch.setattr(segment_replay, "replay_segment", find)
+    assert main(["replay", "0x3fa9", "0", "0", "1", "--json"]) == (word != VoteWord.ACCEPT)
+    assert capsys.readouterr().out == json.dumps({"result": word.name}) + "\n"
 
 
 def test_a_replay_is_told_with_its_distances() -> None:

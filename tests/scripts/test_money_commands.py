@@ -32,9 +32,9 @@ from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.account import sending, task_names
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_folder import list_left, unlock_key
-from touchstone.scripts.money import stake_commands, withdraw_command
-from touchstone.scripts.money.stake_commands import add_stake
-from touchstone.scripts.money.withdraw_command import withdraw
+from touchstone.scripts.money import staking, withdrawal
+from touchstone.scripts.money.staking import add_stake
+from touchstone.scripts.money.withdrawal import withdraw
 
 
 def expect_answer(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
@@ -92,7 +92,7 @@ def test_a_full_disk_keeps_nobody_in_a_seat(operators: Operators, monkeypatch: p
 
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
-    monkeypatch.setattr(stake_commands, "note_left", refuse)
+    monkeypatch.setattr(staking, "note_left", refuse)
     said = operators.run("alice", "leave", task[:8], "--yes")
     assert "the home takes no file (No space left on device)" in said and "can be taken out now" in said
     assert "the disk refuses" in operators.fail("alice", "leave", task[:8], "--yes")[0]
@@ -113,7 +113,7 @@ def test_a_node_that_leaves_while_the_command_is_answered_does_not_make_it_fail(
             await chain.tasks.leave(bytes.fromhex(task), seat)
         return state
 
-    monkeypatch.setattr(stake_commands, "read_state", read_then_leave)
+    monkeypatch.setattr(staking, "read_state", read_then_leave)
     assert "can be taken out now" in operators.run("alice", "leave", task[:8], "--yes")
     assert list_left(operators.home_of("alice")) == {task} and len(reads) == 3
 
@@ -173,9 +173,9 @@ async def test_what_is_waited_for_is_said_once_and_again_when_it_changes(
             raise Enough
 
     monkeypatch.setattr(chain, "wait_for_block", wait_for_block, raising=False)
-    monkeypatch.setattr(withdraw_command, "read_pace", read_pace)
+    monkeypatch.setattr(withdrawal, "read_pace", read_pace)
     with pytest.raises(Enough):
-        await withdraw(use(chain, monkeypatch, withdraw_command, sending), terminal, is_waiting=True)
+        await withdraw(use(chain, monkeypatch, withdrawal, sending), terminal, is_waiting=True)
     first, second = re.findall("waiting for .*", terminal.said)
     assert "round 0, until block" in first and "a question" not in first and "(in " in first
     assert "a question on round 0" in second and not chain.sent

@@ -33,8 +33,8 @@ from touchstone.scripts.account import requirements, task_names
 from touchstone.scripts.command_line.command_errors import ExitCode, NotNeeded
 from touchstone.scripts.home.home_files import LEFT_FILE
 from touchstone.scripts.home.home_folder import list_left, note_left
-from touchstone.scripts.money import stake_commands
-from touchstone.scripts.seats import role_commands
+from touchstone.scripts.money import staking
+from touchstone.scripts.seats import seat_session
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -104,7 +104,7 @@ def test_a_seat_that_a_lagging_nodes_events_hide_is_not_given_up(
         late.take(LogBatch(await chain.head(), known))
         return late
 
-    monkeypatch.setattr(role_commands, "read_state", read_late)
+    monkeypatch.setattr(seat_session, "read_state", read_late)
     lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
     assert "cannot tell yet whether this account has a seat" in lines[0] and "no event" in lines[2]
 
@@ -120,7 +120,7 @@ def test_a_bond_that_a_lagging_nodes_events_hide_is_not_given_up(
     async def read_late(chain: GameChain, account: str = "") -> Any:
         return late
 
-    monkeypatch.setattr(role_commands, "read_state", read_late)
+    monkeypatch.setattr(seat_session, "read_state", read_late)
     operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
     operators.act("alice", lambda chain: chain.deposit_missing(7))
     lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
@@ -244,7 +244,7 @@ def test_what_the_disk_did_not_take_is_written_down_when_it_is_typed_again(
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     with monkeypatch.context() as full:
-        full.setattr(stake_commands, "note_left", refuse)
+        full.setattr(staking, "note_left", refuse)
         said = operators.run("alice", "leave", task[:8], "--yes")
     assert "type this command again" in said and "--yes" in said
     assert list_left(operators.home_of("alice")) == set()
@@ -296,7 +296,7 @@ async def test_a_service_that_looks_at_the_machine_takes_no_leave_back(
         note_left(tmp_path, TASK)
         return SimpleNamespace(who="a solver", memory_bytes=1, disk_bytes=1)
 
-    monkeypatch.setattr(role_commands, "find_room", find_room)
+    monkeypatch.setattr(seat_session, "find_room", find_room)
     await sitting.agree()
     assert list_left(tmp_path) == {TASK.hex()}
 
@@ -313,10 +313,10 @@ def test_a_leave_that_the_chain_refuses_leaves_a_node_with_its_seat(
         raise ContractRefused(what="no", expected="", actual="", remedy="", name="No", values={})
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(stake_commands, "send", refuse)
+        refusing.setattr(staking, "send", refuse)
         operators.fail("alice", "leave", task[:8], "--yes")
     assert list_left(operators.home_of("alice")) == {task}
-    monkeypatch.setitem(role_commands.ROLES, SeatRole.VERIFIER, f"{__name__}:play_on")
+    monkeypatch.setitem(seat_session.ROLES, SeatRole.VERIFIER, f"{__name__}:play_on")
     assert "going on as verifier" in operators.run("alice", "verify", task[:8], "--yes")
 
 

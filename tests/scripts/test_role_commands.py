@@ -38,8 +38,8 @@ from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.home.party_config import choose_executor
 from touchstone.scripts.seats import seat_agreement
-from touchstone.scripts.seats.role_commands import ROLES
 from touchstone.scripts.seats.seat_agreement import Offer, refuse_seat
+from touchstone.scripts.seats.seat_session import ROLES
 from touchstone.scripts.tasks.task_example import TASK_FILE
 from touchstone.scripts.touchstone import main
 

@@ -37,8 +37,7 @@ from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.program import Program
 from touchstone.scripts.home import party_config
 from touchstone.scripts.home.home_config import HomeConfig
-from touchstone.scripts.seats import role_commands, seat_agreement, seat_needs
-from touchstone.scripts.seats.role_commands import ROLES
+from touchstone.scripts.seats import seat_agreement, seat_needs, seat_session
 from touchstone.scripts.seats.seat_needs import (
     PROCESS_BYTES,
     Need,
@@ -46,8 +45,10 @@ from touchstone.scripts.seats.seat_needs import (
     compute_need,
     find_room,
 )
+from touchstone.scripts.seats.seat_session import ROLES
 from touchstone.scripts.tasks.task_file import sketch_terms
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
+from touchstone.scripts.touchstone import main
 
 
 # --- What a seat takes of the machine -----------------------------------------------------------------------
@@ -232,9 +233,8 @@ def test_who_has_a_seat_is_not_kept_from_its_work_by_a_limit(
 
 
 def test_a_nice_level_that_is_none_is_refused(operators: Operators) -> None:
-    with pytest.raises(SystemExit):
-        operators.fail("alice", "solve", "0x00", "--nice", "20")
-    assert "--nice: expected a whole number from 0 to 19, got '20'" in operators.capsys.readouterr().err
+    assert main(["solve", "0x00", "--nice", "20"]) == 2
+    assert "'--nice': expected a whole number from 0 to 19, got '20'" in operators.capsys.readouterr().err
     home = operators.home_of("alice")
     edit_config(home, "nice", -1)
     assert "config.toml, nice" in fail(operators.capsys, "solve", "0x00", "--home", str(home))[0]
@@ -266,14 +266,14 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
     made, levels, uses = Machine(tmp_path / "machine"), list[int](), list[MachineUse | None]()
     made.add_process(os.getpid())
     monkeypatch.setattr(machine_use, "PLACES", made.places)
-    monkeypatch.setattr(role_commands, "lower_priority", levels.append)
+    monkeypatch.setattr(seat_session, "lower_priority", levels.append)
 
     async def note(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
         assert wish.is_held, "no other seat is agreed on"
         uses.append(config.use)
         return True
 
-    monkeypatch.setattr(role_commands, "resolve_name", lambda name: note)
+    monkeypatch.setattr(seat_session, "resolve_name", lambda name: note)
     operators.run("alice", "verify", task[:8], *words)
     is_pausing = nice == 19 or "--when-idle" in words
     assert levels == [nice] and [one is not None for one in uses] == [is_pausing]
@@ -289,7 +289,7 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
     made.add_process(os.getpid())
     monkeypatch.setattr(machine_use, "PLACES", made.places)
     monkeypatch.setattr(machine_use, "LOOK_S", 0.0)
-    monkeypatch.setattr(role_commands, "lower_priority", lambda nice: None)
+    monkeypatch.setattr(seat_session, "lower_priority", lambda nice: None)
 
     async def type_until_it_is_seen(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
         assert config.use is not None and not wish.is_held
@@ -300,7 +300,7 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
         reasons.append(config.use.reason)
         return False
 
-    monkeypatch.setattr(role_commands, "resolve_name", lambda name: type_until_it_is_seen)
+    monkeypatch.setattr(seat_session, "resolve_name", lambda name: type_until_it_is_seen)
     monkeypatch.setattr(seat_agreement, "refuse_bad_money", lambda *_: None)
     task = operators.post_task("submitter")
     said = operators.run("alice", "verify", task[:8], "--yes", "--when-idle")

@@ -10,8 +10,8 @@ from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.money import shares_commands
-from touchstone.scripts.money.shares_commands import (
+from touchstone.scripts.money import task_shares
+from touchstone.scripts.money.task_shares import (
     Shares,
     halt_by_vote,
     parse_votes,
@@ -56,7 +56,7 @@ class OddChain:
             ("require_tokens", None),
             ("tell_wallet", 0),
         ):
-            monkeypatch.setattr(shares_commands, name, _make_answering(answer))
+            monkeypatch.setattr(task_shares, name, _make_answering(answer))
 
     async def settled_by(self, _task: bytes) -> int:
         """The first round that a seat has not settled."""

@@ -1,33 +1,32 @@
 """Every subcommand explains itself, is in the manual, and fails in four lines."""
 
-import argparse
 import errno
+import inspect
 import io
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
-from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
-from types import SimpleNamespace
 
+import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
+from tests.scripts.typed import COMMANDS, parse
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.scripts import touchstone
 from touchstone.scripts.command_line.command_errors import ExitCode
-from touchstone.scripts.command_line.command_form import LOGS, Command
-from touchstone.scripts.command_line.command_table import COMMANDS
-from touchstone.scripts.command_line.completion import render
+from touchstone.scripts.command_line.completion_commands import VARIABLE
+from touchstone.scripts.command_line.option_types import Number
 from touchstone.scripts.tasks.task_example import CORPUS_BYTES
-from touchstone.scripts.touchstone import find_home, main, make_parser
+from touchstone.scripts.touchstone import cli, main
 
 WANTED = {
     "devnet",
@@ -105,8 +104,8 @@ def test_a_full_disk_leaves_no_part_of_an_example(tmp_path: Path, monkeypatch: p
 def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     monkeypatch.setenv("TOUCHSTONE_HOME", "~/other")
-    options = make_parser().parse_args(["status", "--home", "~/alice"])
-    assert options.home == Path("/somewhere/alice") and find_home() == Path("/somewhere/other")
+    assert parse(["status", "--home", "~/alice"])[1]["home"] == Path("/somewhere/alice")
+    assert parse(["status"])[1]["home"] == Path("/somewhere/other")
 
 
 HEAVY = {"torch", "numba", "numpy", "web3", "aiohttp", "eth_account"}
@@ -133,18 +132,18 @@ def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> No
 @pytest.mark.parametrize(
     "module",
     [
-        "money.stake_commands",
-        "money.withdraw_command",
-        "money.shares_commands",
-        "home.init_command",
-        "network.devnet_command",
-        "network.explorer_command",
+        "money.staking",
+        "money.withdrawal",
+        "money.task_shares",
+        "home.home_making",
+        "network.devnet_service",
+        "network.explorer_service",
         "tasks.task_example",
-        "tasks.closing_commands",
+        "tasks.task_ending",
         "tasks.figures",
         "tasks.terms_checks",
         "calibration.limit_policy",
-        "status.status_command",
+        "status.status_report",
     ],
 )
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
@@ -154,33 +153,48 @@ def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> 
 
 
 NUMBERS = [
-    (command.words, option.name)
-    for command in COMMANDS
-    for option in command.options
-    if isinstance(option.settings.get("type"), partial) or option.settings.get("type") in (int, float)
+    (words, parameter.opts[0])
+    for words, command in COMMANDS.items()
+    for parameter in command.params
+    if isinstance(parameter.type, Number)
 ]
 
 
 @pytest.mark.parametrize(("words", "name"), NUMBERS, ids=str)
-@pytest.mark.parametrize("value", ["-1", "1" + 30 * "0", "nan", "inf", "9" * 5000, "one"])
+@pytest.mark.parametrize("value", ["-1", "1" + 30 * "0", "nan", "inf", "9" * 5000, "one", "\x1b[2J\n"])
 def test_a_number_that_can_be_none_is_refused_by_name(words: str, name: str, value: str) -> None:
     """`devnet --port 99999` was told as a bug."""
-    command = next(one for one in COMMANDS if one.words == words)
-    places = [one for one in command.options if not one.name.startswith("-")]
-    given = [f"--{one.name}" for one in places if one.name == name]
-    typed = [value if one.name == name else "1" for one in places]
+    places = [one.name for one in COMMANDS[words].params if isinstance(one, click.Argument)]
+    typed = [value if place == name else "1" for place in places]
     named = [f"{name}={value}"] if name.startswith("-") else []
     status, _, err = run(*words.split(), *named, "--", *typed)
-    last = err.splitlines()[-1]
+    said, advice = err.splitlines()
     shown = value if len(value) < 40 else "5000 characters"
-    assert status == 2 and f"argument {name.upper() if given else name}: expected" in last
-    assert f"got '{shown}'" in last
+    assert status == 2 and f"'{name if named else name.upper()}': expected" in said
+    assert f"got {shown!r}" in said and f"touchstone {words} --help" in advice
 
 
 @pytest.mark.parametrize("words", ["eval model --text words.txt", "sample model --prompt x"])
 def test_what_would_read_or_write_nothing_is_refused_before_anything_is_loaded(words: str) -> None:
     status, _, err = run(*words.split(), "--tokens", "0")
-    assert status == 2 and "argument --tokens: expected a whole number from 1 to" in err
+    assert status == 2 and "'--tokens': expected a whole number from 1 to" in err
+
+
+@pytest.mark.parametrize(
+    "typed", ["{0}", "status --home x {0} {0}", "init --limits {0}", "status {1}", "init --{0}"]
+)
+def test_what_is_typed_steers_no_terminal_and_fills_no_screen(typed: str) -> None:
+    file = "a\x1b[2J\n\u202e" + "x" * 5000
+    words = [one.format(file, f"--{file}") for one in typed.split(" ")]
+    status, out, err = run(*words)
+    assert (status, out) == (2, "") and len(err) < 600 and len(err.splitlines()) == 2
+    assert err.replace("\n", "").isprintable() and "a\\x1b[2J" in err
+
+
+def test_a_slip_is_told_with_what_was_meant() -> None:
+    assert "Did you mean 'withdraw'?" in run("withdra")[2]
+    assert "Did you mean '--home'?" in run("status", "--hom", "x")[2]
+    assert "do:       See `touchstone task halt --help`." in run("task", "halt", "0x3fa9", "--yess")[2]
 
 
 def test_numbers_are_seen() -> None:
@@ -188,39 +202,52 @@ def test_numbers_are_seen() -> None:
 
 
 def test_the_subcommands_are_those_of_the_manual() -> None:
-    assert {command.words for command in COMMANDS} == WANTED
+    assert set(COMMANDS) == WANTED
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
-def test_help_shows_an_example_that_parses(command: Command) -> None:
-    status, out, _ = run(*command.words.split(), "--help")
+def tell_default(option: click.Parameter) -> str:
+    """As the help shows it: flags and what is left empty have none that says something."""
+    has_one = isinstance(option.default, str | int | float) and option.default not in ("", False)
+    return f"default: {option.default}" if has_one else ""
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_help_shows_an_example_that_parses(words: str) -> None:
+    status, out, _ = run(*words.split(), "--help")
+    command, told = COMMANDS[words], " ".join(out.split())
     assert status == 0 and command.example in out
-    for option in command.options:
-        assert option.help in " ".join(out.split()) and option.name.removeprefix("--") in out.lower()
-        default = option.settings.get("default")
-        assert not default or f"(default: {default})" in " ".join(out.split())
-    words = command.example.split()
-    assert words[0] == "touchstone"
-    assert make_parser().parse_args(words[1:]).act == command.act
+    for option in command.params:
+        assert option.help and " ".join(option.help.split()) in told
+        assert option.opts[-1] in told or option.make_metavar(click.Context(command)) in told
+        assert tell_default(option) in told
+    typed = shlex.split(command.example)
+    assert typed[0] == "touchstone" and parse(typed[1:])[0] == words
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
-def test_every_subcommand_is_documented(command: Command) -> None:
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_subcommand_is_documented(words: str) -> None:
     manual = read_manual()
-    assert f"`touchstone {command.words}`" in manual
-    assert command.example in manual
+    assert f"`touchstone {words}`" in manual
+    assert COMMANDS[words].example in manual
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
-def test_every_subcommand_names_a_function(command: Command) -> None:
-    assert callable(resolve_name(command.act))
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_function_takes_what_its_command_declares(words: str) -> None:
+    """What `Command` itself takes does not reach it."""
+    command = COMMANDS[words]
+    names = {one.name for one in command.params} - {"is_json", "is_debug", "log_level", "log_file"}
+    assert command.callback is not None
+    taken = inspect.signature(command.callback).parameters.values()
+    listed = {one.name for one in taken if one.kind is not one.VAR_KEYWORD} - {"output", "context"}
+    is_open = any(one.kind is one.VAR_KEYWORD for one in taken)
+    assert listed <= names if is_open else listed == names
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def act(_: argparse.Namespace) -> None:
+    def act(**_: object) -> None:
         raise error
 
-    monkeypatch.setattr(touchstone, "resolve_name", lambda _: act)
+    monkeypatch.setattr(COMMANDS["status"], "callback", act)
 
 
 def test_an_error_is_four_lines_and_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,45 +286,42 @@ def test_the_manual_lists_every_exit_status() -> None:
 
 @pytest.mark.parametrize("words", ["solve", "verify", "watch", "task create", "devnet"])
 def test_what_runs_for_long_has_a_log(words: str) -> None:
-    (command,) = [command for command in COMMANDS if command.words == words]
-    assert all(option in command.options for option in LOGS)
+    assert {"log_level", "log_file"} <= {option.name for option in COMMANDS[words].params}
 
 
 def test_an_unknown_subcommand_is_refused() -> None:
     assert run("dance")[0] == 2
-    assert run()[0] == 2
+    assert run()[0] == run("task")[0] == 2 and "Write a commented task file" in run("task")[2]
 
 
 @pytest.mark.parametrize("arguments", [("status", "--hom", "x"), ("task", "example", "--ou", "build/x")])
 def test_no_option_is_taken_for_another(arguments: tuple[str, ...]) -> None:
     status, _, err = run(*arguments)
-    assert status == 2 and f"unrecognized arguments: {arguments[-2]}" in err and len(err.splitlines()) == 2
+    assert status == 2 and f"No such option '{arguments[-2]}'" in err and len(err.splitlines()) == 2
 
 
 def test_the_home_is_chosen_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
-    fake = SimpleNamespace(act=lambda options: seen.append(options.home))
-    monkeypatch.setattr(touchstone, "resolve_name", lambda _: fake.act)
+    monkeypatch.setattr(COMMANDS["status"], "callback", lambda task, home: seen.append(home))
     monkeypatch.setenv("TOUCHSTONE_HOME", "/tmp/from-environment")
     run("status", "--home", "/tmp/given")
     run("status")
     monkeypatch.delenv("TOUCHSTONE_HOME")
     run("status")
     assert seen == [Path("/tmp/given"), Path("/tmp/from-environment"), Path.home() / ".touchstone"]
-    assert find_home() == Path.home() / ".touchstone"
 
 
 BACKGROUND = """
 import asyncio, signal, sys
-from touchstone.scripts import touchstone
+from touchstone.scripts.touchstone import cli, main
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 async def work():
     print("works", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     print("goes on", flush=True)
     await asyncio.Event().wait()
-touchstone.resolve_name = lambda _: lambda options: asyncio.run(work())
-sys.exit(touchstone.main(["status"]))
+cli.commands["status"].callback = lambda **_: asyncio.run(work())
+sys.exit(main(["status"]))
 """
 """As a script's shell starts a command behind which it writes `&`."""
 
@@ -323,50 +347,58 @@ def test_in_the_background_it_ends_when_it_is_asked_to_and_not_with_ctrl_c() -> 
 SHELLS = ("bash", "zsh")
 
 
-def complete(folder: Path, *words: str) -> set[str]:
-    """What bash offers for the last word."""
-    typed = " ".join(f"'{word}'" for word in ("touchstone", *words))
-    lines = (render("bash"), f"COMP_WORDS=({typed})", f"COMP_CWORD={len(words)}")
-    script = "\n".join((*lines, "_touchstone", 'printf "%s\\n" "${COMPREPLY[@]}"'))
-    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return set(done.stdout.split())
+def complete(*words: str) -> set[str]:
+    """What a shell offers for the last word."""
+    found = ShellComplete(cli, {}, "touchstone", VARIABLE).get_completions(list(words[:-1]), words[-1])
+    return {f"<{one.type}>" if one.type != "plain" else str(one.value) for one in found}
 
 
-def test_commands_and_their_second_words(tmp_path: Path) -> None:
-    first = {command.words.split()[0] for command in COMMANDS}
-    assert complete(tmp_path, "") == first | {"--version", "--help"}
-    assert complete(tmp_path, "so") == {"solve"} and complete(tmp_path, "solve") == {"solve"}
-    assert complete(tmp_path, "task", "c") == {"close", "create", "check"}
+def test_commands_and_their_second_words() -> None:
+    assert complete("") == {words.split()[0] for words in COMMANDS}
+    assert complete("-") == {"--version", "-h", "--help"}
+    assert complete("so") == {"solve"}
+    assert complete("task", "c") == {"close", "create", "check"}
 
 
-def test_options_and_choices(tmp_path: Path) -> None:
-    (command,) = [command for command in COMMANDS if command.words == "task create"]
-    named = {option.name for option in command.options if option.name.startswith("-")}
-    assert complete(tmp_path, "task", "create", "--") == named | {"--json", "--debug", "--help"}
-    assert complete(tmp_path, "verify", "0x12", "--executor", "") == {"process", "ray"}
-    assert complete(tmp_path, "init", "--limits", "1") == {"12s"}
-    assert complete(tmp_path, "completion", "z") == {"zsh"}
+def test_options_and_choices() -> None:
+    named = {name for option in COMMANDS["task create"].params for name in option.opts}
+    assert complete("task", "create", "--") == named | {"--help"}
+    assert complete("verify", "0x12", "--executor", "") == {"process", "ray"}
+    assert complete("init", "--limits", "1") == {"12s"}
+    assert complete("completion", "z") == {"zsh"}
 
 
-def test_files_where_no_word_fits_and_no_option_out_of_nothing(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("")
-    assert complete(tmp_path, "solve", "0x12", "--password-file", "pa") == {"password"}
-    (tmp_path / "--nonsense.txt").write_text("")
-    assert complete(tmp_path, "solve", "--nonsense") == set()
+def test_files_where_a_path_is_wanted_and_no_option_out_of_nothing() -> None:
+    assert complete("solve", "0x12", "--password-file", "pa") == {"<file>"}
+    assert complete("solve", "--nonsense") == set()
+
+
+def test_bash_asks_the_command_itself(tmp_path: Path) -> None:
+    """The script, sourced, with the command that it is for."""
+    lines = (
+        f'touchstone() {{ {sys.executable} -m touchstone.scripts.touchstone "$@"; }}',
+        'eval "$(touchstone completion bash)"',
+        "COMP_WORDS=(touchstone task ch) COMP_CWORD=2",
+        "_touchstone_completion touchstone",
+        'printf "%s\\n" "${COMPREPLY[@]}"',
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("check\n", "", 0)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_reads(shell: str, tmp_path: Path) -> None:
+def test_the_script_is_one_that_the_shell_reads(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert main(["completion", shell, "--json"]) == 0
+    assert read_one("completion", capsys.readouterr().out) == {"shell": shell, "script": script}
+    assert "touchstone" in script and VARIABLE in script
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    (tmp_path / "script").write_text(render(shell))
+    (tmp_path / "script").write_text(script)
     assert subprocess.run([shell, "-n", str(tmp_path / "script")], capture_output=True).returncode == 0
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_command_writes_it(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    assert capsys.readouterr().out == render(shell)
-    assert main(["completion", shell, "--json"]) == 0
-    assert read_one("completion", capsys.readouterr().out) == {"shell": shell, "script": render(shell)}

@@ -1,6 +1,5 @@
 """A node without a task, as a process: it opens the party of a home, watches itself, and waits."""
 
-import argparse
 import asyncio
 import signal
 import sys
@@ -14,8 +13,7 @@ from touchstone.scripts.home.party_config import open_config
 
 async def run(home: Path) -> None:
     """Until it is cancelled."""
-    options = argparse.Namespace(home=home, password_file=None)
-    async with open_party(open_config(options, Console())) as party:
+    async with open_party(open_config(home, None, Console())) as party:
         print("up", flush=True)
         async for batch in party.batches:
             party.state.take(batch)

@@ -48,7 +48,7 @@ from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
-from touchstone.scripts.network.explorer_command import open_browser
+from touchstone.scripts.network.explorer_service import open_browser
 
 LOOK_S = 0.2
 

@@ -4,7 +4,6 @@
 first, and said in words instead of sent.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,26 +22,12 @@ from touchstone.protocol.spec.game.terms import compute_release_blocks
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_agreement, require_tokens, tell_wallet
-from touchstone.scripts.account.sending import run_with_chain, send
+from touchstone.scripts.account.sending import send
 from touchstone.scripts.account.task_names import NUMBER_BITS, find_game, read_state, show_seat, show_task
 from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.home.home_folder import note_left
 from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
-
-
-def run_stake(options: argparse.Namespace) -> Document:
-    """Add to the stake of an own seat."""
-    words = (options.task, parse_tokens(options.amount), Console())
-    return run_with_chain(options, lambda chain: add_stake(chain, *words, is_agreed=options.yes))
-
-
-def run_leave(options: argparse.Namespace) -> Document:
-    """Give up an own seat."""
-    console = Console()
-    words = (options.task, options.home, console)
-    return run_with_chain(options, lambda chain: leave(chain, *words, is_agreed=options.yes))
 
 
 async def add_stake(

@@ -1,7 +1,5 @@
 """`touchstone explorer`: serves the pages until it is interrupted."""
 
-import argparse
-import asyncio
 import os
 import webbrowser
 from pathlib import Path
@@ -10,38 +8,43 @@ from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import Asked
 from touchstone.explorer.running_explorer import open_explorer
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
-from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.scripts.command_line.command_results import Put
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.network import devnet
 
 
-def run_explorer(options: argparse.Namespace) -> None:
-    """Serve the pages until it is interrupted."""
-    asyncio.run(_serve(options, Console()))
-
-
-async def _serve(options: argparse.Namespace, console: Console) -> None:
-    deployment = read_game_deployment(options.deployment)
-    index, asked = options.index or choose_index(deployment), choose_asked(options, deployment)
+async def serve_explorer(
+    deployment: GameDeployment,
+    rpc_url: str,
+    index: Path | None,
+    place: tuple[str, int],
+    asked: Asked,
+    *,
+    is_opened: bool,
+    put: Put,
+) -> None:
+    """Serves the pages until it is interrupted. index: the file of the events, None for the usual one; place:
+    host and port; is_opened: show them in the browser; put: takes where they are."""
+    console, path = Console(), index or choose_index(deployment)
     async with (
-        open_game_chain(options.rpc_url, deployment) as chain,
-        open_explorer(chain, index, Names({}), options.host, options.port, asked) as explorer,
+        open_game_chain(rpc_url, deployment) as chain,
+        open_explorer(chain, path, Names({}), *place, asked) as explorer,
     ):
         console.say(f"explorer of chain {deployment.chain_id} at {explorer.url}")
         console.say(f"asked for reports: {asked.value}")
-        console.say(f"events are kept in {index}; Ctrl-C ends the explorer")
-        options.put({"url": explorer.url, "index": str(index), "chain_id": deployment.chain_id})
-        if options.open:
+        console.say(f"events are kept in {path}; Ctrl-C ends the explorer")
+        put({"url": explorer.url, "index": str(path), "chain_id": deployment.chain_id})
+        if is_opened:
             open_browser(explorer.url)
         await explorer.following
 
 
-def choose_asked(options: argparse.Namespace, deployment: GameDeployment) -> Asked:
-    """Which nodes the explorer asks for reports. Those of a test network are on this machine."""
-    if options.chain_only:
+def choose_asked(deployment: GameDeployment, *, is_chain_only: bool, is_private: bool) -> Asked:
+    """Returns which nodes the explorer asks for reports. Those of a test network are on this machine."""
+    if is_chain_only:
         return Asked.NOBODY
-    is_private = options.private_peers or deployment.chain_id == devnet.CHAIN_ID
-    return Asked.ALL if is_private else Asked.PUBLIC
+    return Asked.ALL if is_private or deployment.chain_id == devnet.CHAIN_ID else Asked.PUBLIC
 
 
 def open_browser(url: str) -> None:

@@ -1,7 +1,5 @@
 """`touchstone export`: writes the trained model of a task."""
 
-import argparse
-import asyncio
 from pathlib import Path
 
 from touchstone.node.exports import export
@@ -10,14 +8,6 @@ from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.scripts.account.task_names import find_game, read_state
 from touchstone.scripts.command_line.command_results import Document, spell_id
-from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.home.party_config import open_config
-
-
-def run_export(options: argparse.Namespace) -> Document:
-    """Write the trained model of a task."""
-    tokenizer = getattr(options, "tokenizer", None)
-    return asyncio.run(export_model(open_config(options, Console()), options.task, options.out, tokenizer))
 
 
 async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None) -> Document:

@@ -4,11 +4,11 @@ What a seat takes of the machine is compared with what the home allows before it
 then checks the rest.
 """
 
-import argparse
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 
 from touchstone.node.exports.model_folder import import_start
@@ -55,32 +55,35 @@ LOWEST_NICE = 19
 """Of a node that pauses while somebody uses the machine, unless `nice` says otherwise."""
 
 
-def run_solve(options: argparse.Namespace) -> Document:
-    """Train in every round of a task."""
-    return _run_role(SeatRole.SOLVER, options)
+@dataclass(frozen=True)
+class SeatChoice:
+    """What an operator wants of a seat: the options of `touchstone solve`, `verify` and `watch`."""
+
+    task: str
+    home: Path
+    password_file: Path | None = None
+    stake: str | None = None
+    weights: Path | None = None
+    when_idle: bool = False
+    nice: int | None = None
+    executor: str | None = None
+    is_agreed: bool = False
 
 
-def run_verify(options: argparse.Namespace) -> Document:
-    """Audit claims of a task."""
-    return _run_role(SeatRole.VERIFIER, options)
-
-
-def run_watch(options: argparse.Namespace) -> Document:
-    """Watch a task and dispute what is wrong."""
-    return _run_role(SeatRole.WHISTLEBLOWER, options)
-
-
-def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
-    console, home = Console(), read_home(options)
+def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
+    """Takes the seat and plays it, as `play_role`, with the home's key. Raises InvalidInput first where an
+    option or a key of the home does not fit the role."""
+    console = Console()
+    home = read_home(wanted.home, nice=wanted.nice, executor=wanted.executor, when_idle=wanted.when_idle)
     require_device(home.device)
     # Before the password is asked for.
-    executor = choose_executor(role, getattr(options, "executor", None), home)
+    executor = choose_executor(role, wanted.executor, home)
     use = open_use(home, executor["executor"]) if home.when_idle else None
     lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
-    config = replace(open_config(options, console), use=use, **executor)
-    stake_wei = parse_tokens(options.stake) if options.stake else 0
-    offer = Offer(role, stake_wei, options.yes, options.weights)
-    return asyncio.run(play_role(config, home, options.task, offer, console))
+    config = replace(open_config(wanted.home, wanted.password_file, console), use=use, **executor)
+    stake_wei = parse_tokens(wanted.stake) if wanted.stake else 0
+    offer = Offer(role, stake_wei, wanted.is_agreed, wanted.weights)
+    return asyncio.run(play_role(config, home, wanted.task, offer, console))
 
 
 async def play_role(

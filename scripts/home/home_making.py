@@ -1,7 +1,6 @@
 """`touchstone init`: makes a home; on a test network funds its account."""
 
-import argparse
-import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
@@ -15,45 +14,60 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.home.home_config import HomeConfig, check_config, read_config
+from touchstone.scripts.home.home_config import HomeConfig, Limits, check_config, read_config
 from touchstone.scripts.home.home_files import CONFIG_FILE, has_key, is_whole
 from touchstone.scripts.home.home_folder import create_home, refuse_whole
 from touchstone.scripts.network import devnet
 from touchstone.scripts.tasks.terms_checks import tell_other_limits
 
 
-def run_init(options: argparse.Namespace) -> Document:
-    """Make a home folder; on a test network fund its account."""
-    return asyncio.run(make_home(options, Console()))
+@dataclass(frozen=True)
+class NewHome:
+    """What an operator wants of a new home: the options of `touchstone init`, as its help explains them."""
+
+    home: Path
+    rpc_url: str
+    deployment: Path
+    password_file: Path | None = None
+    import_key: Path | None = None
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 0
+    public_url: str = ""
+    threads: int = 1
+    device: str = "cpu"
+    memory_mb: int = 0
+    limits: Limits | None = None
+    devnet: bool = False
 
 
-async def make_home(options: argparse.Namespace, console: Console) -> Document:
-    """The same at a console. Raises InvalidInput where an endpoint, a deployment or a home is not usable."""
-    choose_endpoint(options.listen_host, options.listen_port, options.public_url)
-    if options.import_key is not None:
-        _refuse_second_key(options.home)
-    if options.devnet and is_whole(options.home):
-        account = await _fund_again(options.home, console)
-        return {"account": account, "home": str(options.home)}
-    refuse_whole(options.home)
-    config = _make_config(options)
+async def make_home(wanted: NewHome, console: Console) -> Document:
+    """Makes a home folder; on a test network funds its account. Raises InvalidInput where an endpoint, a
+    deployment or a home is not usable."""
+    choose_endpoint(wanted.listen_host, wanted.listen_port, wanted.public_url)
+    if wanted.import_key is not None:
+        _refuse_second_key(wanted.home)
+    if wanted.devnet and is_whole(wanted.home):
+        account = await _fund_again(wanted.home, console)
+        return {"account": account, "home": str(wanted.home)}
+    refuse_whole(wanted.home)
+    config = _make_config(wanted)
     # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
     config = await _note_deployment(config, console)
-    password = _ask_password(options)
-    key = create_home(options.home, config, password, is_devnet=options.devnet, key_file=options.import_key)
-    console.say(f"account {key.address} in {options.home}")
-    if options.import_key is not None:
+    password = _ask_password(wanted)
+    key = create_home(wanted.home, config, password, is_devnet=wanted.devnet, key_file=wanted.import_key)
+    console.say(f"account {key.address} in {wanted.home}")
+    if wanted.import_key is not None:
         console.say(
-            f"its key was copied from {options.import_key}: never run a node with that one elsewhere. Two "
+            f"its key was copied from {wanted.import_key}: never run a node with that one elsewhere. Two "
             "statements of one key that differ take the seat"
         )
-    if options.devnet:
+    if wanted.devnet:
         await _fund(config, key.address, console)
     console.say(
         "Next: touchstone solve TASK, verify, watch, or task create"
-        + ("" if options.devnet else " (after sending it coin and tokens)")
+        + ("" if wanted.devnet else " (after sending it coin and tokens)")
     )
-    return {"account": key.address, "home": str(options.home)}
+    return {"account": key.address, "home": str(wanted.home)}
 
 
 async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
@@ -91,28 +105,28 @@ def _refuse_second_key(home: Path) -> None:
         )
 
 
-def _make_config(options: argparse.Namespace) -> HomeConfig:
+def _make_config(wanted: NewHome) -> HomeConfig:
     config = HomeConfig(
-        rpc_url=options.rpc_url,
-        deployment=str(options.deployment.absolute()),
-        listen_host=options.listen_host,
-        listen_port=options.listen_port,
-        public_url=options.public_url,
-        threads=options.threads,
-        device=options.device,
-        memory_mb=options.memory_mb,
-        password_file=str(options.password_file.absolute()) if options.password_file else "",
-        limits=options.limits or ("local" if options.devnet else "12s"),
+        rpc_url=wanted.rpc_url,
+        deployment=str(wanted.deployment.absolute()),
+        listen_host=wanted.listen_host,
+        listen_port=wanted.listen_port,
+        public_url=wanted.public_url,
+        threads=wanted.threads,
+        device=wanted.device,
+        memory_mb=wanted.memory_mb,
+        password_file=str(wanted.password_file.absolute()) if wanted.password_file else "",
+        limits=wanted.limits or ("local" if wanted.devnet else "12s"),
     )
     return check_config(config)
 
 
-def _ask_password(options: argparse.Namespace) -> str:
-    if has_key(options.home):
-        return read_password(options.password_file)
-    if options.import_key is not None and is_keystore(options.import_key):
-        return read_password(options.password_file, f"Password of {options.import_key}, which it keeps: ")
-    return read_new_password(options.password_file, "Password for the new keystore: ")
+def _ask_password(wanted: NewHome) -> str:
+    if has_key(wanted.home):
+        return read_password(wanted.password_file)
+    if wanted.import_key is not None and is_keystore(wanted.import_key):
+        return read_password(wanted.password_file, f"Password of {wanted.import_key}, which it keeps: ")
+    return read_new_password(wanted.password_file, "Password for the new keystore: ")
 
 
 async def _fund_again(home: Path, console: Console) -> str:

@@ -1,8 +1,8 @@
 """`touchstone eval`: how good a model is, by its loss on held-out tokens or on a text."""
 
-import argparse
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from math import exp
 from pathlib import Path
@@ -40,45 +40,58 @@ SHOWN_LOSS = 100.0
 """Above it a perplexity has no meaning, and no float."""
 
 
-def run_eval(options: argparse.Namespace) -> Document:
-    """Measure a model and say what was found."""
-    folder, console = Path(options.model), Console()
-    if folder.is_dir() and options.step is not None:
-        measure = measure_own(options, folder)
+@dataclass(frozen=True)
+class MeasureChoice:
+    """What an operator measures: a folder, or the model of a task, on at most so many tokens. dataset, text:
+    what measures; step: the recorded step of a module that transformers does not have."""
+
+    model: str
+    tokens: int
+    dataset: Path | None = None
+    text: Path | None = None
+    step: Path | None = None
+
+
+def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None) -> Document:
+    """Measures a model and says what was found. home, password_file: of the account that asks for the model
+    of a task."""
+    folder, console = Path(wanted.model), Console()
+    if folder.is_dir() and wanted.step is not None:
+        measure = measure_own(wanted, folder, wanted.step)
     elif folder.is_dir():
         if not (folder / CONFIG_NAME).is_file():
             raise refuse_input("a folder without config.json", "one with it, or --step", str(folder))
         model = read_published(folder, with_weights=True)
         length = read_row_tokens(folder, model)
-        rows = _list_rows(options, folder, model, length)
-        measure = measure_rows(model, islice(rows, max(1, options.tokens // length)))
+        rows = _list_rows(wanted, folder, model, length)
+        measure = measure_rows(model, islice(rows, max(1, wanted.tokens // length)))
     else:
-        if options.text or options.dataset or options.step:
+        if wanted.text or wanted.dataset or wanted.step:
             named = "--text, --dataset and --step are for the folder of a model"
-            raise refuse_input(named, "a folder", options.model)
-        measure = asyncio.run(measure_task(open_config(options, console), options, console))
+            raise refuse_input(named, "a folder", wanted.model)
+        measure = asyncio.run(measure_task(open_config(home, password_file, console), wanted, console))
     console.say(show_measure(measure))
     perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
     return {"loss_nats": measure.loss, "perplexity": perplexity, "tokens": measure.tokens}
 
 
-def measure_own(options: argparse.Namespace, folder: Path) -> Measure:
+def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:
     """The export of a module that transformers does not have, by the loss of its recorded step, in whole
     batches of that."""
-    files = load_step(options.step)
+    files = load_step(step)
     is_adapted = any(one.name.endswith(LORA_A) for one in files.layout.parameters)
     if is_adapted and (folder / written_model.ADAPTER_FOLDER).is_dir():
         expected = "the step of the module without adapters: an export has them added to its matrices"
-        raise refuse_input("a step that does not fit the export", expected, str(options.step))
+        raise refuse_input("a step that does not fit the export", expected, str(step))
     weights, shape = read_trained(folder, files.layout), files.shape
-    if options.dataset is None:
-        given = "--text, which takes a folder with config.json" if options.text else "none"
+    if wanted.dataset is None:
+        given = "--text, which takes a folder with config.json" if wanted.text else "none"
         raise refuse_input("no tokens to measure on", "--dataset", given)
-    data = _map_heldout(open_dataset(options.dataset))
+    data = _map_heldout(open_dataset(wanted.dataset))
     every = (torch.where(row < shape.vocabulary_size, row, 0) for row in cut_rows(data, shape.tokens))
     rows = (row for row in every if len(row) == shape.tokens + 1)
     evaluator = Evaluator(files.built, shape.sequences, shape.numeric_format)
-    found = evaluator.measure(weights, islice(rows, max(1, options.tokens // shape.tokens)))
+    found = evaluator.measure(weights, islice(rows, max(1, wanted.tokens // shape.tokens)))
     return Measure(found.loss, found.batches * shape.sequences * shape.tokens)
 
 
@@ -94,18 +107,16 @@ def read_row_tokens(folder: Path, model: PublishedModel) -> int:
     return model.context_tokens if note is None else min(note.row_tokens, model.context_tokens)
 
 
-def _list_rows(
-    options: argparse.Namespace, folder: Path, model: PublishedModel, length: int
-) -> Iterator[Tensor]:
+def _list_rows(wanted: MeasureChoice, folder: Path, model: PublishedModel, length: int) -> Iterator[Tensor]:
     """Rows of the text or of the held-out tokens that the options name."""
-    if options.text:
-        text = read_text(options.text)
+    if wanted.text:
+        text = read_text(wanted.text)
         (tokens,) = open_tokens(folder, model).encode([text])
         data = np.frombuffer(tokens, "u1") if isinstance(tokens, bytes) else np.array(tokens)
         return cut_rows(data, length)
-    if options.dataset is None:
+    if wanted.dataset is None:
         raise refuse_input("no tokens to measure on", "--dataset (held-out tokens) or --text", "neither")
-    dataset = open_dataset(options.dataset)
+    dataset = open_dataset(wanted.dataset)
     named = find_tokenizer(folder, model)
     if dataset.tokenizer_sha256 != named:
         named = named or "none: bytes"
@@ -129,16 +140,16 @@ def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
         yield torch.from_numpy(data[start : start + length + 1].astype(np.int64))
 
 
-async def measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
+async def measure_task(config: PartyConfig, wanted: MeasureChoice, console: Console) -> Measure:
     """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
     where no node serves one of both."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
-        task, _ = find_game(await read_state(chain), options.model)
+        task, _ = find_game(await read_state(chain), wanted.model)
     async with open_reader(config) as reader:
         spec, choice, weights = await export.load_newest(reader, config, task)
         training = spec.training
         length = training.sequence_tokens
-        most = max(1, options.tokens // length)
+        most = max(1, wanted.tokens // length)
         count = min(most, (training.heldout_tokens - 1) // length)
         last = training.heldout_tokens - length - 1
         starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]

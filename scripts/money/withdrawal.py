@@ -4,7 +4,6 @@ All pay, every stake that is paid out, bonds that come back and the rest of an e
 account by themselves, so there is nothing to claim one by one.
 """
 
-import argparse
 from collections.abc import Sequence
 
 from touchstone.node.kit.chain_state import ChainState
@@ -16,7 +15,7 @@ from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import tell_wallet
-from touchstone.scripts.account.sending import run_with_chain, send, send_dues
+from touchstone.scripts.account.sending import send, send_dues
 from touchstone.scripts.account.task_names import read_state, show_seat, show_task
 from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
@@ -24,12 +23,6 @@ from touchstone.scripts.money.holdings import Holding, find_holding, tell_releas
 
 WAIT_BLOCKS = 20
 """Between two looks at what still holds a stake."""
-
-
-def run_withdraw(options: argparse.Namespace) -> Document:
-    """Take out all credit, and stakes that nothing holds any more."""
-    console = Console()
-    return run_with_chain(options, lambda chain: withdraw(chain, console, is_waiting=options.wait))
 
 
 async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> Document:

@@ -1,6 +1,5 @@
 """`touchstone calibrate`: how far the kernel configurations of this machine differ on a task."""
 
-import argparse
 import asyncio
 import tempfile
 from functools import partial
@@ -13,6 +12,7 @@ from touchstone.node.joining.joining import catch_up
 from touchstone.node.joining.start_weights import load_start, make_start
 from touchstone.node.joining.task_reading import read_spec
 from touchstone.node.joining.task_step import StepSource, fetch_step
+from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.peers import list_peers
 from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task
@@ -39,26 +39,29 @@ LIMIT_KEYS = ("tau_m", "tau_v", "tau_w")
 """Which limit each of QUANTITIES is compared with."""
 
 
-def run_calibrate(options: argparse.Namespace) -> Document:
-    """Measure a task on this machine's kernels and write the signed profile."""
-    console, key = Console(), unlock_key(options.home, options.password_file)
+def calibrate_task(
+    task: str, out: Path, counts: tuple[int, int], home: Path, password_file: Path | None
+) -> Document:
+    """Measures a task on this machine's kernels and writes the signed profile. task: a file, or the id of a
+    posted one; counts: of start states to replay at least, and of rounds to train (0: all)."""
+    console, key = Console(), unlock_key(home, password_file)
     operator = key.address.lower()
-    if read_path(options.task).is_file():
-        spec, data, weights = _read_task(read_path(options.task), operator)
+    if read_path(task).is_file():
+        spec, data, weights = _read_task(read_path(task), operator)
     else:
-        spec, data, weights = asyncio.run(_fetch_task(options, console))
+        spec, data, weights = asyncio.run(_fetch_task(task, open_config(home, password_file, console)))
     _require_limits(spec.training)
     pin_kernels(1)
-    segments = list_segments(spec, options.segments, options.rounds)
+    segments = list_segments(spec, *counts)
     with tempfile.TemporaryDirectory() as folder:
         profile = measure(Path(folder), spec, data, weights, segments, operator, console.say)
-    write_profile(options.out, profile, key)
+    write_profile(out, profile, key)
     maxima = [float(value) for value in compute_maxima(profile)]
     for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, maxima, strict=True):
         console.say(f"largest distance of {name}, to be compared with {limit}: {value:.3g}")
-    console.say(f"signed by {operator}: {options.out}")
+    console.say(f"signed by {operator}: {out}")
     distances = dict(zip(LIMIT_KEYS, maxima, strict=True))
-    return {"profile": str(options.out), "operator": operator, "largest_distances": distances}
+    return {"profile": str(out), "operator": operator, "largest_distances": distances}
 
 
 def _require_limits(training: TrainingSpec) -> None:
@@ -81,11 +84,11 @@ def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
     return spec, data, make_start(spec) if start is None else start
 
 
-async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[TaskSpec, bytes, Tensor]:
+async def _fetch_task(name: str, config: PartyConfig) -> tuple[TaskSpec, bytes, Tensor]:
     """A posted task, its dataset and its first weights."""
-    async with open_party(open_config(options, console)) as party:
+    async with open_party(config) as party:
         await catch_up(party)
-        task, _ = find_game(party.state, options.task)
+        task, _ = find_game(party.state, name)
         spec = read_spec(party.state, task)
         refuse_broken(find_training_malformations(spec))
         peers = partial(list_peers, party, task, first=spec.terms.submitter)

@@ -1,7 +1,5 @@
 """Subcommands that end a task: `task close`, `task halt`."""
 
-import argparse
-
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
 from touchstone.protocol.spec.errors import InvalidInput
@@ -10,7 +8,7 @@ from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_agreement
-from touchstone.scripts.account.sending import run_with_chain, send, send_dues
+from touchstone.scripts.account.sending import send, send_dues
 from touchstone.scripts.account.task_names import find_game, read_state, show_seat, show_task
 from touchstone.scripts.account.task_words import is_task_closable, list_open
 from touchstone.scripts.command_line.command_results import Document, spell_id
@@ -19,18 +17,6 @@ from touchstone.scripts.money.holdings import find_holding, tell_release
 
 SHOWN_SEATS = 3
 """Named in an error; `touchstone status` shows one's own."""
-
-
-def run_close(options: argparse.Namespace) -> Document:
-    """Close a task, so that the rest of its escrow becomes credit of its submitter."""
-    console = Console()
-    return run_with_chain(options, lambda chain: close_task(chain, options.task, console))
-
-
-def run_halt(options: argparse.Namespace) -> Document:
-    """End an own task after the round that runs."""
-    console, is_agreed = Console(), options.yes
-    return run_with_chain(options, lambda chain: halt_task(chain, options.task, console, is_agreed=is_agreed))
 
 
 async def close_task(chain: GameChain, name: str, console: Console) -> Document:

@@ -4,9 +4,9 @@ What is shown and what `--json` writes come from the same look at the chain. Wha
 of its own troubles is shown first.
 """
 
-import argparse
 import asyncio
 import time
+from pathlib import Path
 
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.reports.node_state import read_node_state
@@ -20,12 +20,12 @@ from touchstone.scripts.status.status_documents import describe_status, describe
 from touchstone.scripts.status.status_tables import show_status, show_task_status
 
 
-def run_status(options: argparse.Namespace) -> Document:
-    """Show the chain's view of tasks and of this home's account."""
-    config, console, node = read_config(options.home), Console(), read_node_state(options.home)
-    for line in list_node_lines(node, options.home, time.time()):
+def report_status(home: Path, name: str | None) -> Document:
+    """Shows the chain's view of tasks, or of the one called `name`, and of this home's account."""
+    config, console, node = read_config(home), Console(), read_node_state(home)
+    for line in list_node_lines(node, home, time.time()):
         console.rich.print(line, markup=False, soft_wrap=True)
-    found = asyncio.run(_show_status(config, options.task, console))
+    found = asyncio.run(_show_status(config, name, console))
     return {**found, "node": describe_node(node, time.time())}
 
 

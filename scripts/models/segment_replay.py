@@ -1,7 +1,5 @@
 """`touchstone replay`: whether a segment of a claim was trained as it should be, seen without a seat."""
 
-import argparse
-import asyncio
 from collections.abc import Iterator
 from math import isfinite
 
@@ -9,22 +7,14 @@ from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.account.task_names import find_game, read_state
-from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.home.party_config import open_config
 from touchstone.verifier import seatless_audit
 
 
-def run_replay(options: argparse.Namespace) -> Document:
-    """Replay one segment without a seat; the exit status is 1 where its end lies beyond the limits."""
-    console = Console()
-    config = open_config(options, console)
-    where = (options.task, options.round, options.solver, options.segment)
-    found = asyncio.run(replay_segment(config, *where, console))
-    if found["result"] != VoteWord.ACCEPT.name:
-        options.exit_status = ExitCode.FOUND
-    return found
+def is_accepted(found: Document) -> bool:
+    """Returns whether a replay, by its document, found the claimed end inside the limits."""
+    return bool(found["result"] == VoteWord.ACCEPT.name)
 
 
 async def replay_segment(

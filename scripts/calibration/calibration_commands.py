@@ -1,0 +1,45 @@
+"""The commands that measure kernels, and make limits of what was measured."""
+
+from pathlib import Path
+
+import click
+
+from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.command_run import Command
+from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
+from touchstone.scripts.command_line.shared_options import with_party
+
+
+@click.command(
+    "calibrate", cls=Command, example="touchstone calibrate task.toml --out profile.json --home ~/alice"
+)
+@click.argument("task", metavar="TASK", help="a task file (TOML), or the id of a posted task")
+@click.option("--out", type=PATH, required=True, help="profile to write")
+@click.option("--segments", type=COUNT, default=DEFAULT_SEGMENTS, help="start states to replay, at least")
+@click.option("--rounds", type=NUMBER, default=0, help="rounds of the task to train; 0: all")
+@with_party
+def calibrate(
+    task: str, out: Path, segments: int, rounds: int, home: Path, password_file: Path | None
+) -> Document:
+    """Measure how far this machine's kernels differ on a task, and sign the result."""
+    from touchstone.scripts.calibration.task_calibration import calibrate_task
+
+    return calibrate_task(task, out, (segments, rounds), home, password_file)
+
+
+@click.command("policy", cls=Command, example="touchstone policy alice.json bob.json carol.json")
+@click.argument(
+    "profiles",
+    type=PATH,
+    nargs=-1,
+    required=True,
+    metavar="PROFILES...",
+    help="files that `touchstone calibrate` wrote",
+)
+@click.option("--out", type=PATH, help="file to write the tables to as well")
+def policy(profiles: tuple[Path, ...], out: Path | None) -> Document:
+    """Merge signed profiles of several operators into the limits of a task."""
+    from touchstone.scripts.calibration.limit_policy import write_policy
+
+    return write_policy(profiles, out)

@@ -1,0 +1,82 @@
+"""Runs a command: opens its output and its log, and ends it with a document and an exit status."""
+
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
+from touchstone.scripts.command_line.command_errors import (
+    ExitCode,
+    NotNeeded,
+    describe_error,
+    explain_bug,
+    explain_disk,
+    is_of_disk,
+    render_error,
+)
+from touchstone.scripts.command_line.command_results import FaultFound, JsonOutput, open_output
+from touchstone.scripts.command_line.log_lines import open_logs
+
+STOPPED = EnvironmentFault(
+    what="stopped", expected="the end of the command", actual="an interrupt", remedy="Run it again."
+)
+
+
+class Command(click.Command):
+    """A command of touchstone, with an example under its help. Its function returns the document of what it
+    did. One that runs on returns None and puts the document into the `JsonOutput` of `click.pass_obj`."""
+
+    def __init__(self, name: str, *, example: str, **settings: Any) -> None:
+        super().__init__(name, epilog=f"\b\nExample:\n  {example}", **settings)
+        self.example = example
+        self.short_help = " ".join((self.help or "").split())
+        self.params += [
+            click.Option(
+                ["--json", "is_json"], is_flag=True, help="one JSON object on standard output, no more"
+            ),
+            click.Option(["--debug", "is_debug"], is_flag=True, help="show the traceback of an error"),
+        ]
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Runs the function; returns the exit status. Errors are told, not raised."""
+        is_json, is_debug = ctx.params.pop("is_json"), ctx.params.pop("is_debug")
+        level, path = ctx.params.pop("log_level", None), ctx.params.pop("log_file", None)
+        with open_output(is_json=is_json) as output:
+            ctx.obj = output
+            try:
+                with open_logs(level, path, is_debug=is_debug):
+                    found = super().invoke(ctx)
+                    is_fault = isinstance(found, FaultFound)
+                    document = found.document if is_fault else found
+                    if document is not None:
+                        output.put(document)
+                    return ExitCode.FOUND if is_fault else ExitCode.DONE
+            except TouchstoneError as error:
+                status = ExitCode.NOT_NEEDED if isinstance(error, NotNeeded) else ExitCode.REFUSED
+                return _fail(error, status, output, is_debug=is_debug)
+            except KeyboardInterrupt:
+                return _fail(STOPPED, ExitCode.INTERRUPTED, output, is_debug=is_debug)
+            except Exception as error:
+                if isinstance(error, OSError) and is_of_disk(error):
+                    return _fail(explain_disk(error), ExitCode.REFUSED, output, is_debug=is_debug)
+                return _fail(explain_bug(error), ExitCode.BUG, output, is_debug=is_debug)
+
+
+class Group(click.Group):
+    """Commands that begin with the same word, in the order in which they were added."""
+
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of the commands."""
+        return list(self.commands)
+
+
+def _fail(error: TouchstoneError, status: ExitCode, output: JsonOutput, *, is_debug: bool) -> int:
+    if is_debug:
+        traceback.print_exc()
+    print(STOPPED.what if error is STOPPED else render_error(error), file=sys.stderr)
+    output.put(describe_error(error, status))
+    return status

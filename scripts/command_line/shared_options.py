@@ -1,0 +1,49 @@
+"""Options that many commands share, as decorators of a command."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from touchstone.scripts.command_line.log_lines import LEVELS
+from touchstone.scripts.command_line.option_types import PATH
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+HOME_HELP = "folder of key, certificate, journal and blobs"
+TASK_HELP = "id of a task, or the first digits of it, as `touchstone status` shows it"
+PRESETS = click.Choice(("12s", "2s", "local"))
+"""Of limits, by the time of a block of the chain."""
+
+with_home = click.option(
+    "--home",
+    type=PATH,
+    envvar="TOUCHSTONE_HOME",
+    show_envvar=True,
+    default="~/.touchstone",
+    help=HOME_HELP,
+)
+with_password = click.option("--password-file", type=PATH, help="file with the password of the keystore")
+with_task = click.argument("task", metavar="TASK", help=TASK_HELP)
+with_yes = click.option("--yes", "is_agreed", is_flag=True, help="do it without asking")
+with_rpc_url = click.option(
+    "--rpc-url", default="http://127.0.0.1:8545", help="JSON-RPC endpoint of the chain"
+)
+with_deployment = click.option(
+    "--deployment", type=PATH, default="deployments/31337.json", help="file with the contracts' addresses"
+)
+
+
+def with_party(function: Function) -> Function:
+    """Adds the home and the password of its key."""
+    return with_home(with_password(function))
+
+
+def with_logs(function: Function) -> Function:
+    """Adds the log of a command that runs for long. `Command` opens it: the function does not get them."""
+    level = click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        help="least weight of a line to be shown and written; left out: info, and from libraries warning",
+    )
+    file = click.option("--log-file", type=PATH, help="file to which each line is written as well")
+    return level(file(function))

@@ -1,0 +1,17 @@
+"""Tells in two lines what is wrong with a command as it was typed."""
+
+import sys
+
+import click
+
+MAX_SHOWN_CHARACTERS = 400
+
+
+def tell_usage_error(error: click.UsageError) -> None:
+    """Prints what is wrong and what to do, to standard error. What was typed may be a whole file, and may
+    hold control characters: it is cut, and they are escaped."""
+    said = error.format_message()
+    said = said if len(said) <= MAX_SHOWN_CHARACTERS else f"{said[:MAX_SHOWN_CHARACTERS]}..."
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in said)
+    path = "touchstone" if error.ctx is None else error.ctx.command_path
+    print(f"error:    {shown}\ndo:       See `{path} --help`.", file=sys.stderr)

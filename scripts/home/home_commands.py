@@ -1,0 +1,63 @@
+"""The command that makes a home."""
+
+import asyncio
+from typing import Any
+
+import click
+
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.command_run import Command
+from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, PORT
+from touchstone.scripts.command_line.shared_options import (
+    PRESETS,
+    with_deployment,
+    with_home,
+    with_password,
+    with_rpc_url,
+)
+
+
+@click.command(
+    "init", cls=Command, example="touchstone init --home ~/alice --deployment deployments/31337.json --devnet"
+)
+@with_home
+@with_password
+@click.option(
+    "--import-key",
+    type=PATH,
+    metavar="FILE",
+    help="file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; else a new one",
+)
+@with_rpc_url
+@with_deployment
+@click.option(
+    "--listen-host",
+    default="127.0.0.1",
+    help="address of this machine to serve blobs on; 0.0.0.0 (all of them) needs --public-url",
+)
+@click.option(
+    "--listen-port", type=PORT, default=0, help="port to serve blobs on; 0 takes a free one at each start"
+)
+@click.option(
+    "--public-url",
+    default="",
+    show_default=False,
+    help="https://HOST:PORT where other machines reach this node, if not where it listens",
+)
+@click.option("--threads", type=COUNT, default=1, help="threads to train with")
+@click.option("--device", default="cpu", help="where to compute steps: cpu, cuda, cuda:1 ...")
+@click.option("--memory-mb", type=NUMBER, default=0, help="memory to use, 0: as it comes")
+@click.option(
+    "--limits",
+    type=PRESETS,
+    help="preset for this chain's time of a block, by which tasks are judged; with --devnet: local",
+)
+@click.option(
+    "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's tap"
+)
+def init(**options: Any) -> Document:
+    """Make a home: keystore, TLS certificate, configuration."""
+    from touchstone.scripts.command_line.console import Console
+    from touchstone.scripts.home.home_making import NewHome, make_home
+
+    return asyncio.run(make_home(NewHome(**options), Console()))

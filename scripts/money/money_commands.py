@@ -1,0 +1,64 @@
+"""The commands about an account's money: more stake for a seat, leaving it, taking credit out."""
+
+from pathlib import Path
+
+import click
+
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.command_run import Command
+from touchstone.scripts.command_line.shared_options import with_party, with_task, with_yes
+
+
+@click.command("stake", cls=Command, example="touchstone stake 0x3fa9 100 --home ~/alice")
+@with_task
+@click.argument("amount", metavar="AMOUNT", help="whole tokens, decimals allowed")
+@with_yes
+@with_party
+def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> Document:
+    """Add to the stake of a seat that this account has in a task."""
+    from touchstone.scripts.account.sending import run_with_chain
+    from touchstone.scripts.command_line.typed_amounts import parse_tokens
+    from touchstone.scripts.money.staking import add_stake
+
+    wei = parse_tokens(amount)
+    return run_with_chain(
+        home,
+        password_file,
+        lambda chain, console: add_stake(chain, task, wei, console, is_agreed=is_agreed),
+    )
+
+
+@click.command("leave", cls=Command, example="touchstone leave 0x3fa9 --home ~/alice")
+@with_task
+@with_yes
+@with_party
+def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> Document:
+    """Give up a seat; its stake becomes credit once nothing holds it."""
+    from touchstone.scripts.account.sending import run_with_chain
+    from touchstone.scripts.money import staking
+
+    return run_with_chain(
+        home,
+        password_file,
+        lambda chain, console: staking.leave(chain, task, home, console, is_agreed=is_agreed),
+    )
+
+
+@click.command("withdraw", cls=Command, example="touchstone withdraw --wait --home ~/alice")
+@click.option(
+    "--wait",
+    "is_waiting",
+    is_flag=True,
+    help="wait for the stakes of seats that have left, or whose task is over",
+)
+@with_party
+def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> Document:
+    """Take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first."""
+    from touchstone.scripts.account.sending import run_with_chain
+    from touchstone.scripts.money import withdrawal
+
+    return run_with_chain(
+        home,
+        password_file,
+        lambda chain, console: withdrawal.withdraw(chain, console, is_waiting=is_waiting),
+    )

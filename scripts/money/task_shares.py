@@ -1,0 +1,251 @@
+"""Subcommands of a task's shares: who owns its model.
+
+A share is minted for each wei of pay that a seat settles. `shares pay` pays revenue for those who hold
+shares, `shares claim` takes out what this account has earned, `shares vote` and `shares halt` end a task for
+the majority of its shares. `contracts/game/interfaces/IShares.sol` is the manual of the contract.
+"""
+
+from dataclasses import dataclass
+
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.requirements import require_tokens, tell_wallet
+from touchstone.scripts.account.sending import send
+from touchstone.scripts.account.task_names import find_game, read_state, show_task
+from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.tasks.task_ending import tell_halt
+
+ALL, NONE = "all", "none"
+"""What `shares vote` takes in the place of an amount."""
+
+
+def parse_votes(text: str) -> int | None:
+    """With how many shares to vote; None: with all. Raises InvalidInput for other words and numbers."""
+    if text in (ALL, NONE):
+        return None if text == ALL else 0
+    try:
+        return parse_tokens(text)
+    except InvalidInput as error:
+        raise InvalidInput(
+            what="not a number of shares",
+            expected=f"{ALL}, {NONE}, or a positive number such as 12.5",
+            actual=str(error.actual),
+            remedy="Give whole shares, as `touchstone shares show` counts them.",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of a task, and what this account has of them. Shares are counted as wei of pay are. since: the
+    block from which on more than half of all shares vote for the halt, 0 where they do not; halt_block: the
+    first in which the vote halts the task, 0 where there is no majority; round: every seat must have settled
+    all rounds before it; is_ended: the task is halted or closed; rounds: of the task."""
+
+    task: bytes
+    token: str
+    supply: int
+    held: int
+    votes: int
+    claimable_wei: int
+    revenue_wei: int
+    voting: int
+    since: int
+    halt_block: int
+    round: int
+    is_ended: bool
+    rounds: int
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether no vote can halt the task: it has not one whole epoch."""
+        return self.rounds < EPOCH_ROUNDS
+
+    def to_document(self) -> Document:
+        """As JSON has it."""
+        return {
+            "task": spell_id(self.task), "token": self.token, "supply": str(self.supply),
+            "held": str(self.held), "votes": str(self.votes), "claimable_wei": str(self.claimable_wei),
+            "revenue_wei": str(self.revenue_wei), "voting": str(self.voting),
+            "majority_since": self.since, "halt_block": self.halt_block, "settled_before": self.round,
+        }  # fmt: skip
+
+
+async def read_shares(chain: GameChain, name: str) -> Shares:
+    """The shares of the task that is called so. Raises InvalidInput where no task or more than one is."""
+    task, game = find_game(await read_state(chain, chain.address), name)
+    token = await chain.open_shares(task)
+    voting, since, round_ = await token.halt_vote()
+    return Shares(
+        task=task,
+        token=token.address,
+        supply=await token.total_supply(),
+        held=await token.balance_of(chain.address),
+        votes=await token.votes_of(chain.address),
+        claimable_wei=await token.claimable_of(chain.address),
+        revenue_wei=await token.revenue_wei(),
+        voting=voting,
+        since=since,
+        halt_block=since + game.terms.windows.dispute if since else 0,
+        round=round_ if since else 0,
+        is_ended=game.is_halted or game.is_closed,
+        rounds=game.terms.rounds,
+    )
+
+
+async def show_shares(chain: GameChain, name: str, console: Console) -> Document:
+    """Say how many shares there are, what this account has of them, and how the vote stands."""
+    now, pace = await read_shares(chain, name), await read_pace(chain)
+    percent = 100 * now.held / now.supply if now.supply else 0.0
+    console.say(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")
+    console.say(
+        f"this account holds {show_amount(now.held)} ({percent:.2f} %); {show_amount(now.votes)} vote to halt"
+    )
+    console.say(f"revenue paid in: {format_tokens(now.revenue_wei)}")
+    console.say(f"this account can claim: {format_tokens(now.claimable_wei)}")
+    if not now.supply:
+        console.say("shares come with settled pay, one for each token: no seat has settled a round yet")
+    console.say(f"{show_amount(now.voting)} shares vote to halt the task, {_tell_vote(now, pace)}")
+    return now.to_document()
+
+
+def show_amount(amount: int) -> str:
+    """A number of shares, with as many decimals as an amount of tokens."""
+    return format_tokens(amount).removesuffix(" tokens")
+
+
+def _tell_vote(now: Shares, pace: Pace) -> str:
+    if now.is_ended:
+        return "which is halted or closed already"
+    if now.is_too_short:
+        return (
+            f"which no vote can: it has {now.rounds} rounds, and a vote needs {EPOCH_ROUNDS} that are settled"
+        )
+    if not now.since:
+        return "no majority: it takes more than half of all shares"
+    from_block = pace.show_block(now.halt_block)
+    return (
+        f"the majority since block {now.since}; they can from {from_block}, once all seats have settled "
+        f"round {now.round - 1}"
+    )
+
+
+async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> Document:
+    """Pay revenue, out of credit and then of the wallet. Raises InvalidInput where the task has no shares
+    yet, or there is not so much money."""
+    now = await read_shares(chain, name)
+    if not now.supply:
+        raise InvalidInput(
+            what="nobody holds a share of the task yet",
+            expected="a task of which a seat has settled work",
+            actual="no shares",
+            where=show_task(now.task),
+            remedy="Pay once work is settled: what is paid belongs to those who hold shares at that moment.",
+        )
+    await require_tokens(chain, chain.address, amount_wei)
+    settled, opened = await _read_settled(chain, now.task)
+    if settled < opened:
+        console.say(
+            f"WARNING: not all seats have settled round {settled} and those after it, of {opened} that were "
+            "opened: work that is settled later has no part in this revenue"
+        )
+    await send(chain.deposit_missing(amount_wei))
+    await send(chain.shares.pay_revenue(now.task, amount_wei))
+    console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
+    await tell_wallet(chain, console)
+    console.say(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
+    return {"task": spell_id(now.task), "paid_wei": str(amount_wei), "supply": str(now.supply)}
+
+
+async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
+    """All rounds before the first number are settled by every seat; the second is how many were opened."""
+    opened = await chain.rounds.next_round(task)
+    return min(await chain.tasks.settled_by(task), opened), opened
+
+
+async def claim_revenue(chain: GameChain, name: str, console: Console) -> Document:
+    """Claim what this account has earned. Raises InvalidInput where that is nothing."""
+    now = await read_shares(chain, name)
+    if not now.claimable_wei:
+        raise InvalidInput(
+            what="there is no revenue to claim",
+            expected=f"revenue of {chain.address}",
+            actual=f"{show_amount(now.held)} of {show_amount(now.supply)} shares, nothing earned",
+            where=show_task(now.task),
+            remedy="Revenue belongs to those who held shares when it was paid in (`touchstone shares show`).",
+        )
+    receipt = await send(chain.shares.claim_revenue(now.task, chain.address))
+    amount_wei = receipt.find("RevenueClaimed").arguments["wei_"]
+    console.say(f"claimed {format_tokens(amount_wei)}: it is now credit of {chain.address}")
+    console.say("Next: touchstone withdraw")
+    return {"task": spell_id(now.task), "claimed_wei": str(amount_wei)}
+
+
+def _refuse_ended(shares: Shares) -> None:
+    if shares.is_ended:
+        raise InvalidInput(
+            what="there is nothing left to halt",
+            expected="a task whose rounds still open",
+            actual=f"{show_task(shares.task)} is halted or closed",
+            remedy="`touchstone shares vote TASK none` frees shares that voted.",
+        )
+    if shares.is_too_short:
+        raise InvalidInput(
+            what="no vote can halt this task",
+            expected=f"a task of {EPOCH_ROUNDS} rounds or more: all seats have to settle so many first",
+            actual=f"{show_task(shares.task)} has {shares.rounds} rounds",
+            remedy="Its submitter can halt it: `touchstone task halt`.",
+        )
+
+
+async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> Document:
+    """Vote with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
+    this account has fewer, or the task is over already."""
+    before = await read_shares(chain, name)
+    wanted = before.held if amount is None else amount
+    if wanted:
+        _refuse_ended(before)
+    if wanted > before.held or not before.held:
+        raise InvalidInput(
+            what="this account has too few shares",
+            expected=f"{show_amount(wanted)} shares" if wanted else "shares of the task",
+            actual=show_amount(before.held),
+            where=show_task(before.task),
+            remedy="Vote with those that you have: `touchstone shares show` tells how many.",
+        )
+    await send(chain.shares.vote_halt(before.task, wanted))
+    if wanted:
+        console.say(f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred")
+    else:
+        console.say("no share of this account votes to halt any more; all can be transferred")
+    return await show_shares(chain, name, console)
+
+
+async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Document:
+    """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not, or where
+    the task is over already."""
+    now = await read_shares(chain, name)
+    _refuse_ended(now)
+    pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)
+    is_due = now.since and now.halt_block <= pace.head_block + 1 and settled >= now.round
+    if not is_due:
+        stands = "no majority"
+        if now.since:
+            stands = (
+                f"a majority that counts from {pace.show_block(now.halt_block)}; all seats have settled "
+                f"{settled} rounds of the {now.round} that it needs"
+            )
+        raise InvalidInput(
+            what="the vote does not halt the task yet",
+            expected="a majority that has stood for the task's dispute window, and work that is settled",
+            actual=f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it, {stands}",
+            where=show_task(now.task),
+            remedy="See `touchstone shares show`; running nodes settle by themselves.",
+        )
+    await send(chain.shares.halt_by_vote(now.task))
+    tell_halt(now.task, console)
+    return {"task": spell_id(now.task)}
