@@ -191,17 +191,21 @@ class ReportAsker:
                 continue
             signed = (found[1], report.signature, one.account, self.view.chain.signing)
             if not await asyncio.to_thread(is_signed, *signed):
-                raise ProtocolFault(
-                    what="a report is not signed by its account",
-                    expected=f"the signature of {one.account}",
-                    actual="another one",
-                    culprit=one.account,
-                    remedy="It is left out, and the node is asked again later.",
-                )
+                raise _unsigned_report(one)
             shown = Reported(*place, found[1].claim_root, one.account, show_report(found[1]))
             await self.view.take_report(one.task, one.round, shown, report.signature)
             kept.add(place)
         return kept
+
+
+def _unsigned_report(one: Question) -> ProtocolFault:
+    return ProtocolFault(
+        what="a report is not signed by its account",
+        expected=f"the signature of {one.account}",
+        actual="another one",
+        culprit=one.account,
+        remedy="It is left out, and the node is asked again later.",
+    )
 
 
 def _list_newest(game: GameState) -> list[int]:

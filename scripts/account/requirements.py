@@ -63,7 +63,11 @@ async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> N
         actual = f"it had one, or a bond, {REORG_BLOCKS} blocks ago: the chain may take back how that ended"
     else:
         return
-    raise EnvironmentFault(
+    raise _untold_seat(actual, task, account)
+
+
+def _untold_seat(actual: str, task: bytes, account: str) -> EnvironmentFault:
+    return EnvironmentFault(
         what="the chain's node cannot tell yet whether this account has a seat",
         expected=f"the newest block, with all that {account} has sent",
         actual=actual,

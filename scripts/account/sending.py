@@ -19,6 +19,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.scripts.account.requirements import require_coin
 from touchstone.scripts.account.task_names import read_state
+from touchstone.scripts.command_line.command_errors import advise
 from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import HomeConfig, read_config
@@ -75,14 +76,8 @@ async def send(sending: Awaitable[Answer]) -> Answer:
         if not fault.retryable:
             # The chain has answered, so nothing was sent: there is no coin for gas, for instance.
             raise
-        raise EnvironmentFault(
-            what=fault.what,
-            expected=fault.expected,
-            actual=fault.actual,
-            where=fault.where,
-            remedy=f"{fault.remedy} It may have been sent all the same: look at `touchstone status` first.",
-            retryable=fault.retryable,
-        ) from fault
+        remedy = f"{fault.remedy} It may have been sent all the same: look at `touchstone status` first."
+        raise advise(fault, remedy) from fault
 
 
 Act = Callable[[GameChain, Console], Awaitable[Document]]

@@ -69,17 +69,25 @@ def pick_task(known: Sequence[bytes], name: str) -> bytes:
     digits = name.lower().removeprefix("0x")
     found = [task for task in known if digits and task.hex().startswith(digits)]
     if not known:
-        raise InvalidInput(
-            what="unknown task: none was ever posted",
-            expected="the id of a posted task",
-            actual=repr(name),
-            remedy="Post one with `touchstone task create`, or correct rpc_url in the home's config.toml.",
-        )
+        raise _no_task_posted(name)
     if len(found) != 1:
-        raise InvalidInput(
-            what="unknown task" if not found else "several tasks start like that",
-            expected=f"one of: {', '.join(map(show_task, known))}",
-            actual=repr(name),
-            remedy="Copy the id from `touchstone status` or from its submitter.",
-        )
+        raise _no_single_task(name, found, known)
     return found[0]
+
+
+def _no_task_posted(name: str) -> InvalidInput:
+    return InvalidInput(
+        what="unknown task: none was ever posted",
+        expected="the id of a posted task",
+        actual=repr(name),
+        remedy="Post one with `touchstone task create`, or correct rpc_url in the home's config.toml.",
+    )
+
+
+def _no_single_task(name: str, found: list[bytes], known: Sequence[bytes]) -> InvalidInput:
+    return InvalidInput(
+        what="unknown task" if not found else "several tasks start like that",
+        expected=f"one of: {', '.join(map(show_task, known))}",
+        actual=repr(name),
+        remedy="Copy the id from `touchstone status` or from its submitter.",
+    )

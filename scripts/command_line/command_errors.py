@@ -66,6 +66,18 @@ def explain_disk(error: OSError) -> EnvironmentFault:
     )
 
 
+def advise(fault: EnvironmentFault, remedy: str) -> EnvironmentFault:
+    """Returns the same fault with another remedy."""
+    return EnvironmentFault(
+        what=fault.what,
+        expected=fault.expected,
+        actual=fault.actual,
+        where=fault.where,
+        remedy=remedy,
+        retryable=fault.retryable,
+    )
+
+
 def render_error(error: TouchstoneError) -> str:
     """Four lines: what, expected, actual, what to do."""
     where = f" ({error.where})" if error.where else ""

@@ -39,22 +39,30 @@ def read_overrides(environment: Mapping[str, str], known: Iterable[str]) -> dict
         if name in keys:
             found[keys[name]] = text
         elif SECRET.search(name):
-            raise InvalidInput(
-                what="a secret stands in the environment",
-                expected=f"a password in a file of mode 0600, named by {PREFIX}PASSWORD_FILE",
-                actual="a variable that every process of this account can read",
-                where=variable,
-                remedy="Unset it, and change that secret if others may have seen it.",
-            )
+            raise _secret_in_environment(variable)
         elif nearest := find_nearest(name, keys):
-            raise InvalidInput(
-                what="an environment variable stands for no key",
-                expected=f"{PREFIX}{nearest}, or another key of config.toml in capitals",
-                actual="an unknown name",
-                where=variable,
-                remedy="Correct its name, or unset it.",
-            )
+            raise _unknown_variable(variable, nearest)
     return found
+
+
+def _secret_in_environment(variable: str) -> InvalidInput:
+    return InvalidInput(
+        what="a secret stands in the environment",
+        expected=f"a password in a file of mode 0600, named by {PREFIX}PASSWORD_FILE",
+        actual="a variable that every process of this account can read",
+        where=variable,
+        remedy="Unset it, and change that secret if others may have seen it.",
+    )
+
+
+def _unknown_variable(variable: str, nearest: str) -> InvalidInput:
+    return InvalidInput(
+        what="an environment variable stands for no key",
+        expected=f"{PREFIX}{nearest}, or another key of config.toml in capitals",
+        actual="an unknown name",
+        where=variable,
+        remedy="Correct its name, or unset it.",
+    )
 
 
 def read_path(text: str) -> Path:

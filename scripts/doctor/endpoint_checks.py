@@ -12,6 +12,7 @@ from touchstone.protocol.adapters.wire.tls_identity import CERTIFICATE_FILE, loa
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.account.sending import is_node_running
 from touchstone.scripts.doctor.patient import NotTested, Patient
+from touchstone.scripts.home.home_config import HomeConfig
 
 CONNECT_S = 10.0
 
@@ -47,14 +48,18 @@ async def listen_as_node(patient: Patient) -> AsyncIterator[int]:
     try:
         server = await asyncio.start_server(hang_up, config.listen_host, config.listen_port, ssl=context)
     except OSError as error:
-        raise EnvironmentFault(
-            what="the node could not listen where it should",
-            expected=f"a free port of this machine: {config.listen_host}:{config.listen_port}",
-            actual=error.strerror or str(error),
-            remedy="End what listens there, or change listen_host or listen_port in config.toml.",
-        ) from error
+        raise _no_listening(error, config) from error
     async with server:
         yield int(server.sockets[0].getsockname()[1])
+
+
+def _no_listening(error: OSError, config: HomeConfig) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the node could not listen where it should",
+        expected=f"a free port of this machine: {config.listen_host}:{config.listen_port}",
+        actual=error.strerror or str(error),
+        remedy="End what listens there, or change listen_host or listen_port in config.toml.",
+    )
 
 
 async def check_reach(patient: Patient) -> str:

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from touchstone.protocol.adapters.files.private_files import require_private_file
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.command_line.command_errors import explain_disk
 from touchstone.scripts.doctor.patient import NotTested, Patient
-from touchstone.scripts.home.home_config import read_config
+from touchstone.scripts.home.home_config import HomeConfig, read_config
 from touchstone.scripts.home.home_files import KEYSTORE_FILE, has_key
 from touchstone.scripts.home.home_folder import unlock_key
 
@@ -54,12 +55,16 @@ async def check_key(patient: Patient) -> str:
         raise NotTested("no password file is named: a node asks at its start")
     key = await asyncio.to_thread(unlock_key, patient.home, path)
     if key.address.lower() != config.account.lower():
-        raise InvalidInput(
-            what="the keystore is of another account than the configuration",
-            expected=config.account,
-            actual=key.address,
-            where=str(patient.home / KEYSTORE_FILE),
-            remedy="Put the right keystore back.",
-        )
+        raise _other_keystore(config, key, patient)
     patient.key = key
     return "the password opens the keystore"
+
+
+def _other_keystore(config: HomeConfig, key: AccountKey, patient: Patient) -> InvalidInput:
+    return InvalidInput(
+        what="the keystore is of another account than the configuration",
+        expected=config.account,
+        actual=key.address,
+        where=str(patient.home / KEYSTORE_FILE),
+        remedy="Put the right keystore back.",
+    )

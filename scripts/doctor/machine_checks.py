@@ -41,19 +41,23 @@ async def check_versions(patient: Patient) -> str:
     for name, one in known.items():
         if one.machine != now:
             parts = [set(text.split(", ")) for text in (one.machine, now)]
-            raise EnvironmentFault(
-                what="torch, numpy, Python, Touchstone or the machine is another than in the last run",
-                expected=", ".join(sorted(parts[0] - parts[1])),
-                actual=", ".join(sorted(parts[1] - parts[0])),
-                where=f"0x{name[:12]}",
-                remedy="Bring the earlier one back until the rounds that this node took part in are settled; "
-                "or start the node: it tests whether the bits are the same.",
-            )
+            raise _changed_versions(name, parts)
     if not known:
         raise NotTested(
             f"no node of this home has worked on {'any' if patient.task is None else 'this'} task yet"
         )
     return "as in the last run"
+
+
+def _changed_versions(name: str, parts: list[set[str]]) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="torch, numpy, Python, Touchstone or the machine is another than in the last run",
+        expected=", ".join(sorted(parts[0] - parts[1])),
+        actual=", ".join(sorted(parts[1] - parts[0])),
+        where=f"0x{name[:12]}",
+        remedy="Bring the earlier one back until the rounds that this node took part in are settled; "
+        "or start the node: it tests whether the bits are the same.",
+    )
 
 
 def _describe_as_node(config: HomeConfig) -> str:

@@ -28,13 +28,7 @@ async def check_gas(patient: Patient) -> str:
     needed_wei = max(1, round(factor * _compute_round_wei(patient, account, price_wei)))
     coin_wei = await chain.connection.balance_of(account)
     if coin_wei < needed_wei:
-        raise InvalidInput(
-            what="the account cannot pay the gas of one round",
-            expected=f"{needed_wei / 1e18:.9f} coin at {price_wei} wei for one gas",
-            actual=f"{coin_wei / 1e18:.9f} coin",
-            where=account,
-            remedy=COIN_REMEDY,
-        )
+        raise _no_gas_for_a_round(account, price_wei, needed_wei, coin_wei)
     said = f"{coin_wei / 1e18:.4f} coin, enough for {coin_wei // needed_wei} rounds"
     kept = round(KEPT_GAS * factor)
     if coin_wei < kept * price_wei:
@@ -48,6 +42,16 @@ async def check_gas(patient: Patient) -> str:
             "measured: raise gas_price in [economics] as much"
         )
     return said
+
+
+def _no_gas_for_a_round(account: str, price_wei: int, needed_wei: int, coin_wei: int) -> InvalidInput:
+    return InvalidInput(
+        what="the account cannot pay the gas of one round",
+        expected=f"{needed_wei / 1e18:.9f} coin at {price_wei} wei for one gas",
+        actual=f"{coin_wei / 1e18:.9f} coin",
+        where=account,
+        remedy=COIN_REMEDY,
+    )
 
 
 def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
@@ -88,15 +92,19 @@ async def _tell_needed_tokens(patient: Patient) -> str:
     solver_wei, auditor_wei = (get_required_stake(game, one) for one in (SeatRole.SOLVER, SeatRole.VERIFIER))
     needed = f"{format_tokens(solver_wei)} as a solver, {format_tokens(auditor_wei)} as an auditor"
     if has_wei < min(solver_wei, auditor_wei):
-        raise InvalidInput(
-            what="the account has too few tokens for a seat of this task",
-            expected=f"{needed}, and some for bonds",
-            actual=f"{format_tokens(has_wei)} in wallet and credit",
-            where=account,
-            remedy="Send it tokens of the deployment, or choose another task.",
-        )
+        raise _too_few_tokens(account, needed, has_wei)
     warning = "WARNING: too few for a seat in each role; " if has_wei < max(solver_wei, auditor_wei) else ""
     return f"no seat yet; {warning}a seat takes {needed}, the account has {format_tokens(has_wei)}"
+
+
+def _too_few_tokens(account: str, needed: str, has_wei: int) -> InvalidInput:
+    return InvalidInput(
+        what="the account has too few tokens for a seat of this task",
+        expected=f"{needed}, and some for bonds",
+        actual=f"{format_tokens(has_wei)} in wallet and credit",
+        where=account,
+        remedy="Send it tokens of the deployment, or choose another task.",
+    )
 
 
 def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> InvalidInput:

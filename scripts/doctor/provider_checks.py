@@ -52,16 +52,20 @@ async def check_provider(patient: Patient) -> str:
     if len(seen) == 1 and seen[0].error is not None:
         raise seen[0].error
     if faulty:
-        raise EnvironmentFault(
-            what=f"{len(faulty)} of {len(seen)} endpoints of the chain cannot stand in for another",
-            expected="of each: answers, the deployment's chain, its newest blocks, and all that a node asks",
-            actual="; ".join(f"{one.name}: {one.fault}" for one in faulty),
-            where=str(patient.home),
-            remedy="Correct that URL in config.toml, or take it out. A node signs nothing while two "
-            "endpoints disagree.",
-            retryable=False,
-        )
+        raise _faulty_endpoints(patient, faulty, seen)
     return "; ".join(_tell(one) for one in seen)
+
+
+def _faulty_endpoints(patient: Patient, faulty: list[Seen], seen: list[Seen]) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"{len(faulty)} of {len(seen)} endpoints of the chain cannot stand in for another",
+        expected="of each: answers, the deployment's chain, its newest blocks, and all that a node asks",
+        actual="; ".join(f"{one.name}: {one.fault}" for one in faulty),
+        where=str(patient.home),
+        remedy="Correct that URL in config.toml, or take it out. A node signs nothing while two "
+        "endpoints disagree.",
+        retryable=False,
+    )
 
 
 def _tell(seen: Seen) -> str:

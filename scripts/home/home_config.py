@@ -111,13 +111,7 @@ def read_config(home: Path) -> HomeConfig:
     path = home / CONFIG_FILE
     require_folder(home)
     if not path.is_file():
-        raise InvalidInput(
-            what="this home is half-made" if has_key(home) else "this folder is no home",
-            expected=f"{CONFIG_FILE}, written by `touchstone init`",
-            actual="no such file",
-            where=str(path),
-            remedy=FINISH if has_key(home) else BEGIN,
-        )
+        raise _no_home(path, home)
     try:
         config = toml.decode(path.read_bytes(), type=HomeConfig)
     except ValueError as error:
@@ -128,6 +122,16 @@ def read_config(home: Path) -> HomeConfig:
     require_usable(config.object_storage)
     places = {name: str(read_path(text)) for name in PATHS if (text := getattr(config, name))}
     return structs.replace(config, **places)
+
+
+def _no_home(path: Path, home: Path) -> InvalidInput:
+    return InvalidInput(
+        what="this home is half-made" if has_key(home) else "this folder is no home",
+        expected=f"{CONFIG_FILE}, written by `touchstone init`",
+        actual="no such file",
+        where=str(path),
+        remedy=FINISH if has_key(home) else BEGIN,
+    )
 
 
 def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: bool) -> HomeConfig:

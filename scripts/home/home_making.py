@@ -12,6 +12,7 @@ from touchstone.protocol.adapters.keys.passwords import read_new_password, read_
 from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.command_line.command_errors import advise
 from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import HomeConfig, Limits, check_config, read_config
@@ -150,14 +151,8 @@ async def _read_own_balances(config: HomeConfig, path: Path) -> tuple[int, int]:
     try:
         return await _read_balances(config, config.account)
     except EnvironmentFault as fault:
-        raise EnvironmentFault(
-            what=fault.what,
-            expected=fault.expected,
-            actual=fault.actual,
-            where=fault.where,
-            remedy=f"Start that chain, or correct rpc_url in {path}: a home that is made keeps its own.",
-            retryable=fault.retryable,
-        ) from fault
+        remedy = f"Start that chain, or correct rpc_url in {path}: a home that is made keeps its own."
+        raise advise(fault, remedy) from fault
 
 
 async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:

@@ -23,12 +23,7 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
     a graphics card, or if a library is missing."""
     if role == SeatRole.SOLVER:
         if home.workers > 1 and home.device != "cpu":
-            raise InvalidInput(
-                what="several workers train on processors alone",
-                expected='device = "cpu", or workers = 1',
-                actual=f'device = "{home.device}", workers = {home.workers}',
-                remedy="Change one of them in config.toml.",
-            )
+            raise _workers_on_card(home)
         settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
         if home.tensorboard_dir:
             settled["tensorboard_dir"] = Path(home.tensorboard_dir)
@@ -37,14 +32,27 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
     executor = chosen or home.executor
     if executor == "ray":
         if home.device != "cpu":
-            raise InvalidInput(
-                what="Ray runs replays on processors alone",
-                expected='device = "cpu", or executor = "process"',
-                actual=f'device = "{home.device}", executor = "ray"',
-                remedy="Change one of them: in config.toml, or the executor by --executor.",
-            )
+            raise _ray_on_card(home)
         load_ray(home.ray_address)
     return {"executor": executor}
+
+
+def _workers_on_card(home: HomeConfig) -> InvalidInput:
+    return InvalidInput(
+        what="several workers train on processors alone",
+        expected='device = "cpu", or workers = 1',
+        actual=f'device = "{home.device}", workers = {home.workers}',
+        remedy="Change one of them in config.toml.",
+    )
+
+
+def _ray_on_card(home: HomeConfig) -> InvalidInput:
+    return InvalidInput(
+        what="Ray runs replays on processors alone",
+        expected='device = "cpu", or executor = "process"',
+        actual=f'device = "{home.device}", executor = "ray"',
+        remedy="Change one of them: in config.toml, or the executor by --executor.",
+    )
 
 
 def open_config(home: Path, password_file: Path | None, console: Console) -> PartyConfig:

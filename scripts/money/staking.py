@@ -130,20 +130,28 @@ def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
     """The open seat of this account. Raises InvalidInput where it has none."""
     seat = find_seat(game, chain.address)
     if seat is not None and seat.status == SeatStatus.LEAVING:
-        raise InvalidInput(
-            what="this account's seat is leaving already",
-            expected="an open seat",
-            actual=f"{show_seat(seat)}, leaving",
-            where=show_task(task),
-            remedy="Nothing was sent. Wait for its stake: `touchstone withdraw --wait`.",
-        )
+        raise _leaving_already(task, seat)
     if seat is None or seat.status != SeatStatus.OPEN:
-        raise InvalidInput(
-            what="this account has no open seat in the task",
-            expected=f"a seat of {chain.address}",
-            actual="none" if seat is None else f"{show_seat(seat)}, {seat.status.name.lower()}",
-            where=show_task(task),
-            remedy="`touchstone solve`, `verify` or `watch` take a seat; `touchstone withdraw` takes out "
-            "what is yours.",
-        )
+        raise _no_open_seat(task, seat, chain)
     return seat
+
+
+def _leaving_already(task: bytes, seat: Seat) -> InvalidInput:
+    return InvalidInput(
+        what="this account's seat is leaving already",
+        expected="an open seat",
+        actual=f"{show_seat(seat)}, leaving",
+        where=show_task(task),
+        remedy="Nothing was sent. Wait for its stake: `touchstone withdraw --wait`.",
+    )
+
+
+def _no_open_seat(task: bytes, seat: Seat | None, chain: GameChain) -> InvalidInput:
+    return InvalidInput(
+        what="this account has no open seat in the task",
+        expected=f"a seat of {chain.address}",
+        actual="none" if seat is None else f"{show_seat(seat)}, {seat.status.name.lower()}",
+        where=show_task(task),
+        remedy="`touchstone solve`, `verify` or `watch` take a seat; `touchstone withdraw` takes out "
+        "what is yours.",
+    )

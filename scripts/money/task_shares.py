@@ -139,13 +139,7 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     yet, or there is not so much money."""
     now = await read_shares(chain, name)
     if not now.supply:
-        raise InvalidInput(
-            what="nobody holds a share of the task yet",
-            expected="a task of which a seat has settled work",
-            actual="no shares",
-            where=show_task(now.task),
-            remedy="Pay once work is settled: what is paid belongs to those who hold shares at that moment.",
-        )
+        raise _no_holders(now)
     await require_tokens(chain, chain.address, amount_wei)
     settled, opened = await _read_settled(chain, now.task)
     if settled < opened:
@@ -159,6 +153,16 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     await tell_wallet(chain, console)
     console.say(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
     return {"task": spell_id(now.task), "paid_wei": str(amount_wei), "supply": str(now.supply)}
+
+
+def _no_holders(now: Shares) -> InvalidInput:
+    return InvalidInput(
+        what="nobody holds a share of the task yet",
+        expected="a task of which a seat has settled work",
+        actual="no shares",
+        where=show_task(now.task),
+        remedy="Pay once work is settled: what is paid belongs to those who hold shares at that moment.",
+    )
 
 
 async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
@@ -210,19 +214,23 @@ async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Co
     if wanted:
         _refuse_ended(before)
     if wanted > before.held or not before.held:
-        raise InvalidInput(
-            what="this account has too few shares",
-            expected=f"{show_amount(wanted)} shares" if wanted else "shares of the task",
-            actual=show_amount(before.held),
-            where=show_task(before.task),
-            remedy="Vote with those that you have: `touchstone shares show` tells how many.",
-        )
+        raise _too_few_shares(wanted, before)
     await send(chain.shares.vote_halt(before.task, wanted))
     if wanted:
         console.say(f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred")
     else:
         console.say("no share of this account votes to halt any more; all can be transferred")
     return await show_shares(chain, name, console)
+
+
+def _too_few_shares(wanted: int, before: Shares) -> InvalidInput:
+    return InvalidInput(
+        what="this account has too few shares",
+        expected=f"{show_amount(wanted)} shares" if wanted else "shares of the task",
+        actual=show_amount(before.held),
+        where=show_task(before.task),
+        remedy="Vote with those that you have: `touchstone shares show` tells how many.",
+    )
 
 
 async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Document:
@@ -239,13 +247,17 @@ async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Documen
                 f"a majority that counts from {pace.show_block(now.halt_block)}; all seats have settled "
                 f"{settled} rounds of the {now.round} that it needs"
             )
-        raise InvalidInput(
-            what="the vote does not halt the task yet",
-            expected="a majority that has stood for the task's dispute window, and work that is settled",
-            actual=f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it, {stands}",
-            where=show_task(now.task),
-            remedy="See `touchstone shares show`; running nodes settle by themselves.",
-        )
+        raise _no_majority_yet(stands, now)
     await send(chain.shares.halt_by_vote(now.task))
     tell_halt(now.task, console)
     return {"task": spell_id(now.task)}
+
+
+def _no_majority_yet(stands: str, now: Shares) -> InvalidInput:
+    return InvalidInput(
+        what="the vote does not halt the task yet",
+        expected="a majority that has stood for the task's dispute window, and work that is settled",
+        actual=f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it, {stands}",
+        where=show_task(now.task),
+        remedy="See `touchstone shares show`; running nodes settle by themselves.",
+    )

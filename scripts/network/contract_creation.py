@@ -181,13 +181,17 @@ async def _refuse_other(
         (with_drand == has_drand, words[with_drand], words[has_drand]),
     ):
         if not is_same:
-            raise InvalidInput(
-                what="the contracts are there already, and are not those that are asked for",
-                expected=expected,
-                actual=found,
-                where=str(path),
-                remedy="Nobody can change them: use them as they are, or name another file by --out.",
-            )
+            raise _other_contracts(expected, found, path)
+
+
+def _other_contracts(expected: str, found: str, path: Path) -> InvalidInput:
+    return InvalidInput(
+        what="the contracts are there already, and are not those that are asked for",
+        expected=expected,
+        actual=found,
+        where=str(path),
+        remedy="Nobody can change them: use them as they are, or name another file by --out.",
+    )
 
 
 def default_game_path(chain_id: int) -> Path:

@@ -53,25 +53,33 @@ def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block
     """Raises InvalidInput where the task does not take the seat, so that the operator is not asked for it;
     NotNeeded where it never will again. block: the next one."""
     if game.is_closed:
-        raise NotNeeded(
-            what="the task is closed",
-            expected="a task that takes seats",
-            actual="closed",
-            where=show_task(task),
-            remedy=OTHER_TASK,
-        )
+        raise _closed_task(task)
     if find_seat(game, account) is not None:
         return
     try:
         require_joinable(game, JoinSeat(offer.role, _choose_stake(game, offer)), account, block)
     except GameRefusal as refusal:
-        raise (NotNeeded if refusal.name in ("TaskHalted", "TaskOver") else InvalidInput)(
-            what=f"the task does not take this seat ({refusal.name})",
-            expected=refusal.expected,
-            actual=refusal.actual,
-            where=show_task(task),
-            remedy=refusal.remedy,
-        ) from refusal
+        raise _seat_not_taken(refusal, task) from refusal
+
+
+def _closed_task(task: bytes) -> NotNeeded:
+    return NotNeeded(
+        what="the task is closed",
+        expected="a task that takes seats",
+        actual="closed",
+        where=show_task(task),
+        remedy=OTHER_TASK,
+    )
+
+
+def _seat_not_taken(refusal: GameRefusal, task: bytes) -> InvalidInput:
+    return (NotNeeded if refusal.name in ("TaskHalted", "TaskOver") else InvalidInput)(
+        what=f"the task does not take this seat ({refusal.name})",
+        expected=refusal.expected,
+        actual=refusal.actual,
+        where=show_task(task),
+        remedy=refusal.remedy,
+    )
 
 
 async def agree_on_seat(

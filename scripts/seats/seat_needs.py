@@ -106,20 +106,28 @@ def require_memory(config: HomeConfig, need: Need) -> None:
     machine has less than is to be used."""
     allowed_bytes, has_bytes = config.memory_mb * MEGABYTE, measure_memory_bytes()
     if allowed_bytes and allowed_bytes < need.memory_bytes:
-        raise InvalidInput(
-            what=f"{need.who} takes more memory than this home allows",
-            expected=f"memory_mb = {ceil(need.memory_bytes / MEGABYTE)} or more; 0: as it comes",
-            actual=f"memory_mb = {config.memory_mb}",
-            remedy="Raise memory_mb in config.toml, or set fewer replay_processes or workers there.",
-        )
+        raise _memory_not_allowed(need, config)
     if max(allowed_bytes, need.memory_bytes) > has_bytes:
-        raise EnvironmentFault(
-            what=f"{need.who} takes more memory than this machine has",
-            expected=f"{max(allowed_bytes, need.memory_bytes) / 1e6:,.0f} MB",
-            actual=f"{has_bytes / 1e6:,.0f} MB",
-            remedy="Set memory_mb in config.toml to less than that: large tensors lie in files then.",
-            retryable=False,
-        )
+        raise _memory_not_there(need, has_bytes, allowed_bytes)
+
+
+def _memory_not_allowed(need: Need, config: HomeConfig) -> InvalidInput:
+    return InvalidInput(
+        what=f"{need.who} takes more memory than this home allows",
+        expected=f"memory_mb = {ceil(need.memory_bytes / MEGABYTE)} or more; 0: as it comes",
+        actual=f"memory_mb = {config.memory_mb}",
+        remedy="Raise memory_mb in config.toml, or set fewer replay_processes or workers there.",
+    )
+
+
+def _memory_not_there(need: Need, has_bytes: int, allowed_bytes: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"{need.who} takes more memory than this machine has",
+        expected=f"{max(allowed_bytes, need.memory_bytes) / 1e6:,.0f} MB",
+        actual=f"{has_bytes / 1e6:,.0f} MB",
+        remedy="Set memory_mb in config.toml to less than that: large tensors lie in files then.",
+        retryable=False,
+    )
 
 
 def measure_kept_bytes(home: Path) -> int:
@@ -156,24 +164,34 @@ def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int, fo
     InvalidInput where a home allows less disk than it needs, EnvironmentFault where there is less."""
     free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home) - foreign_bytes
     if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes + foreign_bytes:
-        raise InvalidInput(
-            what=f"{who} takes more disk than this home allows",
-            expected=(
-                f"disk_mb = {ceil((needed_bytes + foreign_bytes) / MEGABYTE)} or more; 0: as much as there is"
-            ),
-            actual=f"disk_mb = {config.disk_mb}",
-            remedy="Raise disk_mb in config.toml, or choose a smaller task.",
-        )
+        raise _disk_not_allowed(who, config, needed_bytes, foreign_bytes)
     if free_bytes + kept_bytes < needed_bytes:
-        raise EnvironmentFault(
-            what=f"the disk has too little room for {who}",
-            expected=f"{needed_bytes / 1e6:,.0f} MB, of which the home has {kept_bytes / 1e6:,.0f} already",
-            actual=f"{free_bytes / 1e6:,.0f} MB free",
-            where=str(home),
-            remedy="Make room, or move the home to a larger disk.",
-            retryable=False,
-        )
+        raise _disk_not_there(home, who, needed_bytes, kept_bytes, free_bytes)
     return free_bytes
+
+
+def _disk_not_allowed(who: str, config: HomeConfig, needed_bytes: int, foreign_bytes: int) -> InvalidInput:
+    return InvalidInput(
+        what=f"{who} takes more disk than this home allows",
+        expected=(
+            f"disk_mb = {ceil((needed_bytes + foreign_bytes) / MEGABYTE)} or more; 0: as much as there is"
+        ),
+        actual=f"disk_mb = {config.disk_mb}",
+        remedy="Raise disk_mb in config.toml, or choose a smaller task.",
+    )
+
+
+def _disk_not_there(
+    home: Path, who: str, needed_bytes: int, kept_bytes: int, free_bytes: int
+) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"the disk has too little room for {who}",
+        expected=f"{needed_bytes / 1e6:,.0f} MB, of which the home has {kept_bytes / 1e6:,.0f} already",
+        actual=f"{free_bytes / 1e6:,.0f} MB free",
+        where=str(home),
+        remedy="Make room, or move the home to a larger disk.",
+        retryable=False,
+    )
 
 
 async def find_room(

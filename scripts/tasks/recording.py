@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from touchstone.node.exports.model_note import TOKENIZER_NAME, hash_file
-from touchstone.node.exports.published_model import read_published
+from touchstone.node.exports.published_model import PublishedModel, read_published
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import FORMAT_ALIASES
@@ -46,27 +46,12 @@ def record_model(wanted: RecordedChoice) -> Document:
     """Reads the model, records one step of it, and writes the folder that a task file names."""
     console, out = Console(), wanted.out
     if out.exists():
-        raise InvalidInput(
-            what="the recorded step would replace a folder",
-            expected="a new path",
-            actual=str(out),
-            remedy="Choose another --out.",
-        )
+        raise _replaced_folder(out)
     if wanted.lora is not None and not wanted.weights:
-        raise InvalidInput(
-            what="adapters on a model that nobody trained",
-            expected="--lora with --weights",
-            actual="--lora alone",
-            remedy="Name a folder with weights and add --weights, or leave --lora out.",
-        )
+        raise _untrained_base()
     model = read_published(wanted.model, wanted.weights, wanted.seed)
     if wanted.tokens > model.context_tokens:
-        raise InvalidInput(
-            what="rows are longer than the model's context",
-            expected=f"--tokens of at most {model.context_tokens}",
-            actual=wanted.tokens,
-            remedy="Take shorter rows.",
-        )
+        raise _rows_too_long(wanted, model)
     numeric_format = FORMAT_ALIASES.get(wanted.numeric_format, wanted.numeric_format)
     shape = Shape(wanted.sequences, wanted.tokens, numeric_format, int(wanted.chunk_terms))
     if wanted.lora is not None:
@@ -91,3 +76,30 @@ def record_model(wanted: RecordedChoice) -> Document:
     )
     console.say(f"Next: touchstone task init --step {out} --dataset FOLDER")
     return {"folder": str(out), "parameters": costs.parameters, "nodes": costs.nodes}
+
+
+def _replaced_folder(out: Path) -> InvalidInput:
+    return InvalidInput(
+        what="the recorded step would replace a folder",
+        expected="a new path",
+        actual=str(out),
+        remedy="Choose another --out.",
+    )
+
+
+def _untrained_base() -> InvalidInput:
+    return InvalidInput(
+        what="adapters on a model that nobody trained",
+        expected="--lora with --weights",
+        actual="--lora alone",
+        remedy="Name a folder with weights and add --weights, or leave --lora out.",
+    )
+
+
+def _rows_too_long(wanted: RecordedChoice, model: PublishedModel) -> InvalidInput:
+    return InvalidInput(
+        what="rows are longer than the model's context",
+        expected=f"--tokens of at most {model.context_tokens}",
+        actual=wanted.tokens,
+        remedy="Take shorter rows.",
+    )

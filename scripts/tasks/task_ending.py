@@ -54,18 +54,26 @@ def _refuse_unready(game: LoggedGame, pace: Pace) -> None:
         return
     held = [_tell_seat(game, seat, pace) for seat in list(game.seats.values())[:SHOWN_SEATS]]
     if is_over(game, block):
-        raise InvalidInput(
-            what="not all seats of the task can be paid out yet",
-            expected="rounds about which nothing can be asked any more, and no contest",
-            actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
-            remedy="No round is to come. Type it again later, or let the task's nodes run: they close it.",
-        )
-    raise InvalidInput(
+        raise _seats_to_pay_out(held, game, block, pace)
+    raise _rounds_to_come(held, game, block, pace)
+
+
+def _rounds_to_come(held: list[str], game: LoggedGame, block: int, pace: Pace) -> InvalidInput:
+    return InvalidInput(
         what="the task cannot be closed yet",
         expected="no round to come, every seat paid out, and no contest",
         actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
         remedy="Let its nodes run (`touchstone solve`, `verify`, `watch`): they play and settle its rounds. "
         "Its submitter ends it early with `touchstone task halt`.",
+    )
+
+
+def _seats_to_pay_out(held: list[str], game: LoggedGame, block: int, pace: Pace) -> InvalidInput:
+    return InvalidInput(
+        what="not all seats of the task can be paid out yet",
+        expected="rounds about which nothing can be asked any more, and no contest",
+        actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
+        remedy="No round is to come. Type it again later, or let the task's nodes run: they close it.",
     )
 
 
@@ -80,19 +88,23 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     task, game = find_game(state, name)
     _refuse_closed(task, game)
     if game.terms.submitter != chain.address or game.is_halted:
-        raise InvalidInput(
-            what="the task cannot be halted",
-            expected=f"a running task of {chain.address}",
-            actual="halted already" if game.is_halted else f"a task of {game.terms.submitter}",
-            where=show_task(task),
-            remedy="Its submitter can halt a task, once; so can the majority of its shares "
-            "(`touchstone shares vote`).",
-        )
+        raise _unhaltable_task(task, game, chain)
     warning = f"WARNING: {show_task(task)} opens no further round. That cannot be taken back."
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
     tell_halt(task, console)
     return {"task": spell_id(task)}
+
+
+def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> InvalidInput:
+    return InvalidInput(
+        what="the task cannot be halted",
+        expected=f"a running task of {chain.address}",
+        actual="halted already" if game.is_halted else f"a task of {game.terms.submitter}",
+        where=show_task(task),
+        remedy="Its submitter can halt a task, once; so can the majority of its shares "
+        "(`touchstone shares vote`).",
+    )
 
 
 def tell_halt(task: bytes, console: Console) -> None:

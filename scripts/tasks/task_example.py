@@ -18,13 +18,7 @@ def write_example(folder: Path) -> Document:
     files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
     present = [name for name in files if (folder / name).exists()]
     if present:
-        raise InvalidInput(
-            what="the example would replace a file",
-            expected="a folder without task.toml and corpus.bin",
-            actual=", ".join(present),
-            where=str(folder),
-            remedy="Choose another folder with --out.",
-        )
+        raise _replaced_example(present, folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for name, data in files.items():
@@ -40,6 +34,16 @@ def write_example(folder: Path) -> Document:
     )
     console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
     return {"folder": str(folder), "files": list(files)}
+
+
+def _replaced_example(present: list[str], folder: Path) -> InvalidInput:
+    return InvalidInput(
+        what="the example would replace a file",
+        expected="a folder without task.toml and corpus.bin",
+        actual=", ".join(present),
+        where=str(folder),
+        remedy="Choose another folder with --out.",
+    )
 
 
 def read_python_sources(limit_bytes: int) -> bytes:

@@ -175,7 +175,11 @@ def _refuse_small_pay(
         terms = replace(terms, amounts=replace(terms.amounts, solver_pay=least_wei))
         derived = _derive_amounts(terms, read_figures(economics, terms, path), path, preset)
         least_wei = max(least_wei, derived.solver_pay)
-    raise InvalidInput(
+    raise _small_pay(stated_wei, path, least_wei)
+
+
+def _small_pay(stated_wei: int, path: Path, least_wei: int) -> InvalidInput:
+    return InvalidInput(
         what="the pay of a solver's round is below what the task's figures ask for",
         expected=f"at least {format_tokens(least_wei)}",
         actual=format_tokens(stated_wei),

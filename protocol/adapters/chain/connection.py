@@ -285,23 +285,31 @@ async def check_deployment(connection: Connection, deployment: Addresses) -> Non
     """Raises InvalidInput unless the chain is the deployment's and has code at all its addresses."""
     chain_id = await connection.chain_id()
     if chain_id != deployment.chain_id:
-        raise InvalidInput(
-            what="this is another chain than the deployment's",
-            expected=f"chain id {deployment.chain_id}",
-            actual=f"chain id {chain_id}",
-            where=connection.place,
-            remedy="Pass the --rpc-url of the right chain, or the --deployment of this one.",
-        )
+        raise _other_chain(connection, chain_id, deployment)
     for name, address in {**deployment.contracts(), "token": deployment.token}.items():
         if not await connection.code_at(address):
-            raise InvalidInput(
-                what=f"no contract at the address of {name}",
-                expected=f"code at {address}",
-                actual="none",
-                where=connection.place,
-                remedy="The endpoint is of another chain, or the deployment file is: correct `rpc_url`, or "
-                "get the file of this chain. For a test network that began anew: `touchstone devnet`.",
-            )
+            raise _no_contract(connection, name, address)
+
+
+def _other_chain(connection: Connection, chain_id: int, deployment: Addresses) -> InvalidInput:
+    return InvalidInput(
+        what="this is another chain than the deployment's",
+        expected=f"chain id {deployment.chain_id}",
+        actual=f"chain id {chain_id}",
+        where=connection.place,
+        remedy="Pass the --rpc-url of the right chain, or the --deployment of this one.",
+    )
+
+
+def _no_contract(connection: Connection, name: str, address: str) -> InvalidInput:
+    return InvalidInput(
+        what=f"no contract at the address of {name}",
+        expected=f"code at {address}",
+        actual="none",
+        where=connection.place,
+        remedy="The endpoint is of another chain, or the deployment file is: correct `rpc_url`, or "
+        "get the file of this chain. For a test network that began anew: `touchstone devnet`.",
+    )
 
 
 def _read_heads(found: Sequence[Any]) -> list[Head | None]:

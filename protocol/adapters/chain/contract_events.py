@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi
+from touchstone.protocol.adapters.chain.abi import Entry, Parameter, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import decode_values
 from touchstone.protocol.adapters.chain.answers import Head, Log
 from touchstone.protocol.adapters.chain.connection import Connection
@@ -73,19 +73,23 @@ def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str
     indexed = [parameter for parameter in entry.inputs if parameter.is_indexed]
     plain = [parameter for parameter in entry.inputs if not parameter.is_indexed]
     if len(topics) != len(indexed) + 1 or any(len(topic) != 32 for topic in topics):
-        raise EnvironmentFault(
-            what="a log has other topics than its event",
-            expected=f"{len(indexed) + 1} topics of 32 bytes",
-            actual=f"topics of {[len(topic) for topic in topics]} bytes",
-            remedy="Check that the deployment file belongs to this chain and this version.",
-            retryable=False,
-        )
+        raise _other_topics(indexed, topics)
     found = {
         parameter.name: topic if parameter.is_hashed else decode_values([parameter], topic)[0]
         for parameter, topic in zip(indexed, topics[1:], strict=True)
     }
     found.update(zip((p.name for p in plain), decode_values(plain, data), strict=True))
     return {parameter.name: found[parameter.name] for parameter in entry.inputs}
+
+
+def _other_topics(indexed: list[Parameter], topics: Sequence[bytes]) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a log has other topics than its event",
+        expected=f"{len(indexed) + 1} topics of 32 bytes",
+        actual=f"topics of {[len(topic) for topic in topics]} bytes",
+        remedy="Check that the deployment file belongs to this chain and this version.",
+        retryable=False,
+    )
 
 
 @dataclass(frozen=True)

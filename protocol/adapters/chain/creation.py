@@ -63,10 +63,14 @@ def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: Deplo
     }
     name = parameter.name.strip("_")
     if name not in known:
-        raise InvalidInput(
-            what="a constructor asks for something unknown",
-            expected=f"one of {', '.join(known)}",
-            actual=f"{parameter.type_name} {parameter.name}",
-            remedy="Teach protocol/adapters/chain/creation.py what it is.",
-        )
+        raise _unknown_parameter(known, parameter)
     return known[name]
+
+
+def _unknown_parameter(known: dict[str, Any], parameter: Parameter) -> InvalidInput:
+    return InvalidInput(
+        what="a constructor asks for something unknown",
+        expected=f"one of {', '.join(known)}",
+        actual=f"{parameter.type_name} {parameter.name}",
+        remedy="Teach protocol/adapters/chain/creation.py what it is.",
+    )

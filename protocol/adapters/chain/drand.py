@@ -48,12 +48,7 @@ async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -
     """
     wait_s = compute_due_s(round_number) + GRACE_S - time.time()
     if wait_s > MOST_WAIT_S:
-        raise EnvironmentFault(
-            what="a draw's round of drand lies far ahead",
-            expected=f"a round that is due within {MOST_WAIT_S / 60:.0f} min",
-            actual=f"round {round_number}, due in {wait_s / 60:.0f} min by this machine's clock",
-            remedy="The seal is tried again. Check `rpc_url`, and the clock of this machine.",
-        )
+        raise _round_far_ahead(round_number, wait_s)
     await asyncio.sleep(max(0.0, wait_s))
     failures = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
@@ -62,11 +57,24 @@ async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -
                 return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
             except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
                 failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
-    raise EnvironmentFault(
+    raise _no_signature(round_number, failures)
+
+
+def _no_signature(round_number: int, failures: list[str]) -> EnvironmentFault:
+    return EnvironmentFault(
         what="no server of drand gives the round's signature",
         expected=f"round {round_number} of quicknet",
         actual="; ".join(failures) or "no server named",
         remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
+    )
+
+
+def _round_far_ahead(round_number: int, wait_s: float) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a draw's round of drand lies far ahead",
+        expected=f"a round that is due within {MOST_WAIT_S / 60:.0f} min",
+        actual=f"round {round_number}, due in {wait_s / 60:.0f} min by this machine's clock",
+        remedy="The seal is tried again. Check `rpc_url`, and the clock of this machine.",
     )
 
 

@@ -55,7 +55,11 @@ def encode_header(block: Mapping[str, Any]) -> bytes:
         if is_header(header, block):
             return header
     others = ", ".join(_list_unknown(block)) or "no others"
-    raise EnvironmentFault(
+    raise _foreign_header(others, block, known)
+
+
+def _foreign_header(others: str, block: Mapping[str, Any], known: list[str]) -> EnvironmentFault:
+    return EnvironmentFault(
         what="this chain's block headers are not those of Ethereum",
         expected=f"a header with hash {block['hash']}",
         actual=f"another hash, from {len(known)} known fields and {others}",

@@ -160,14 +160,7 @@ class Providers:
         if len(found) == 2:
             (first, one), (second, other) = found.items()
             if one != other:
-                raise AnswersDiffer(
-                    what="two endpoints show different logs of the same blocks",
-                    expected=f"the same logs up to block {block}",
-                    actual="different ones",
-                    where=f"{first.place} and {second.place}",
-                    remedy="The node waits until both show the same. Find out which one is wrong, by a third "
-                    "one, and take it out of `rpc_urls` in this home's config.toml.",
-                )
+                raise _different_logs(block, first, second)
         return next(iter(found.values()))
 
     async def ask_together(
@@ -382,6 +375,17 @@ class Providers:
 
 class AnswersDiffer(EnvironmentFault):
     """Two endpoints answer differently. The node waits: nobody can tell which one is right."""
+
+
+def _different_logs(block: int, first: Endpoint, second: Endpoint) -> AnswersDiffer:
+    return AnswersDiffer(
+        what="two endpoints show different logs of the same blocks",
+        expected=f"the same logs up to block {block}",
+        actual="different ones",
+        where=f"{first.place} and {second.place}",
+        remedy="The node waits until both show the same. Find out which one is wrong, by a third "
+        "one, and take it out of `rpc_urls` in this home's config.toml.",
+    )
 
 
 def _read(read: Callable[[Any], Answer], found: Any) -> Answer:

@@ -96,14 +96,18 @@ def make_shared(folder: Path, size_bytes: int, prefix: str = "tmp") -> tuple[Pat
         finally:
             os.close(handle)
     except OSError as error:
-        raise EnvironmentFault(
-            what="a tensor of a step does not fit on the disk",
-            expected=f"{size_bytes} bytes free",
-            actual=error.strerror,
-            where=str(folder),
-            remedy="Free some space, or give the node more memory.",
-            retryable=False,
-        ) from error
+        raise _no_room_for_tensor(error, folder, size_bytes) from error
+
+
+def _no_room_for_tensor(error: OSError, folder: Path, size_bytes: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a tensor of a step does not fit on the disk",
+        expected=f"{size_bytes} bytes free",
+        actual=error.strerror,
+        where=str(folder),
+        remedy="Free some space, or give the node more memory.",
+        retryable=False,
+    )
 
 
 @dataclass

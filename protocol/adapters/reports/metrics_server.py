@@ -102,14 +102,7 @@ class MetricsServer:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
             await runner.cleanup()
-            raise EnvironmentFault(
-                what="the metrics cannot be shown",
-                expected="a free address of this machine",
-                actual=error.strerror or str(error),
-                where=f"{host}:{port}",
-                remedy="Change metrics_port or metrics_host in config.toml, or stop what uses the port.",
-                retryable=False,
-            ) from error
+            raise _unusable_metrics_place(error, host, port) from error
         self._runner = runner
         self._watching = asyncio.create_task(self._watch.run(runner.server))
         return int(runner.addresses[0][1])
@@ -134,3 +127,14 @@ class MetricsServer:
         if time.monotonic() - self._made_s >= FRESH_S:
             self._text, self._made_s = generate_latest(self._registry), time.monotonic()
         return self._text
+
+
+def _unusable_metrics_place(error: OSError, host: str, port: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the metrics cannot be shown",
+        expected="a free address of this machine",
+        actual=error.strerror or str(error),
+        where=f"{host}:{port}",
+        remedy="Change metrics_port or metrics_host in config.toml, or stop what uses the port.",
+        retryable=False,
+    )

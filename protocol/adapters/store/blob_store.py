@@ -93,12 +93,7 @@ class BlobStore:
         remembers the file. is_cached: as for `fill_file`. Raises InvalidInput where a check fails,
         EnvironmentFault on a full disk."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots, ref.key.kind) != ref.key.root:
-            raise InvalidInput(
-                what="these bytes do not belong to this address",
-                expected=f"{ref.size_bytes} bytes under {ref.key}",
-                actual=f"{len(data)} bytes under {fold_chunks(chunk_roots, ref.key.kind).hex()}",
-                remedy="Hash and store the same bytes.",
-            )
+            raise _other_bytes(ref, data, chunk_roots)
         with _blame_caller():
             require_finite(ref, data)
         self.require_space(ref.size_bytes, ref.key)
@@ -334,6 +329,15 @@ class BlobStore:
         if self._is_durable:
             sync(path.parent)
         return path
+
+
+def _other_bytes(ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes]) -> InvalidInput:
+    return InvalidInput(
+        what="these bytes do not belong to this address",
+        expected=f"{ref.size_bytes} bytes under {ref.key}",
+        actual=f"{len(data)} bytes under {fold_chunks(chunk_roots, ref.key.kind).hex()}",
+        remedy="Hash and store the same bytes.",
+    )
 
 
 class BlobWriter:

@@ -77,15 +77,19 @@ def parse_runs(text: str, ref: BlobRef) -> list[LeafRun]:
         run.first <= run.last <= most and run.first // size == run.last // size for run in runs
     ) and len(runs) == len(parts)
     if not is_good or not 1 <= len(runs) <= MAX_RUNS or sum(len(run.leaves) for run in runs) > MAX_LEAVES:
-        raise InvalidInput(
-            what="no runs of leaves",
-            expected=f"1 to {MAX_RUNS} runs FIRST-LAST of leaves 0 to {most} (hexadecimal), at most "
-            f"{MAX_LEAVES} leaves, each run inside {size} leaves",
-            actual=text[:80],
-            where=str(ref.key),
-            remedy="Ask for fewer leaves, and only for those that the blob has.",
-        )
+        raise _no_runs(text, most, size, ref)
     return runs
+
+
+def _no_runs(text: str, most: int, size: int, ref: BlobRef) -> InvalidInput:
+    return InvalidInput(
+        what="no runs of leaves",
+        expected=f"1 to {MAX_RUNS} runs FIRST-LAST of leaves 0 to {most} (hexadecimal), at most "
+        f"{MAX_LEAVES} leaves, each run inside {size} leaves",
+        actual=text[:80],
+        where=str(ref.key),
+        remedy="Ask for fewer leaves, and only for those that the blob has.",
+    )
 
 
 def count_leaves(ref: BlobRef) -> int:

@@ -178,14 +178,18 @@ def _connect(path: Path) -> sqlite3.Connection:
         if version == 0:
             connection.executescript(SCHEMA)
         elif version != FORMAT:
-            raise InvalidInput(
-                what="a cache of another version",
-                expected=FORMAT,
-                actual=version,
-                where=str(path),
-                remedy="Delete it: parts are fetched again.",
-            )
+            raise _other_cache(version, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _other_cache(version: int, path: Path) -> InvalidInput:
+    return InvalidInput(
+        what="a cache of another version",
+        expected=FORMAT,
+        actual=version,
+        where=str(path),
+        remedy="Delete it: parts are fetched again.",
+    )
