@@ -1,4 +1,4 @@
-"""A path may begin with the home folder."""
+"""What operators type: a path may begin with the home folder."""
 
 from pathlib import Path
 
