@@ -7,24 +7,24 @@ happened, and the node asks the chain what did.
 Every journal begins with a `JournalBegun`. All other kinds of records belong to the rooms. A change of a
 record must raise `FORMAT`: journals written before are then refused, never misread.
 
-Every record has a checksum that also covers all records before it, and opening reads all of them. A database
-that lost its end (a deleted -wal file, an older copy) is whole to SQLite. So the number and checksum of the
-last record also stand in a file of their own, with the suffix -last. It is written after the record, and the
-disk is not waited for: after a power cut it may be behind the database, never ahead of it. An older copy of
-all files together cannot be told from the true ones here; `actions.runtime.joining.require_records` asks the
-chain.
+SQLite keeps the promise: a record is there whole or not at all, one process has the database open, and
+opening compares every record with its second copy in an index. SQLite cannot see that the database is an
+older copy, for that is whole too. So the number of records also stands in a file of its own, with the suffix
+-last. It is written after the record, and the disk is not waited for: after a power cut it may be behind the
+database, never ahead of it. An older copy of all files together cannot be told from the true ones here;
+`require_records` in `node.joining.seat_taking` asks the chain.
 
-The files hold salts: mode 0600, one process at a time.
+The files hold salts: mode 0600.
 """
 
 import logging
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +42,26 @@ class JournalBegun:
 
 
 APPLICATION_ID = int.from_bytes(b"TchJ", "big")
-FORMAT = 3
-FIRST_CHECKSUM = bytes(32)
+FORMAT = 4
 FILE_NAME = "journal.sqlite"
 """In a home."""
 OLDER_SUFFIX = ".jsonl"
 """Of the journals that were no database."""
-# AUTOINCREMENT has SQLite keep the largest number ever given, in a table of its own.
+# AUTOINCREMENT has SQLite keep the largest number ever given, in a table of its own. Pages have no checksums:
+# the index holds each record a second time, so `integrity_check` finds a flipped bit where the two differ.
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
 CREATE TABLE records (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, fields BLOB NOT NULL, checksum BLOB NOT NULL
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL CHECK (typeof(kind) = 'text'),
+    fields BLOB NOT NULL CHECK (typeof(fields) = 'blob')
 );
+CREATE INDEX second_copies ON records (number, kind, fields);
 """
+LAST = re.compile(rb"[0-9]{20}\n")
+GIVEN = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
+COUNTS = f"SELECT count(*), ifnull(max(number), 0), ifnull(({GIVEN}), 0) FROM records"
 
 BRING_BACK = (
     "Bring back all its files, -wal and -last too. If they are lost, move the rest away and start without "
@@ -82,7 +88,9 @@ class Journal:
         with ExitStack() as stack, _tell_faults(path):
             self._connection = stack.enter_context(closing(self._connect()))
             _prepare(path, self._connection)
-            self._count, self._checksum = self._verify()
+            self._count = self._require_all_records()
+            for _ in self.replay():  # Each is of a kind that is known.
+                pass
             self._last = os.open(self._last_path, os.O_RDWR)
             stack.callback(os.close, self._last)
             self._note_last()
@@ -95,15 +103,18 @@ class Journal:
         after that, may the record be found later: as if the kill had come between record and action.)"""
         kind, fields = type(record).__name__, self._encode(record)
         with self._lock, _tell_faults(self.path):
-            number, checksum = self._count + 1, _compute_checksum(self._checksum, kind, fields)
-            row = (number, kind, fields, checksum)
-            self._connection.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
-            self._count, self._checksum = number, checksum
+            row = (self._count + 1, kind, fields)
+            self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", row)
+            self._count += 1
             self._note_last()
 
     def replay(self) -> Iterator[Any]:
-        """All records from the first on, as they are now. Raises EnvironmentFault on damage."""
-        return (record for record, _ in self._read())
+        """Yields all records from the first on, as they are now. Raises EnvironmentFault where the disk does
+        not give them."""
+        with self._lock, _tell_faults(self.path):
+            rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
+        for number, kind, fields in rows:
+            yield self._decode(kind, fields, f"{self.path}, record {number}")
 
     def close(self) -> None:
         """Let another process open it."""
@@ -125,41 +136,26 @@ class Journal:
             if self._last_path.exists():
                 raise _records_missing(self.path, "no database")
             with suppress(InvalidInput):  # Raised where another process has just made it.
-                write_private_file(self.path, _make_empty_database())
+                write_private_file(self.path, _make_empty_database().serialize())
         return _open_database(self.path)
 
-    def _verify(self) -> tuple[int, bytes]:
-        """Number and checksum of the last record, when all are there."""
-        checksums = [FIRST_CHECKSUM, *(checksum for _, checksum in self._read())]
-        count = len(checksums) - 1
-        given = _ask(self._connection, "SELECT seq FROM sqlite_sequence") or 0
-        if given != count:
-            raise _records_missing(self.path, f"{count} of {given}")
+    def _require_all_records(self) -> int:
+        """Returns how many there are. Raises EnvironmentFault where there were more."""
+        count, highest, given = self._connection.execute(COUNTS).fetchone()
         if not (count or self._last_path.exists()):
-            write_private_file(self._last_path, _encode_last(0, FIRST_CHECKSUM))
-        last = self._last_path.read_bytes() if self._last_path.exists() else b""
-        if last not in [_encode_last(number, checksum) for number, checksum in enumerate(checksums)]:
-            raise _records_missing(self.path, f"{count}, of which none is the one in {self._last_path.name}")
-        return count, checksums[-1]
+            write_private_file(self._last_path, _encode_last(0))
+        last = self._last_path.read_bytes() if self._last_path.exists() else b"nothing"
+        if not count == highest == given or not LAST.fullmatch(last) or int(last) > count:
+            noted = f"{self._last_path.name} has {last.decode(errors='replace').lstrip('0').strip()}"
+            raise _records_missing(self.path, f"{count} of {given}; {noted}")
+        return int(count)
 
     def _note_last(self) -> None:
         try:
-            os.pwrite(self._last, _encode_last(self._count, self._checksum), 0)
+            os.pwrite(self._last, _encode_last(self._count), 0)
         except OSError as error:
             # The record is on disk, so the action may be done. It would not be missed if it was lost later.
             log.warning("%s: cannot be written: %s", self._last_path, error.strerror)
-
-    def _read(self) -> Iterator[tuple[Any, bytes]]:
-        """All records with their checksums."""
-        with self._lock, _tell_faults(self.path):
-            rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
-        previous = FIRST_CHECKSUM
-        for expected, (number, kind, fields, checksum) in enumerate(rows, 1):
-            is_typed = isinstance(kind, str) and isinstance(fields, bytes)
-            if not is_typed or checksum != _compute_checksum(previous, kind, fields) or number != expected:
-                raise _damaged(self.path, f"record {expected} with its checksum", "another")
-            yield self._decode(kind, fields, f"{self.path}, record {number}"), checksum
-            previous = checksum
 
     def _encode(self, record: Any) -> bytes:
         kind = type(record).__name__
@@ -186,7 +182,7 @@ class Journal:
 
 def require_free(path: Path) -> None:
     """Raises as `Journal` does where the file at `path` is none of this format, damaged or in use. A missing
-    one is free; records are not looked at, so no kinds are needed."""
+    one is free; records are not decoded, so no kinds are needed."""
     _require_no_older_journal(path)
     if path.exists():
         with _tell_faults(path), closing(_open_database(path)) as connection:
@@ -206,8 +202,10 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     found = (_ask(connection, "PRAGMA application_id"), _ask(connection, "PRAGMA user_version"))
     if found != (APPLICATION_ID, FORMAT):
         raise _no_journal(path, f"journal format {found[1]} (application {found[0]:#x})")
-    if (verdict := _ask(connection, "PRAGMA quick_check(1)")) != "ok":
-        raise _damaged(path, "whole pages", verdict)
+    if _list_tables(connection) != _list_tables(_make_empty_database()):
+        raise _damaged(path, "the tables of a journal", "others")
+    if (verdict := _ask(connection, "PRAGMA integrity_check(1)")) != "ok":
+        raise _damaged(path, "whole pages, and two equal copies of each record", verdict)
     _ask(connection, "PRAGMA journal_mode = WAL")
     _ask(connection, "PRAGMA synchronous = FULL")
 
@@ -217,19 +215,19 @@ def _ask(connection: sqlite3.Connection, query: str) -> Any:
     return row and row[0]
 
 
-def _make_empty_database() -> bytes:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(SCHEMA)
-        return connection.serialize()
+def _make_empty_database() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(SCHEMA)
+    return connection
 
 
-def _compute_checksum(previous: bytes, kind: str, fields: bytes) -> bytes:
-    return sha256(previous + kind.encode() + b"\0" + fields).digest()
+def _list_tables(connection: sqlite3.Connection) -> list[Any]:
+    return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-def _encode_last(number: int, checksum: bytes) -> bytes:
-    """Always of the same length, so that it is overwritten in place."""
-    return f"{number:020d} {checksum.hex()}\n".encode()
+def _encode_last(number: int) -> bytes:
+    """Returns bytes of the same length for all numbers, so that the file is overwritten in place."""
+    return f"{number:020d}\n".encode()
 
 
 @contextmanager
@@ -241,6 +239,8 @@ def _tell_faults(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise _name_fault(path, error) from error
+    except UnicodeDecodeError as error:  # In a message of SQLite that names a damaged table.
+        raise _damaged(path, "a whole database", str(error)) from error
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
 
