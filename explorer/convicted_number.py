@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi import SELECTOR_BYTES, find_function, load_abi
 from touchstone.protocol.adapters.chain.abi_values import decode_values
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
@@ -21,7 +21,6 @@ from touchstone.protocol.spec.program_addressing import iterate_runs, locate, un
 from touchstone.protocol.spec.program_operations import QUANTIZED_FACTORS, Operation
 from touchstone.protocol.spec.referee import Judgement, judge_operation, read_terms
 
-SELECTOR_BYTES = 4
 HASH_BYTES = 32
 INTEGER_BYTES = 8
 UNREADABLE = frozenset({Operation.GATHER, Operation.EQUAL_SELECT})

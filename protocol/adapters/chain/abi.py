@@ -1,6 +1,6 @@
 """The contracts' ABI: functions, events and errors, with their parameters, out of the package data.
 
-Names are in snake case. Format: Solidity documentation, "Contract ABI Specification".
+Names are in snake case. Signatures and types are spelled by eth-utils, as web3 has them.
 """
 
 import json
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
+from eth_typing.abi import ABIComponent, ABIElement
+from eth_utils.abi import abi_to_signature, collapse_if_tuple
 from eth_utils.crypto import keccak
 
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -44,22 +46,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """A function, event or error of `contract`. `digest` is Keccak-256 of its signature: its first four bytes
-    select a function or an error, all of it is an event's first topic."""
+    """A function, event or error of `contract`. signature: name and types; digest: Keccak-256 of it, of which
+    the first four bytes select a function or an error, and all of which is an event's first topic."""
 
     contract: str
     name: str
     kind: str
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
+    signature: str
     digest: bytes
     is_view: bool = False
     """Whether a call of the function changes nothing, so that it is read and not sent."""
-
-    @property
-    def signature(self) -> str:
-        """Name and types: what the digest is of."""
-        return format_signature(self.name, self.inputs)
 
     @property
     def selector(self) -> bytes:
@@ -124,11 +122,6 @@ def to_snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def format_signature(name: str, inputs: Sequence[Parameter]) -> str:
-    """`transfer(address,uint256)`"""
-    return f"{name}({','.join(parameter.kind for parameter in inputs)})"
-
-
 def to_field_name(name: str, number: int) -> str:
     """How the parameter of that number is called here: `weights_root`, `from_`, `value_3` where it has no
     name."""
@@ -138,10 +131,9 @@ def to_field_name(name: str, number: int) -> str:
 
 def _parse_entry(contract: str, item: Mapping[str, Any]) -> Entry:
     inputs, outputs = (_parse_parameters(item.get(side, ())) for side in ("inputs", "outputs"))
-    name = item.get("name", "constructor")
-    signature = format_signature(name, inputs)
+    name, signature = item.get("name", "constructor"), abi_to_signature(cast(ABIElement, item))
     is_view = item.get("stateMutability") in ("view", "pure")
-    return Entry(contract, name, item["type"], inputs, outputs, keccak(text=signature), is_view)
+    return Entry(contract, name, item["type"], inputs, outputs, signature, keccak(text=signature), is_view)
 
 
 def _parse_parameters(items: Sequence[Mapping[str, Any]]) -> tuple[Parameter, ...]:
@@ -149,10 +141,7 @@ def _parse_parameters(items: Sequence[Mapping[str, Any]]) -> tuple[Parameter, ..
 
 
 def _parse_parameter(number: int, item: Mapping[str, Any]) -> Parameter:
-    items = _parse_parameters(item.get("components", ()))
-    kind = item["type"]
-    if kind.startswith("tuple"):
-        kind = f"({','.join(part.kind for part in items)})" + kind.removeprefix("tuple")
+    items, kind = _parse_parameters(item.get("components", ())), collapse_if_tuple(cast(ABIComponent, item))
     # "struct StateLeaves[]", "enum IDisputes.Stage" -> "StateLeaves", "Stage"
     type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].split("[")[0]
     name = to_field_name(item["name"], number)
