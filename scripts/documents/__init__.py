@@ -1,0 +1,1 @@
+"""What commands write with `--json`, as types; docs/schemas is made of them."""

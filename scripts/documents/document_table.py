@@ -1,0 +1,83 @@
+"""The document of each command by its words, and of any command that failed.
+
+A command that is not here has no document. Nothing heavy is imported: the types know no tensor.
+"""
+
+from collections.abc import Mapping
+
+from touchstone.scripts.documents.document_fields import Document
+from touchstone.scripts.documents.home_documents import (
+    CompletionDocument,
+    DevnetDocument,
+    DoctorDocument,
+    ErrorDocument,
+    ExplorerDocument,
+    InitDocument,
+)
+from touchstone.scripts.documents.model_documents import (
+    CalibrateDocument,
+    DataPackDocument,
+    EvalDocument,
+    ExportDocument,
+    PolicyDocument,
+    ReplayDocument,
+    SampleDocument,
+)
+from touchstone.scripts.documents.overview_documents import StatusDocument
+from touchstone.scripts.documents.posting_documents import (
+    HaltDocument,
+    TaskCheckDocument,
+    TaskCloseDocument,
+    TaskCreateDocument,
+    TaskExampleDocument,
+    TaskInitDocument,
+    TaskRecordDocument,
+)
+from touchstone.scripts.documents.stake_documents import (
+    LeaveDocument,
+    SharesClaimDocument,
+    SharesDocument,
+    SharesPayDocument,
+    SolveDocument,
+    StakeDocument,
+    VerifyDocument,
+    WatchDocument,
+    WithdrawDocument,
+)
+
+ERROR = "error"
+"""In place of a command's words: the document of one that failed."""
+DOCUMENTS: Mapping[str, type[Document]] = {
+    ERROR: ErrorDocument,
+    "calibrate": CalibrateDocument,
+    "completion": CompletionDocument,
+    "data pack": DataPackDocument,
+    "devnet": DevnetDocument,
+    "doctor": DoctorDocument,
+    "eval": EvalDocument,
+    "explorer": ExplorerDocument,
+    "export": ExportDocument,
+    "init": InitDocument,
+    "leave": LeaveDocument,
+    "policy": PolicyDocument,
+    "replay": ReplayDocument,
+    "sample": SampleDocument,
+    "shares claim": SharesClaimDocument,
+    "shares halt": HaltDocument,
+    "shares pay": SharesPayDocument,
+    "shares show": SharesDocument,
+    "shares vote": SharesDocument,
+    "solve": SolveDocument,
+    "stake": StakeDocument,
+    "status": StatusDocument,
+    "task check": TaskCheckDocument,
+    "task close": TaskCloseDocument,
+    "task create": TaskCreateDocument,
+    "task example": TaskExampleDocument,
+    "task halt": HaltDocument,
+    "task init": TaskInitDocument,
+    "task record": TaskRecordDocument,
+    "verify": VerifyDocument,
+    "watch": WatchDocument,
+    "withdraw": WithdrawDocument,
+}

@@ -1,0 +1,77 @@
+"""What commands write about a home, this machine, a network, and about their own failure."""
+
+from enum import StrEnum
+from typing import Literal
+
+from touchstone.scripts.documents.document_fields import Account, Count, Document
+
+
+class InitDocument(Document, frozen=True):
+    """A home that was made, or given money."""
+
+    account: Account
+    home: str
+
+
+class ErrorFacts(Document, frozen=True):
+    """What went wrong, where, and what to do."""
+
+    what: str
+    where: str
+    expected: str
+    actual: str
+    remedy: str
+
+
+class ErrorDocument(Document, frozen=True):
+    """What a command writes that failed."""
+
+    error: ErrorFacts
+    exit_status: Literal[1, 2, 3, 70, 130]
+
+
+class CheckResult(StrEnum):
+    """What a check came to."""
+
+    OK = "ok"
+    FAULT = "fault"
+    NOT_TESTED = "not tested"
+
+
+class CheckDocument(Document, frozen=True):
+    """One check; error says what to do where it found a fault."""
+
+    check: str
+    result: CheckResult
+    said: str
+    error: ErrorFacts | None
+
+
+class DoctorDocument(Document, frozen=True):
+    """What each check of a home came to."""
+
+    faults: Count
+    checks: list[CheckDocument]
+
+
+class CompletionDocument(Document, frozen=True):
+    """A script that a shell completes commands by."""
+
+    shell: Literal["bash", "zsh"]
+    script: str
+
+
+class DevnetDocument(Document, frozen=True):
+    """A test network, written once it is up."""
+
+    chain_id: Count
+    rpc_url: str
+    deployment: str
+
+
+class ExplorerDocument(Document, frozen=True):
+    """The explorer's address, written once it is up."""
+
+    url: str
+    index: str
+    chain_id: Count

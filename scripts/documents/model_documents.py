@@ -1,0 +1,96 @@
+"""What commands write about models, data and measurements."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from touchstone.scripts.documents.document_fields import Account, Count, Document, Id, Root
+
+
+class DataPackDocument(Document, frozen=True):
+    """A folder with a task's tokens."""
+
+    folder: str
+    token_count: Count
+    heldout_tokens: Count
+    documents: Count
+    vocabulary_size: Count
+    token_bytes: Literal[1, 2, 4]
+    root: Root
+
+
+class ExportDocument(Document, frozen=True):
+    """A model that was written, and how many rounds had trained it."""
+
+    task: Id
+    folder: str
+    outer_root: Id
+    rounds_trained: Count
+
+
+class EvalDocument(Document, frozen=True):
+    """A loss in nats a token; no perplexity where it is beyond all bounds."""
+
+    loss_nats: float
+    perplexity: float | None
+    tokens: Count
+
+
+class SampleDocument(Document, frozen=True):
+    """The prompt and what the model went on with."""
+
+    text: str
+
+
+class ReplayResult(StrEnum):
+    """What an auditor would say of a segment."""
+
+    ACCEPT = "ACCEPT"
+    REJECT_START = "REJECT_START"
+    REJECT_STATE = "REJECT_STATE"
+
+
+class Quantity(StrEnum):
+    """The part of a state that two machines may differ in."""
+
+    FIRST_MOMENT = "first moment"
+    SECOND_MOMENT = "second moment"
+    WEIGHTS = "weights"
+
+
+class DistanceDocument(Document, frozen=True):
+    """How far the two ends of a segment lie apart; null where one of them is not finite."""
+
+    quantity: Quantity
+    distance: float | None
+    limit: float
+
+
+class ReplayDocument(Document, frozen=True):
+    """What the replay of a segment came to: an auditor's verdict, and how far the ends lie apart."""
+
+    task: Id
+    round: Count
+    slot: Count
+    solver: Annotated[str, Meta(pattern="^0x[0-9a-f]{40}$")]
+    segment: Count
+    result: ReplayResult
+    claimed_end: Id
+    own_end: Id | None
+    distances: list[DistanceDocument]
+
+
+class CalibrateDocument(Document, frozen=True):
+    """A signed profile; the largest distances by the limit that each is compared with."""
+
+    profile: str
+    operator: Account
+    largest_distances: dict[str, Annotated[float, Meta(ge=0)]]
+
+
+class PolicyDocument(Document, frozen=True):
+    """Limits of a task in the units of docs/spec.md, section 6."""
+
+    operators: list[Account]
+    limits: dict[str, Annotated[str, Meta(pattern="^-?[0-9]+$")]]

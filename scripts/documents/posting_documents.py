@@ -1,0 +1,73 @@
+"""What commands write about task files, and about tasks that were posted, halted and closed."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from touchstone.scripts.documents.document_fields import Account, Count, Document, Id, Wei
+
+
+class AmountDocument(Document, frozen=True):
+    """An amount of a task and its bounds; greatest_wei is empty where there is none."""
+
+    name: str
+    amount_wei: Wei
+    least_wei: Wei
+    greatest_wei: Annotated[str, Meta(pattern="^[0-9]*$")]
+    because: str
+
+
+class TaskCheckDocument(Document, frozen=True):
+    """A task file that can be posted; weights_root is empty for fresh weights."""
+
+    file: str
+    parameters: Count
+    rounds: Count
+    escrow_wei: Wei
+    weights_root: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")]
+    amounts: list[AmountDocument]
+
+
+class TaskCreateDocument(Document, frozen=True):
+    """A task that was posted, written before it is served."""
+
+    task: Id
+    submitter: Account
+    escrow_wei: Wei
+
+
+class TaskCloseDocument(Document, frozen=True):
+    """A task that was closed, and what became credit of its submitter."""
+
+    task: Id
+    refund_wei: Wei
+    submitter: Account
+
+
+class HaltDocument(Document, frozen=True):
+    """A task that opens no further round."""
+
+    task: Id
+
+
+class TaskExampleDocument(Document, frozen=True):
+    """Files that were written."""
+
+    folder: str
+    files: list[str]
+
+
+class TaskInitDocument(Document, frozen=True):
+    """A task file that was written."""
+
+    file: str
+    parameters: Count
+    rounds: Count
+
+
+class TaskRecordDocument(Document, frozen=True):
+    """A step that was recorded."""
+
+    folder: str
+    nodes: Count
+    parameters: Count
