@@ -7,7 +7,7 @@ Running nodes send them too; a command sends what no node has sent.
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
@@ -20,8 +20,8 @@ from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.scripts.account.requirements import require_coin
 from touchstone.scripts.account.task_names import read_state
 from touchstone.scripts.command_line.command_errors import advise
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.document_fields import Document
 from touchstone.scripts.home.home_config import HomeConfig, read_config
 from touchstone.scripts.home.home_folder import unlock_key
 
@@ -80,16 +80,17 @@ async def send(sending: Awaitable[Answer]) -> Answer:
         raise advise(fault, remedy) from fault
 
 
-Act = Callable[[GameChain, Console], Awaitable[Document]]
+Found = TypeVar("Found", bound=Document)
+Act: TypeAlias = Callable[[GameChain, Console], Awaitable[Found]]
 
 
-def run_with_chain(home: Path, password_file: Path | None, act: Act) -> Document:
+def run_with_chain(home: Path, password_file: Path | None, act: Act[Found]) -> Found:
     """Does something with the chain of a home, as its account, at a console; returns what came of it."""
     config, key = read_config(home), unlock_key(home, password_file)
     return asyncio.run(_act(home, config, key, act, is_alone=not is_node_running(home)))
 
 
-async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
+async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act[Found], *, is_alone: bool) -> Found:
     deployment = config.read_deployment()
     poll_s = config.poll_seconds or None
     sending = Sending(queue_path=home / QUEUE_FILE, cap_wei=config.max_fee_wei)

@@ -25,7 +25,12 @@ def show_task(task: bytes) -> str:
 
 def show_seat(seat: Seat) -> str:
     """The seat as people say it: `verifier 3`."""
-    return f"{seat.role.name.lower()} {seat.number & (1 << NUMBER_BITS) - 1}"
+    return f"{seat.role.name.lower()} {get_number(seat.number)}"
+
+
+def get_number(seat: int) -> int:
+    """Returns the number of a seat among those of its role. seat: its id."""
+    return seat & (1 << NUMBER_BITS) - 1
 
 
 async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0) -> ChainState:

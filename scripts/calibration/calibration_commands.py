@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import with_party
+from touchstone.scripts.documents.model_documents import CalibrateDocument, PolicyDocument
 
 
 @click.command(
@@ -21,7 +21,7 @@ from touchstone.scripts.command_line.shared_options import with_party
 @with_party
 def calibrate(
     task: str, out: Path, segments: int, rounds: int, home: Path, password_file: Path | None
-) -> Document:
+) -> CalibrateDocument:
     """Measure how far this machine's kernels differ on a task, and sign the result."""
     from touchstone.scripts.calibration.task_calibration import calibrate_task
 
@@ -38,7 +38,7 @@ def calibrate(
     help="files that `touchstone calibrate` wrote",
 )
 @click.option("--out", type=PATH, help="file to write the tables to as well")
-def policy(profiles: tuple[Path, ...], out: Path | None) -> Document:
+def policy(profiles: tuple[Path, ...], out: Path | None) -> PolicyDocument:
     """Merge signed profiles of several operators into the limits of a task."""
     from touchstone.scripts.calibration.limit_policy import write_policy
 

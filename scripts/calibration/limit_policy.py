@@ -9,10 +9,10 @@ from touchstone.protocol.spec.calibration_profile import Profile
 from touchstone.protocol.spec.calibration_rules import MARGIN, compute_maxima, merge_profiles
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.documents.model_documents import PolicyDocument
 
 
-def write_policy(paths: Sequence[Path], out: Path | None) -> Document:
+def write_policy(paths: Sequence[Path], out: Path | None) -> PolicyDocument:
     """Merges signed profiles into limits, in the form of a task file: printed, and written to `out`."""
     profiles = [read_profile(path) for path in paths]
     limits = merge_profiles(profiles)
@@ -21,7 +21,7 @@ def write_policy(paths: Sequence[Path], out: Path | None) -> Document:
         replace_file(out, text.encode())
     print(text, end="")
     operators = [profile.operator for profile in profiles]
-    return {"operators": operators, "limits": {name: str(value) for name, value in vars(limits).items()}}
+    return PolicyDocument(operators, {name: str(value) for name, value in vars(limits).items()})
 
 
 def render_policy(profiles: list[Profile], limits: Limits) -> str:

@@ -28,9 +28,9 @@ from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
 from touchstone.scripts.account.task_names import find_game
 from touchstone.scripts.calibration.calibration_folder import list_segments
 from touchstone.scripts.calibration.measuring import measure
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.typed_input import read_path
+from touchstone.scripts.documents.model_documents import CalibrateDocument
 from touchstone.scripts.home.home_folder import unlock_key
 from touchstone.scripts.home.party_config import open_config
 from touchstone.scripts.tasks.task_file import read_task_file
@@ -41,7 +41,7 @@ LIMIT_KEYS = ("tau_m", "tau_v", "tau_w")
 
 def calibrate_task(
     task: str, out: Path, counts: tuple[int, int], home: Path, password_file: Path | None
-) -> Document:
+) -> CalibrateDocument:
     """Measures a task on this machine's kernels and writes the signed profile. task: a file, or the id of a
     posted one; counts: of start states to replay at least, and of rounds to train (0: all)."""
     console, key = Console(), unlock_key(home, password_file)
@@ -61,7 +61,7 @@ def calibrate_task(
         console.say(f"largest distance of {name}, to be compared with {limit}: {value:.3g}")
     console.say(f"signed by {operator}: {out}")
     distances = dict(zip(LIMIT_KEYS, maxima, strict=True))
-    return {"profile": str(out), "operator": operator, "largest_distances": distances}
+    return CalibrateDocument(str(out), operator, distances)
 
 
 def _require_limits(training: TrainingSpec) -> None:

@@ -2,15 +2,20 @@
 
 import errno
 from enum import IntEnum
+from typing import cast
 
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
-from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.documents.home_documents import ErrorDocument, ErrorFacts, FailedStatus
 
 
-def describe_error(error: TouchstoneError, status: int) -> Document:
-    """The document of a command that failed (docs/schemas/error.json)."""
-    names = ("what", "where", "expected", "actual", "remedy")
-    return {"error": {name: str(getattr(error, name)) for name in names}, "exit_status": int(status)}
+def describe_error(error: TouchstoneError, status: int) -> ErrorDocument:
+    """Returns the document of a command that failed. status: any but 0."""
+    return ErrorDocument(describe_fault(error), cast(FailedStatus, int(status)))
+
+
+def describe_fault(error: TouchstoneError) -> ErrorFacts:
+    """Returns what went wrong, as JSON has it."""
+    return ErrorFacts(error.what, str(error.where), str(error.expected), str(error.actual), str(error.remedy))
 
 
 class ExitCode(IntEnum):

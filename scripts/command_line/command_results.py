@@ -1,21 +1,22 @@
 """The result of a command as JSON.
 
 With `--json` a command writes one object to standard output and nothing else there; lines, tables and
-questions go to standard error. docs/schemas has a schema for each command, and `error.json` for a command
-that failed. Amounts are texts of wei: a number of JSON loses digits in many readers.
+questions go to standard error. `scripts/documents` has the type of each document.
 """
 
 import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import Any, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
-Document: TypeAlias = Mapping[str, Any]
-"""What a command found or did, as JSON has it."""
+import msgspec
+
+from touchstone.scripts.documents.document_fields import Document
+
 Put: TypeAlias = Callable[[Document], None]
 """Takes the document of a command that goes on to run."""
 
@@ -37,7 +38,7 @@ class JsonOutput:
     def put(self, document: Document) -> None:
         """Write the document in one line."""
         if self._stream is not None:
-            self._stream.write(json.dumps(document) + "\n")
+            self._stream.write(json.dumps(msgspec.to_builtins(document)) + "\n")
             self._stream.flush()
             self._stream = None
 
@@ -77,8 +78,3 @@ def _keep_stdout() -> Iterator[TextIO]:
 
 def ignore(_: Document) -> None:
     """A Put for whom no document matters."""
-
-
-def spell_id(value: bytes) -> str:
-    """An id of 32 bytes, whole: `0x` and 64 hexadecimal digits."""
-    return f"0x{value.hex()}"

@@ -1,12 +1,13 @@
 """`touchstone completion`: a script by which bash or zsh completes commands, options and their choices."""
 
 import sys
+from typing import Literal
 
 import click
 from click.shell_completion import get_completion_class
 
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Command
+from touchstone.scripts.documents.home_documents import CompletionDocument
 
 VARIABLE = "_TOUCHSTONE_COMPLETE"
 """By which the script asks `touchstone` what fits; click reads it."""
@@ -15,10 +16,10 @@ VARIABLE = "_TOUCHSTONE_COMPLETE"
 @click.command("completion", cls=Command, example="touchstone completion bash")
 @click.argument("shell", type=click.Choice(("bash", "zsh")), metavar="SHELL", help="whose script")
 @click.pass_context
-def completion(context: click.Context, shell: str) -> Document:
+def completion(context: click.Context, shell: Literal["bash", "zsh"]) -> CompletionDocument:
     """Write a script by which bash or zsh completes commands and options."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
     script = kind(context.find_root().command, {}, "touchstone", VARIABLE).source()
     sys.stdout.write(script)
-    return {"shell": shell, "script": script}
+    return CompletionDocument(shell, script)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Group
 from touchstone.scripts.command_line.option_types import PATH, Number
+from touchstone.scripts.documents.model_documents import DataPackDocument
 
 
 @click.group("data", cls=Group)
@@ -51,7 +51,7 @@ def pack(
     tokenizer: Path | None,
     end_of_text: str,
     heldout: float,
-) -> Document:
+) -> DataPackDocument:
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.data.data_pack import PackPlan, pack_told
     from touchstone.scripts.data.documents import Fields

@@ -24,11 +24,11 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
 from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.protocol.spec.task_spec import count_token_bytes
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.data.documents import Fields, Piece, list_files, read_pieces
 from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote
 from touchstone.scripts.data.tokenizing import ByteTokens, FileTokens, Tokens, read_tokenizer
+from touchstone.scripts.documents.model_documents import DataPackDocument
 
 BATCH_PIECES = 512
 BATCH_CHARACTERS = 1 << 20
@@ -54,7 +54,7 @@ class PackPlan:
     heldout: float = 0.01
 
 
-def pack_told(plan: PackPlan) -> Document:
+def pack_told(plan: PackPlan) -> DataPackDocument:
     """Packs a dataset, and says what came of it."""
     note, console = pack(plan), Console()
     console.say(
@@ -64,7 +64,8 @@ def pack_told(plan: PackPlan) -> Document:
     console.say(f"vocabulary {note.vocabulary_size:,}, {_tell_width(note.token_bytes)}, root {note.root}")
     console.say(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
     names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
-    return {"folder": str(plan.out), **{name: getattr(note, name) for name in names}}
+    facts = {name: getattr(note, name) for name in names}
+    return msgspec.convert({"folder": str(plan.out), **facts}, DataPackDocument)
 
 
 def _tell_width(token_bytes: int) -> str:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.scripts.command_line.command_errors import (
-    ExitCode,
-    describe_error,
+    describe_fault,
     explain_disk,
     is_of_disk,
     render_error,
 )
-from touchstone.scripts.command_line.command_results import Document, FaultFound
+from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.doctor import (
     deployment_checks,
@@ -32,6 +31,7 @@ from touchstone.scripts.doctor.chain_checks import check_chain, check_contracts,
 from touchstone.scripts.doctor.machine_checks import check_bits, check_versions
 from touchstone.scripts.doctor.money_checks import check_gas, check_stake
 from touchstone.scripts.doctor.patient import NotTested, Patient
+from touchstone.scripts.documents.home_documents import CheckDocument, CheckResult, DoctorDocument
 
 CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "configuration": home_checks.check_configuration,
@@ -69,20 +69,20 @@ class Verdict:
     error: TouchstoneError | None = field(default=None, repr=False)
 
 
-def examine_home(home: Path, task: str | None, password_file: Path | None) -> Document | FaultFound:
+def examine_home(home: Path, task: str | None, password_file: Path | None) -> DoctorDocument | FaultFound:
     """Looks at a home and says what is wrong."""
     patient, console = Patient(home, task, password_file=password_file), Console()
     verdicts = asyncio.run(examine(patient, console))
     faults = [one for one in verdicts if one.error is not None]
     found = f"{len(faults)} fault{'s were' if len(faults) > 1 else ' was'}" if faults else "no fault was"
     console.say(f"{found} found")
-    document = {"faults": len(faults), "checks": [_describe(one) for one in verdicts]}
+    document = DoctorDocument(len(faults), [_describe(one) for one in verdicts])
     return FaultFound(document) if faults else document
 
 
-def _describe(verdict: Verdict) -> Document:
-    error = None if verdict.error is None else describe_error(verdict.error, ExitCode.FOUND)["error"]
-    return {"check": verdict.name, "result": verdict.result, "said": verdict.said, "error": error}
+def _describe(verdict: Verdict) -> CheckDocument:
+    error = None if verdict.error is None else describe_fault(verdict.error)
+    return CheckDocument(verdict.name, CheckResult(verdict.result), verdict.said, error)
 
 
 async def examine(patient: Patient, console: Console) -> list[Verdict]:

@@ -1,7 +1,7 @@
 """What commands write about a home, this machine, a network, and about their own failure."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from touchstone.scripts.documents.document_fields import Account, Count, Document
 
@@ -23,11 +23,15 @@ class ErrorFacts(Document, frozen=True):
     remedy: str
 
 
+FailedStatus: TypeAlias = Literal[1, 2, 3, 70, 130]
+"""The exit status of a command that failed (docs/commands.md)."""
+
+
 class ErrorDocument(Document, frozen=True):
     """What a command writes that failed."""
 
     error: ErrorFacts
-    exit_status: Literal[1, 2, 3, 70, 130]
+    exit_status: FailedStatus
 
 
 class CheckResult(StrEnum):

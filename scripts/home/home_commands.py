@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, PORT
 from touchstone.scripts.command_line.shared_options import (
@@ -15,6 +14,7 @@ from touchstone.scripts.command_line.shared_options import (
     with_password,
     with_rpc_url,
 )
+from touchstone.scripts.documents.home_documents import InitDocument
 
 
 @click.command(
@@ -55,7 +55,7 @@ from touchstone.scripts.command_line.shared_options import (
 @click.option(
     "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's tap"
 )
-def init(**options: Any) -> Document:
+def init(**options: Any) -> InitDocument:
     """Make a home: keystore, TLS certificate, configuration."""
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.home_making import NewHome, make_home

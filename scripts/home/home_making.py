@@ -13,8 +13,8 @@ from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_line.command_errors import advise
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.home_documents import InitDocument
 from touchstone.scripts.home.home_config import HomeConfig, Limits, check_config, read_config
 from touchstone.scripts.home.home_files import CONFIG_FILE, has_key, is_whole
 from touchstone.scripts.home.home_folder import create_home, refuse_whole
@@ -41,7 +41,7 @@ class NewHome:
     devnet: bool = False
 
 
-async def make_home(wanted: NewHome, console: Console) -> Document:
+async def make_home(wanted: NewHome, console: Console) -> InitDocument:
     """Makes a home folder; on a test network funds its account. Raises InvalidInput where an endpoint, a
     deployment or a home is not usable."""
     choose_endpoint(wanted.listen_host, wanted.listen_port, wanted.public_url)
@@ -49,7 +49,7 @@ async def make_home(wanted: NewHome, console: Console) -> Document:
         _refuse_second_key(wanted.home)
     if wanted.devnet and is_whole(wanted.home):
         account = await _fund_again(wanted.home, console)
-        return {"account": account, "home": str(wanted.home)}
+        return InitDocument(account, str(wanted.home))
     refuse_whole(wanted.home)
     config = _make_config(wanted)
     # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
@@ -68,7 +68,7 @@ async def make_home(wanted: NewHome, console: Console) -> Document:
         "Next: touchstone solve TASK, verify, watch, or task create"
         + ("" if wanted.devnet else " (after sending it coin and tokens)")
     )
-    return {"account": key.address, "home": str(wanted.home)}
+    return InitDocument(key.address, str(wanted.home))
 
 
 async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:

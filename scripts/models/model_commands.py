@@ -5,10 +5,16 @@ from pathlib import Path
 
 import click
 
-from touchstone.scripts.command_line.command_results import Document, FaultFound
+from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, Number
 from touchstone.scripts.command_line.shared_options import with_party, with_task
+from touchstone.scripts.documents.model_documents import (
+    EvalDocument,
+    ExportDocument,
+    ReplayDocument,
+    SampleDocument,
+)
 
 
 @click.command("eval", cls=Command, example="touchstone eval build/model --dataset corpus")
@@ -32,7 +38,7 @@ def evaluate(
     step: Path | None,
     home: Path,
     password_file: Path | None,
-) -> Document:
+) -> EvalDocument:
     """Measure a model: loss and perplexity on held-out tokens or on a text."""
     from touchstone.scripts.models.model_measuring import MeasureChoice, measure_model
 
@@ -52,7 +58,9 @@ def evaluate(
 @click.option("--temperature", type=Number(0, 1000, float), default=1.0, help="0 takes the likeliest token")
 @click.option("--top-k", type=NUMBER, default=0, help="of so many of the likeliest; 0: of all")
 @click.option("--seed", type=NUMBER, default=0, help="the same one writes the same text")
-def sample(model: Path, prompt: str, tokens: int, temperature: float, top_k: int, seed: int) -> Document:
+def sample(
+    model: Path, prompt: str, tokens: int, temperature: float, top_k: int, seed: int
+) -> SampleDocument:
     """Let a model go on with a text."""
     from touchstone.node.exports.model_use import Taste
     from touchstone.scripts.models.sampling import sample_text
@@ -68,7 +76,7 @@ def sample(model: Path, prompt: str, tokens: int, temperature: float, top_k: int
 @with_party
 def replay(
     task: str, round: int, solver: str, segment: int, home: Path, password_file: Path | None
-) -> Document | FaultFound:
+) -> ReplayDocument | FaultFound:
     """Audit one segment of a claim without a seat; status 1 where its end lies beyond the limits."""
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.party_config import open_config
@@ -85,7 +93,9 @@ def replay(
 @click.option("--out", type=PATH, required=True, help="folder to write")
 @click.option("--tokenizer", type=PATH, help="the task's tokenizer.json, or a folder with it")
 @with_party
-def export(task: str, out: Path, tokenizer: Path | None, home: Path, password_file: Path | None) -> Document:
+def export(
+    task: str, out: Path, tokenizer: Path | None, home: Path, password_file: Path | None
+) -> ExportDocument:
     """Write the trained model as a folder that transformers loads."""
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.party_config import open_config

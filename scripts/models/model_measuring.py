@@ -27,9 +27,9 @@ from touchstone.protocol.compute.program.evaluation import Evaluator
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from touchstone.scripts.account.task_names import find_game, read_state
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.data.packed_dataset import PackedDataset, open_dataset
+from touchstone.scripts.documents.model_documents import EvalDocument
 from touchstone.scripts.home.party_config import open_config
 from touchstone.scripts.models.model_texts import find_tokenizer, open_tokens, read_text, refuse_input
 from touchstone.step.step_folder import load_step
@@ -52,7 +52,7 @@ class MeasureChoice:
     step: Path | None = None
 
 
-def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None) -> Document:
+def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None) -> EvalDocument:
     """Measures a model and says what was found. home, password_file: of the account that asks for the model
     of a task."""
     folder, console = Path(wanted.model), Console()
@@ -72,7 +72,7 @@ def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None)
         measure = asyncio.run(measure_task(open_config(home, password_file, console), wanted, console))
     console.say(show_measure(measure))
     perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
-    return {"loss_nats": measure.loss, "perplexity": perplexity, "tokens": measure.tokens}
+    return EvalDocument(measure.loss, perplexity, measure.tokens)
 
 
 def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:

@@ -7,11 +7,11 @@ from pathlib import Path
 from touchstone.node.exports.model_note import CONFIG_NAME
 from touchstone.node.exports.model_use import Taste, generate
 from touchstone.node.exports.published_model import read_published
-from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.documents.model_documents import SampleDocument
 from touchstone.scripts.models.model_texts import open_tokens, refuse_input
 
 
-def sample_text(folder: Path, prompt: str, count: int, taste: Taste) -> Document:
+def sample_text(folder: Path, prompt: str, count: int, taste: Taste) -> SampleDocument:
     """Writes the prompt and so many tokens with which the model of a folder goes on."""
     if folder.is_dir() and not (folder / CONFIG_NAME).is_file():
         expected = "a model of transformers; a module of your own takes the tensors by load_state_dict"
@@ -22,7 +22,7 @@ def sample_text(folder: Path, prompt: str, count: int, taste: Taste) -> Document
     found = [*given, *islice(generate(model, list(given), taste), count)]
     text = show_text(tokens.decode(found))
     sys.stdout.write(text + "\n")
-    return {"text": text}
+    return SampleDocument(text)
 
 
 def show_text(text: str) -> str:

@@ -7,19 +7,25 @@ from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.account.task_names import find_game, read_state
-from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.model_documents import (
+    DistanceDocument,
+    Quantity,
+    ReplayDocument,
+    ReplayResult,
+)
 from touchstone.verifier import seatless_audit
 
 
-def is_accepted(found: Document) -> bool:
+def is_accepted(found: ReplayDocument) -> bool:
     """Returns whether a replay, by its document, found the claimed end inside the limits."""
-    return bool(found["result"] == VoteWord.ACCEPT.name)
+    return found.result == ReplayResult.ACCEPT
 
 
 async def replay_segment(
     config: PartyConfig, name: str, index: int, solver: str, segment: int, console: Console
-) -> Document:
+) -> ReplayDocument:
     """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
     its account. Raises as `verifier.replay` does."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
@@ -30,20 +36,20 @@ async def replay_segment(
     found = await seatless_audit.replay(config, seatless_audit.Place(task, index, slot, segment))
     for line in tell_replayed(found):
         console.say(line)
-    return {
-        "task": spell_id(task),
-        "round": index,
-        "slot": slot,
-        "solver": found.solver,
-        "segment": segment,
-        "result": found.word.name,
-        "claimed_end": spell_id(found.claimed_end),
-        "own_end": None if found.own_end is None else spell_id(found.own_end),
-        "distances": [
-            {"quantity": quantity, "distance": distance if isfinite(distance) else None, "limit": limit}
+    return ReplayDocument(
+        task=spell_id(task),
+        round=index,
+        slot=slot,
+        solver=found.solver,
+        segment=segment,
+        result=ReplayResult(found.word.name),
+        claimed_end=spell_id(found.claimed_end),
+        own_end=None if found.own_end is None else spell_id(found.own_end),
+        distances=[
+            DistanceDocument(Quantity(quantity), distance if isfinite(distance) else None, limit)
             for quantity, distance, limit in found.distances
         ],
-    }
+    )
 
 
 def tell_replayed(found: seatless_audit.Replayed) -> Iterator[str]:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.shared_options import with_party, with_task, with_yes
+from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument, WithdrawDocument
 
 
 @click.command("stake", cls=Command, example="touchstone stake 0x3fa9 100 --home ~/alice")
@@ -14,7 +14,7 @@ from touchstone.scripts.command_line.shared_options import with_party, with_task
 @click.argument("amount", metavar="AMOUNT", help="whole tokens, decimals allowed")
 @with_yes
 @with_party
-def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> Document:
+def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> StakeDocument:
     """Add to the stake of a seat that this account has in a task."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.command_line.typed_amounts import parse_tokens
@@ -32,7 +32,7 @@ def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Pa
 @with_task
 @with_yes
 @with_party
-def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> Document:
+def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> LeaveDocument:
     """Give up a seat; its stake becomes credit once nothing holds it."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money import staking
@@ -52,7 +52,7 @@ def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) ->
     help="wait for the stakes of seats that have left, or whose task is over",
 )
 @with_party
-def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> Document:
+def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> WithdrawDocument:
     """Take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money import withdrawal

@@ -4,9 +4,14 @@ from pathlib import Path
 
 import click
 
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Group
 from touchstone.scripts.command_line.shared_options import with_party, with_task
+from touchstone.scripts.documents.posting_documents import HaltDocument
+from touchstone.scripts.documents.stake_documents import (
+    SharesClaimDocument,
+    SharesDocument,
+    SharesPayDocument,
+)
 
 
 @click.group("shares", cls=Group)
@@ -17,7 +22,7 @@ def shares() -> None:
 @shares.command("show", example="touchstone shares show 0x3fa9 --home ~/alice")
 @with_task
 @with_party
-def show(task: str, home: Path, password_file: Path | None) -> Document:
+def show(task: str, home: Path, password_file: Path | None) -> SharesDocument:
     """Tell how many shares a task has, this account's, and how the vote to halt it stands."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money.task_shares import show_shares
@@ -29,7 +34,7 @@ def show(task: str, home: Path, password_file: Path | None) -> Document:
 @with_task
 @click.argument("amount", metavar="AMOUNT", help="whole tokens")
 @with_party
-def pay(task: str, amount: str, home: Path, password_file: Path | None) -> Document:
+def pay(task: str, amount: str, home: Path, password_file: Path | None) -> SharesPayDocument:
     """Pay revenue for all who hold shares of a task now."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.command_line.typed_amounts import parse_tokens
@@ -42,7 +47,7 @@ def pay(task: str, amount: str, home: Path, password_file: Path | None) -> Docum
 @shares.command("claim", example="touchstone shares claim 0x3fa9 --home ~/alice")
 @with_task
 @with_party
-def claim(task: str, home: Path, password_file: Path | None) -> Document:
+def claim(task: str, home: Path, password_file: Path | None) -> SharesClaimDocument:
     """Turn the revenue that this account's shares have earned into credit."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money.task_shares import claim_revenue
@@ -54,7 +59,7 @@ def claim(task: str, home: Path, password_file: Path | None) -> Document:
 @with_task
 @click.argument("amount", metavar="AMOUNT", help="shares that vote: all, none, or a number")
 @with_party
-def vote(task: str, amount: str, home: Path, password_file: Path | None) -> Document:
+def vote(task: str, amount: str, home: Path, password_file: Path | None) -> SharesDocument:
     """Vote for a task's halt; shares that vote cannot be transferred."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money.task_shares import parse_votes, vote_halt
@@ -66,7 +71,7 @@ def vote(task: str, amount: str, home: Path, password_file: Path | None) -> Docu
 @shares.command("halt", example="touchstone shares halt 0x3fa9 --home ~/alice")
 @with_task
 @with_party
-def halt(task: str, home: Path, password_file: Path | None) -> Document:
+def halt(task: str, home: Path, password_file: Path | None) -> HaltDocument:
     """Halt a task for the majority of its shares: the round that runs is the last."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money.task_shares import halt_by_vote

@@ -6,7 +6,6 @@ first, and said in words instead of sent.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace, show_duration
@@ -23,16 +22,17 @@ from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_agreement, require_tokens, tell_wallet
 from touchstone.scripts.account.sending import send
-from touchstone.scripts.account.task_names import NUMBER_BITS, find_game, read_state, show_seat, show_task
-from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.account.task_names import find_game, get_number, read_state, show_seat, show_task
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.document_fields import spell_id, spell_role
+from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument
 from touchstone.scripts.home.home_folder import note_left
 from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
 
 
 async def add_stake(
     chain: GameChain, name: str, amount_wei: int, console: Console, *, is_agreed: bool
-) -> Document:
+) -> StakeDocument:
     """More stake for an own seat, out of credit and then of the wallet. Raises InvalidInput where there is no
     open seat, or not so much money, and Declined where the operator does not agree."""
     state = await read_state(chain, chain.address)
@@ -52,7 +52,8 @@ async def add_stake(
             f"WARNING: it sits in no round that is still to come: that takes {format_tokens(least_wei)}"
         )
     await tell_wallet(chain, console)
-    return describe_stake(task, seat, stake_wei) | {"required_wei": str(least_wei)}
+    role, number = spell_role(seat.role), get_number(seat.number)
+    return StakeDocument(spell_id(task), role, number, str(stake_wei), str(least_wei))
 
 
 def _tell_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
@@ -69,7 +70,9 @@ def _tell_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) 
         yield f"the seat needs no more: the task asks for {format_tokens(least_wei)}"
 
 
-async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool) -> Document:
+async def leave(
+    chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool
+) -> LeaveDocument:
     """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
     Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput where
     there is no open seat, or where the operator does not agree."""
@@ -111,19 +114,13 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
     )
 
 
-def _tell_holding(task: bytes, holding: Holding, console: Console, verb: str) -> Document:
+def _tell_holding(task: bytes, holding: Holding, console: Console, verb: str) -> LeaveDocument:
     release = f"is held: {tell_release(holding)}" if holding.held_by else "can be taken out now"
     stake = format_tokens(holding.stake_wei)
     console.say(f"{show_seat(holding.seat)} {verb} a stake of {stake}, which {release}")
     console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
-    return describe_stake(task, holding.seat, holding.stake_wei) | {"held_by": list(holding.held_by)}
-
-
-def describe_stake(task: bytes, seat: Seat, stake_wei: int) -> dict[str, Any]:
-    """A seat and its stake, as JSON has it."""
-    number = seat.number & (1 << NUMBER_BITS) - 1
-    named = {"task": spell_id(task), "role": seat.role.name.lower(), "number": number}
-    return named | {"stake_wei": str(stake_wei)}
+    role, number = spell_role(holding.seat.role), get_number(holding.seat.number)
+    return LeaveDocument(spell_id(task), role, number, str(holding.stake_wei), list(holding.held_by))
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:

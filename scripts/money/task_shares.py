@@ -15,9 +15,15 @@ from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_tokens, tell_wallet
 from touchstone.scripts.account.sending import send
 from touchstone.scripts.account.task_names import find_game, read_state, show_task
-from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.posting_documents import HaltDocument
+from touchstone.scripts.documents.stake_documents import (
+    SharesClaimDocument,
+    SharesDocument,
+    SharesPayDocument,
+)
 from touchstone.scripts.tasks.task_ending import tell_halt
 
 ALL, NONE = "all", "none"
@@ -65,14 +71,21 @@ class Shares:
         """Whether no vote can halt the task: it has not one whole epoch."""
         return self.rounds < EPOCH_ROUNDS
 
-    def to_document(self) -> Document:
+    def to_document(self) -> SharesDocument:
         """As JSON has it."""
-        return {
-            "task": spell_id(self.task), "token": self.token, "supply": str(self.supply),
-            "held": str(self.held), "votes": str(self.votes), "claimable_wei": str(self.claimable_wei),
-            "revenue_wei": str(self.revenue_wei), "voting": str(self.voting),
-            "majority_since": self.since, "halt_block": self.halt_block, "settled_before": self.round,
-        }  # fmt: skip
+        return SharesDocument(
+            task=spell_id(self.task),
+            token=self.token,
+            supply=str(self.supply),
+            held=str(self.held),
+            votes=str(self.votes),
+            claimable_wei=str(self.claimable_wei),
+            revenue_wei=str(self.revenue_wei),
+            voting=str(self.voting),
+            majority_since=self.since,
+            halt_block=self.halt_block,
+            settled_before=self.round,
+        )
 
 
 async def read_shares(chain: GameChain, name: str) -> Shares:
@@ -97,7 +110,7 @@ async def read_shares(chain: GameChain, name: str) -> Shares:
     )
 
 
-async def show_shares(chain: GameChain, name: str, console: Console) -> Document:
+async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDocument:
     """Say how many shares there are, what this account has of them, and how the vote stands."""
     now, pace = await read_shares(chain, name), await read_pace(chain)
     percent = 100 * now.held / now.supply if now.supply else 0.0
@@ -134,7 +147,7 @@ def _tell_vote(now: Shares, pace: Pace) -> str:
     )
 
 
-async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> Document:
+async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> SharesPayDocument:
     """Pay revenue, out of credit and then of the wallet. Raises InvalidInput where the task has no shares
     yet, or there is not so much money."""
     now = await read_shares(chain, name)
@@ -152,7 +165,7 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
     await tell_wallet(chain, console)
     console.say(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
-    return {"task": spell_id(now.task), "paid_wei": str(amount_wei), "supply": str(now.supply)}
+    return SharesPayDocument(spell_id(now.task), str(amount_wei), str(now.supply))
 
 
 def _no_holders(now: Shares) -> InvalidInput:
@@ -171,7 +184,7 @@ async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
     return min(await chain.tasks.settled_by(task), opened), opened
 
 
-async def claim_revenue(chain: GameChain, name: str, console: Console) -> Document:
+async def claim_revenue(chain: GameChain, name: str, console: Console) -> SharesClaimDocument:
     """Claim what this account has earned. Raises InvalidInput where that is nothing."""
     now = await read_shares(chain, name)
     if not now.claimable_wei:
@@ -186,7 +199,7 @@ async def claim_revenue(chain: GameChain, name: str, console: Console) -> Docume
     amount_wei = receipt.find("RevenueClaimed").arguments["wei_"]
     console.say(f"claimed {format_tokens(amount_wei)}: it is now credit of {chain.address}")
     console.say("Next: touchstone withdraw")
-    return {"task": spell_id(now.task), "claimed_wei": str(amount_wei)}
+    return SharesClaimDocument(spell_id(now.task), str(amount_wei))
 
 
 def _refuse_ended(shares: Shares) -> None:
@@ -206,7 +219,7 @@ def _refuse_ended(shares: Shares) -> None:
         )
 
 
-async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> Document:
+async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> SharesDocument:
     """Vote with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
     this account has fewer, or the task is over already."""
     before = await read_shares(chain, name)
@@ -233,7 +246,7 @@ def _too_few_shares(wanted: int, before: Shares) -> InvalidInput:
     )
 
 
-async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Document:
+async def halt_by_vote(chain: GameChain, name: str, console: Console) -> HaltDocument:
     """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not, or where
     the task is over already."""
     now = await read_shares(chain, name)
@@ -250,7 +263,7 @@ async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Documen
         raise _no_majority_yet(stands, now)
     await send(chain.shares.halt_by_vote(now.task))
     tell_halt(now.task, console)
-    return {"task": spell_id(now.task)}
+    return HaltDocument(spell_id(now.task))
 
 
 def _no_majority_yet(stands: str, now: Shares) -> InvalidInput:

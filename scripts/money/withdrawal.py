@@ -17,15 +17,15 @@ from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import tell_wallet
 from touchstone.scripts.account.sending import send, send_dues
 from touchstone.scripts.account.task_names import read_state, show_seat, show_task
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.stake_documents import WithdrawDocument
 from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
 
 WAIT_BLOCKS = 20
 """Between two looks at what still holds a stake."""
 
 
-async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> Document:
+async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> WithdrawDocument:
     """Take out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
     those of seats that have left, and of tasks that are over; what is waited for is said once, and again when
     it is something else. Raises InvalidInput where nothing comes out."""
@@ -69,7 +69,7 @@ def _tell_held(task: bytes, holding: Holding) -> str:
     return f"{show_seat(holding.seat)} of {show_task(task)} ({tell_release(holding)})"
 
 
-async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> Document:
+async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> WithdrawDocument:
     if await chain.purse.credit_of(chain.address) == 0:
         raise InvalidInput(
             what="there is nothing to withdraw",
@@ -84,5 +84,4 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
     for line in held:
         console.say(f"still held: {line}")
     wallet_wei = await tell_wallet(chain, console)
-    withdrawn = {"account": chain.address.lower(), "withdrawn_wei": str(amount_wei)}
-    return withdrawn | {"wallet_wei": str(wallet_wei), "held": list(held)}
+    return WithdrawDocument(chain.address.lower(), str(amount_wei), str(wallet_wei), list(held))

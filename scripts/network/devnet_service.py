@@ -2,6 +2,7 @@
 
 from touchstone.scripts.command_line.command_results import Put
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.home_documents import DevnetDocument
 from touchstone.scripts.network import devnet
 
 
@@ -18,7 +19,6 @@ async def serve_devnet(setup: devnet.DevnetOptions, parties: int, put: Put) -> N
         )
         console.say("  touchstone solve TASK --home DIR (or verify, or watch)")
         console.say("  touchstone status TASK --home DIR says which seats the task still lacks")
-        chain_id, path = net.deployment.chain_id, str(net.path)
-        put({"chain_id": chain_id, "rpc_url": net.rpc_url, "deployment": path})
+        put(DevnetDocument(net.deployment.chain_id, net.rpc_url, str(net.path)))
         console.say("Ctrl-C ends the network and everything on it.")
         await devnet.keep_time(net, console.say, parties)

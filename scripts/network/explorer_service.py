@@ -11,6 +11,7 @@ from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.scripts.command_line.command_results import Put
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.home_documents import ExplorerDocument
 from touchstone.scripts.network import devnet
 
 
@@ -34,7 +35,7 @@ async def serve_explorer(
         console.say(f"explorer of chain {deployment.chain_id} at {explorer.url}")
         console.say(f"asked for reports: {asked.value}")
         console.say(f"events are kept in {path}; Ctrl-C ends the explorer")
-        put({"url": explorer.url, "index": str(path), "chain_id": deployment.chain_id})
+        put(ExplorerDocument(explorer.url, str(path), deployment.chain_id))
         if is_opened:
             open_browser(explorer.url)
         await explorer.following

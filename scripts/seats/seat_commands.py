@@ -5,7 +5,6 @@ from typing import Any
 import click
 
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import PATH, Number
 from touchstone.scripts.command_line.shared_options import (
@@ -15,6 +14,7 @@ from touchstone.scripts.command_line.shared_options import (
     with_task,
     with_yes,
 )
+from touchstone.scripts.documents.document_fields import Document
 
 with_stake = click.option(
     "--stake", metavar="AMOUNT", help="whole tokens to stake; left out: what the task asks for"

@@ -5,11 +5,13 @@ then checks the rest.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
+
+import msgspec
 
 from touchstone.node.exports.model_folder import import_start
 from touchstone.node.joining.seat_taking import SeatRequest
@@ -29,10 +31,11 @@ from touchstone.scripts.account.requirements import refuse_unasked, require_no_s
 from touchstone.scripts.account.task_names import find_own_game, read_state
 from touchstone.scripts.account.task_words import tell_solver
 from touchstone.scripts.command_line.command_errors import NotNeeded
-from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.documents.document_fields import Document, spell_id
+from touchstone.scripts.documents.stake_documents import SolveDocument, VerifyDocument, WatchDocument
 from touchstone.scripts.home.home_config import HomeConfig, open_use, read_home
 from touchstone.scripts.home.home_files import CONFIG_FILE
 from touchstone.scripts.home.home_folder import list_left, note_left
@@ -46,6 +49,11 @@ ROLES = {
     SeatRole.WHISTLEBLOWER: "touchstone.whistleblower.watcher:run",
 }
 """Long-running work: `async run(config, task, wish)`, whether it ended because the task is closed."""
+DOCUMENTS: Mapping[SeatRole, type[Document]] = {
+    SeatRole.SOLVER: SolveDocument,
+    SeatRole.VERIFIER: VerifyDocument,
+    SeatRole.WHISTLEBLOWER: WatchDocument,
+}
 TASK_CLOSED = "the task is closed; your pay and your stake are credit: touchstone withdraw"
 SEAT_LEFT = (
     "the seat has left and is paid out; this node is not needed any more. Its stake is credit: "
@@ -96,7 +104,8 @@ async def play_role(
         sitting = Sitting(chain, config, home, name, offer, console)
         is_closed = await (sitting.run() if use is None else with_company(sitting.run(), use.follow()))
     console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
-    return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+    facts = {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+    return msgspec.convert(facts, DOCUMENTS[offer.role])
 
 
 @dataclass

@@ -1,53 +1,46 @@
 """What an account has in a task, for programs (docs/schemas/status.json): amounts in wei, as texts."""
 
-from typing import Any
-
-from touchstone.protocol.economics.account_locks import Lock
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.economics.unsettled_rounds import RoundEntry
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.money_reasons import MoneyKind, Sums, sum_kind
-from touchstone.scripts.account.task_names import NUMBER_BITS
-from touchstone.scripts.command_line.command_results import Document, spell_id
-from touchstone.scripts.status.money_tables import ROW_KINDS
+from touchstone.protocol.spec.game.money_reasons import MoneyKind, MoneyReason, Sums, sum_kind
+from touchstone.scripts.account.task_names import NUMBER_BITS, get_number
+from touchstone.scripts.documents.document_fields import Wei, spell_id, spell_role
+from touchstone.scripts.documents.overview_documents import LockFacts, MoneyFacts, SeatRoundFacts
 
 
-def describe_money(task: bytes, money: AccountMoney) -> Document:
-    """The same for programs (docs/schemas/status.json): amounts in wei, as texts."""
-    totals = {
-        "locked": money.locked,
-        "earned": money.earned,
-        "open": money.open,
-        "owed": money.owed,
-        **{kind.value: money.sum_settled(kind) for kind in ROW_KINDS},
-    }
-    return {
-        "task": spell_id(task),
-        "account": money.account,
-        **{f"{name}_wei": str(wei) for name, wei in totals.items()},
-        "locks": [_describe_lock(lock) for lock in money.locks],
-        "rounds": [_describe_entry(one) for one in money.rounds],
-        "reasons": _describe_sums(money.sums),
-    }
+def describe_money(task: bytes, money: AccountMoney) -> MoneyFacts:
+    """Returns what an account has in a task."""
+    return MoneyFacts(
+        task=spell_id(task),
+        account=money.account,
+        locked_wei=str(money.locked),
+        earned_wei=str(money.earned),
+        open_wei=str(money.open),
+        owed_wei=str(money.owed),
+        settled_wei=str(money.sum_settled(MoneyKind.SETTLED)),
+        spent_wei=str(money.sum_settled(MoneyKind.SPENT)),
+        lost_wei=str(money.sum_settled(MoneyKind.LOST)),
+        unpaid_wei=str(money.sum_settled(MoneyKind.UNPAID)),
+        locks=[LockFacts(lock.kind, str(lock.wei), lock.until) for lock in money.locks],
+        rounds=[_describe_round(one) for one in money.rounds],
+        reasons=_describe_sums(money.sums),
+    )
 
 
-def _describe_lock(lock: Lock) -> dict[str, Any]:
-    return {"kind": lock.kind.value, "wei": str(lock.wei), "until_block": lock.until}
+def _describe_round(one: RoundEntry) -> SeatRoundFacts:
+    return SeatRoundFacts(
+        role=spell_role(SeatRole(one.seat >> NUMBER_BITS)),
+        number=get_number(one.seat),
+        round=one.round,
+        settled_block=one.settled,
+        due_block=one.due,
+        reasons=_describe_sums(one.sums),
+    )
 
 
-def _describe_entry(one: RoundEntry) -> dict[str, Any]:
-    return {
-        "role": SeatRole(one.seat >> NUMBER_BITS).name.lower(),
-        "number": one.seat & (1 << NUMBER_BITS) - 1,
-        "round": one.round,
-        "settled_block": one.settled,
-        "due_block": one.due,
-        "reasons": _describe_sums(one.sums),
-    }
-
-
-def _describe_sums(sums: Sums) -> dict[str, str]:
-    return {reason.value: str(wei) for reason, wei in sums.items()}
+def _describe_sums(sums: Sums) -> dict[MoneyReason, Wei]:
+    return {reason: str(wei) for reason, wei in sums.items()}
 
 
 def sum_account(money: AccountMoney) -> tuple[int, int, int]:

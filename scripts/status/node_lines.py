@@ -3,10 +3,9 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from touchstone.protocol.adapters.reports.node_state import FULL_DISK_BYTES, NodeState, tell_node_state
-from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.documents.overview_documents import IssueFacts, NodeFacts
 
 
 def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterator[str]:
@@ -19,11 +18,17 @@ def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterato
         yield f"WARNING: the disk of this home is full: {free_bytes / 1e6:,.0f} MB free"
 
 
-def describe_node(node: NodeState | None, now_s: float) -> Document | None:
-    """The same as `--json` writes it."""
+def describe_node(node: NodeState | None, now_s: float) -> NodeFacts | None:
+    """Returns the same as `--json` writes it."""
     if node is None:
         return None
-    facts: dict[str, Any] = {"running": node.is_running(now_s), "end": node.end.value}
-    facts |= {"started_s": node.started_s, "seen_s": node.seen_s, "block": node.head_block}
-    troubles = [{"kind": one.kind.value, "since_s": one.since_s, "said": one.said} for one in node.troubles]
-    return facts | {"restarts": node.restarts, "kills": node.kills, "troubles": troubles}
+    return NodeFacts(
+        running=node.is_running(now_s),
+        end=node.end,
+        started_s=node.started_s,
+        seen_s=node.seen_s,
+        block=node.head_block,
+        restarts=node.restarts,
+        kills=node.kills,
+        troubles=[IssueFacts(one.kind, one.since_s, one.said) for one in node.troubles],
+    )

@@ -18,8 +18,8 @@ from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import DIGITS, show_seat, show_task
 from touchstone.scripts.account.task_words import list_open, tell_missing
-from touchstone.scripts.command_line.command_results import spell_id
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.document_fields import spell_id
 from touchstone.scripts.status.money_json import sum_account
 from touchstone.scripts.status.money_tables import find_money, has_money, make_money_table, make_rounds_table
 from touchstone.scripts.status.sight import Sight, look

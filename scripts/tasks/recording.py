@@ -14,8 +14,8 @@ from touchstone.node.exports.published_model import PublishedModel, read_publish
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import FORMAT_ALIASES
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.posting_documents import TaskRecordDocument
 from touchstone.step.lora import Lora, add_lora
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer
 from touchstone.step.record_step import Shape, record_step
@@ -42,7 +42,7 @@ class RecordedChoice:
     lora_targets: str
 
 
-def record_model(wanted: RecordedChoice) -> Document:
+def record_model(wanted: RecordedChoice) -> TaskRecordDocument:
     """Reads the model, records one step of it, and writes the folder that a task file names."""
     console, out = Console(), wanted.out
     if out.exists():
@@ -75,7 +75,7 @@ def record_model(wanted: RecordedChoice) -> Document:
         f"{costs.step_bytes / 1e6:,.0f} MB of memory beside states, dearest proof {costs.proof_gas:,} gas"
     )
     console.say(f"Next: touchstone task init --step {out} --dataset FOLDER")
-    return {"folder": str(out), "parameters": costs.parameters, "nodes": costs.nodes}
+    return TaskRecordDocument(str(out), costs.nodes, costs.parameters)
 
 
 def _replaced_folder(out: Path) -> InvalidInput:

@@ -5,15 +5,15 @@ from pathlib import Path
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.terms import compute_escrow
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.posting_documents import TaskCheckDocument
 from touchstone.scripts.tasks.task_creation import justify, tell_cost
 from touchstone.scripts.tasks.task_file import read_task_file, sketch_terms
 from touchstone.scripts.tasks.task_init import tell_tokenizer
-from touchstone.scripts.tasks.terms_checks import describe_money
+from touchstone.scripts.tasks.terms_checks import describe_amounts
 
 
-def check_task(path: Path, preset: str | None = None) -> Document:
+def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
     """Reads a task file as posting does, with every weight that it begins with, and shows why its amounts are
     what they are. preset: of the chain; without one that of the file. Raises InvalidInput where nodes would
     not stake on it."""
@@ -30,5 +30,5 @@ def check_task(path: Path, preset: str | None = None) -> Document:
     console.say(f"{path} can be posted: {count:,} parameters")
     tell_cost(escrow_wei, console)
     console.say(f"Next: touchstone task create --config {path}; it asks before it posts")
-    facts = {"file": str(path), "parameters": count, "escrow_wei": str(escrow_wei)}
-    return {**facts, "rounds": file.plan.rounds, "weights_root": root, "amounts": describe_money(rules)}
+    amounts = describe_amounts(rules)
+    return TaskCheckDocument(str(path), count, file.plan.rounds, str(escrow_wei), root, amounts)

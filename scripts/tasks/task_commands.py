@@ -8,7 +8,7 @@ import click
 
 from touchstone.protocol.spec.params import FORMAT_ALIASES, OFFERED_FORMATS
 from touchstone.protocol.spec.program import CHUNK_TERMS
-from touchstone.scripts.command_line.command_results import Document, JsonOutput
+from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.command_run import Group
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import (
@@ -17,6 +17,14 @@ from touchstone.scripts.command_line.shared_options import (
     with_party,
     with_task,
     with_yes,
+)
+from touchstone.scripts.documents.posting_documents import (
+    HaltDocument,
+    TaskCheckDocument,
+    TaskCloseDocument,
+    TaskExampleDocument,
+    TaskInitDocument,
+    TaskRecordDocument,
 )
 
 
@@ -40,7 +48,7 @@ def task() -> None:
 @click.option("--pay", help="of a solver's round, in whole tokens; 10 if not said")
 @click.option("--preset", help="time of a block of the chain: 12s, 2s or local; local if not said")
 @click.option("--out", type=PATH, default="task.toml", help="file to write")
-def init_task(out: Path, step: Path | None, **given: str | None) -> Document:
+def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocument:
     """Write a commented task file from a few answers; each question has an option."""
     from touchstone.scripts.tasks.task_init import ask_task
 
@@ -54,7 +62,7 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> Document:
     type=PRESETS,
     help="preset of the chain that it is for; left out: the one that the file names",
 )
-def check(config: Path, limits: str | None) -> Document:
+def check(config: Path, limits: str | None) -> TaskCheckDocument:
     """Say whether a task file can be posted, and why its amounts are what they are."""
     from touchstone.scripts.tasks.task_check import check_task
 
@@ -89,7 +97,7 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
 
 @task.command("example", example="touchstone task example --out example")
 @click.option("--out", type=PATH, default="example", help="folder for task.toml and corpus.bin")
-def example(out: Path) -> Document:
+def example(out: Path) -> TaskExampleDocument:
     """Write a task file to begin with, and a small corpus for it."""
     from touchstone.scripts.tasks.task_example import write_example
 
@@ -138,7 +146,7 @@ def example(out: Path) -> Document:
     metavar="NAMES",
     help="layers with adapters, as q_proj,v_proj; all linear ones but the last where none is given",
 )
-def record(**options: Any) -> Document:
+def record(**options: Any) -> TaskRecordDocument:
     """Record a training step of a model of Hugging Face, for a task file to name."""
     from touchstone.scripts.tasks.recording import RecordedChoice, record_model
 
@@ -148,7 +156,7 @@ def record(**options: Any) -> Document:
 @task.command("close", example="touchstone task close 0x3fa9 --home ~/submitter")
 @with_task
 @with_party
-def close(task: str, home: Path, password_file: Path | None) -> Document:
+def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocument:
     """Pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.tasks.task_ending import close_task
@@ -160,7 +168,7 @@ def close(task: str, home: Path, password_file: Path | None) -> Document:
 @with_task
 @with_yes
 @with_party
-def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> Document:
+def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> HaltDocument:
     """End an own task: the round that runs is finished, none follows."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.tasks.task_ending import halt_task

@@ -28,10 +28,12 @@ from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_agreement, require_coin, require_tokens
 from touchstone.scripts.account.task_names import show_task
-from touchstone.scripts.command_line.command_results import Put, ignore, spell_id
+from touchstone.scripts.command_line.command_results import Put, ignore
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.data.packed_dataset import NOTE_NAME
+from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.posting_documents import TaskCreateDocument
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.tasks.task_file import TaskFile, sketch_terms
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
@@ -89,7 +91,7 @@ async def create_task(
             "this command posts another task with another escrow"
         )
         console.say(_tell_next(file, task))
-        put({"task": spell_id(task), "submitter": party.account, "escrow_wei": str(escrow_wei)})
+        put(TaskCreateDocument(spell_id(task), party.account, str(escrow_wei)))
         del start  # The store has it.
         await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
 

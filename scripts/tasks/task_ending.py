@@ -11,15 +11,16 @@ from touchstone.scripts.account.requirements import require_agreement
 from touchstone.scripts.account.sending import send, send_dues
 from touchstone.scripts.account.task_names import find_game, read_state, show_seat, show_task
 from touchstone.scripts.account.task_words import is_task_closable, list_open
-from touchstone.scripts.command_line.command_results import Document, spell_id
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.posting_documents import HaltDocument, TaskCloseDocument
 from touchstone.scripts.money.holdings import find_holding, tell_release
 
 SHOWN_SEATS = 3
 """Named in an error; `touchstone status` shows one's own."""
 
 
-async def close_task(chain: GameChain, name: str, console: Console) -> Document:
+async def close_task(chain: GameChain, name: str, console: Console) -> TaskCloseDocument:
     """Settle and pay out all seats of a task that is over, and close it; any account may. Raises InvalidInput
     where no task or more than one is called so, where it is closed, or cannot be closed yet."""
     state = await read_state(chain, chain.address)
@@ -35,7 +36,7 @@ async def close_task(chain: GameChain, name: str, console: Console) -> Document:
     console.say(f"closed {show_task(task)}: {format_tokens(refund_wei)} is now credit of {submitter}")
     if refund_wei and submitter == chain.address:
         console.say("Next: touchstone withdraw")
-    return {"task": spell_id(task), "refund_wei": str(refund_wei), "submitter": submitter}
+    return TaskCloseDocument(spell_id(task), str(refund_wei), submitter)
 
 
 def _refuse_closed(task: bytes, game: LoggedGame) -> None:
@@ -81,7 +82,7 @@ def _tell_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
     return f"{show_seat(seat)}: {tell_release(find_holding(game, seat, pace))}"
 
 
-async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> Document:
+async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> HaltDocument:
     """End an own task: the round that runs is finished, none is opened after it. Raises InvalidInput where
     another account submitted it, where it is halted or closed, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
@@ -93,7 +94,7 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
     tell_halt(task, console)
-    return {"task": spell_id(task)}
+    return HaltDocument(spell_id(task))
 
 
 def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> InvalidInput:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.posting_documents import TaskExampleDocument
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
 
 
-def write_example(folder: Path) -> Document:
+def write_example(folder: Path) -> TaskExampleDocument:
     """Writes the two files. Raises InvalidInput where one of them is there already."""
     files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
     present = [name for name in files if (folder / name).exists()]
@@ -33,7 +33,7 @@ def write_example(folder: Path) -> Document:
         f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"
     )
     console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
-    return {"folder": str(folder), "files": list(files)}
+    return TaskExampleDocument(str(folder), list(files))
 
 
 def _replaced_example(present: list[str], folder: Path) -> InvalidInput:

@@ -17,11 +17,11 @@ from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.presets import GAME_WINDOWS
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.task_spec import count_token_bytes
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.command_line.typed_input import read_path
 from touchstone.scripts.data.packed_dataset import PackedDataset, open_dataset
+from touchstone.scripts.documents.posting_documents import TaskInitDocument
 from touchstone.scripts.tasks.decoder_table import count_parameters
 from touchstone.scripts.tasks.task_file import TaskFile, read_task_file
 from touchstone.step.plain_decoder import DecoderConfig
@@ -139,7 +139,7 @@ QUESTIONS = (
 )
 
 
-def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> Document:
+def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> TaskInitDocument:
     """Asks what is not given, and writes the file. given: the answer to each question by its option; step:
     the folder of a recorded step. Raises InvalidInput where an answer cannot be used or is missing without a
     terminal; then nothing is written."""
@@ -158,7 +158,7 @@ def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> D
     console.say(f"wrote {out}: {file.plan.count_parameters():,} parameters, {file.plan.rounds} rounds")
     tell_tokenizer(file, console)
     console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
-    return {"file": str(out), "parameters": file.plan.count_parameters(), "rounds": file.plan.rounds}
+    return TaskInitDocument(str(out), file.plan.count_parameters(), file.plan.rounds)
 
 
 def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:

@@ -13,8 +13,8 @@ from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.scripts.command_line.amount_table import show_money
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.posting_documents import AmountDocument
 
 
 def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
@@ -95,16 +95,16 @@ def refuse_bad_money(
     return rules
 
 
-def describe_money(rules: Sequence[MoneyRule]) -> list[Document]:
-    """The same as JSON has it: each amount, its bounds (an empty text: no upper one), and why."""
+def describe_amounts(rules: Sequence[MoneyRule]) -> list[AmountDocument]:
+    """Returns the same as JSON has it: each amount, its bounds (an empty text: no upper one), and why."""
     return [
-        {
-            "name": rule.name,
-            "amount_wei": str(rule.amount),
-            "least_wei": str(rule.least),
-            "greatest_wei": "" if rule.greatest is None else str(rule.greatest),
-            "because": rule.inequality,
-        }
+        AmountDocument(
+            name=rule.name,
+            amount_wei=str(rule.amount),
+            least_wei=str(rule.least),
+            greatest_wei="" if rule.greatest is None else str(rule.greatest),
+            because=rule.inequality,
+        )
         for rule in rules
     ]
 

@@ -35,8 +35,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.scripts.account.task_names import read_state
-from touchstone.scripts.command_line.command_results import Document
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.documents.document_fields import Document
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.home.home_making import NewHome, make_home
 from touchstone.scripts.home.party_config import open_config

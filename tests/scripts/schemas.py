@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jsonschema import Draft202012Validator
 
 from tests.scripts.network import ROOT
@@ -23,7 +24,8 @@ def open_validator(words: str) -> Any:
 
 
 def check(words: str, document: Any) -> Any:
-    """The document, if a command may write it. It is one that JSON has without a loss."""
+    """The document as JSON has it, if a command may write it. It is one that JSON has without a loss."""
+    document = msgspec.to_builtins(document)
     assert json.loads(json.dumps(document)) == document
     errors = [f"{error.json_path}: {error.message}" for error in open_validator(words).iter_errors(document)]
     assert not errors, errors

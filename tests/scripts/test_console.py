@@ -35,6 +35,7 @@ from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.log_lines import open_logs
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.documents.model_documents import SampleDocument
 from touchstone.scripts.touchstone import main
 
 
@@ -230,12 +231,12 @@ def test_a_command_that_has_told_and_then_fails_writes_no_second_object(
 ) -> None:
     @click.pass_obj
     def act(output: JsonOutput, /, **_: object) -> object:
-        output.put({"a": 1})
+        output.put(SampleDocument("a"))
         raise KeyboardInterrupt
 
     act_with(monkeypatch, act)
     assert main(["status", "--json"]) == 130
-    assert capsys.readouterr().out == '{"a": 1}\n'
+    assert capsys.readouterr().out == '{"text": "a"}\n'
 
 
 # --- Real documents -----------------------------------------------------------------------------------------

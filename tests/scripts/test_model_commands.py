@@ -1,6 +1,5 @@
 """`touchstone eval` and `sample` on an exported folder; what `replay` says of what it found."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -14,6 +13,7 @@ from touchstone.node.exports.model_note import CONFIG_NAME, NOTE_NAME, TOKENIZER
 from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.data.data_pack import PackPlan, pack
+from touchstone.scripts.documents.model_documents import ReplayDocument, ReplayResult
 from touchstone.scripts.home import party_config
 from touchstone.scripts.models import segment_replay
 from touchstone.scripts.models.sampling import show_text
@@ -125,13 +125,15 @@ def test_no_model_steers_a_terminal() -> None:
 def test_the_exit_status_tells_what_a_replay_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: VoteWord
 ) -> None:
-    async def find(*_: object) -> dict[str, str]:
-        return {"result": word.name}
+    root, result = f"0x{'ab' * 32}", ReplayResult(word.name)
+
+    async def find(*_: object) -> ReplayDocument:
+        return ReplayDocument(root, 0, 0, f"0x{'cd' * 20}", 1, result, root, None, [])
 
     monkeypatch.setattr(party_config, "open_config", lambda *_: None)
     monkeypatch.setattr(segment_replay, "replay_segment", find)
     assert main(["replay", "0x3fa9", "0", "0", "1", "--json"]) == (word != VoteWord.ACCEPT)
-    assert capsys.readouterr().out == json.dumps({"result": word.name}) + "\n"
+    assert read_one("replay", capsys.readouterr().out)["result"] == word.name
 
 
 def test_a_replay_is_told_with_its_distances() -> None:

@@ -1,9 +1,9 @@
 """What `touchstone status` says of money in a task in which it is lost in each ordinary way."""
 
-import json
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -96,7 +96,7 @@ def test_programs_get_numbers_and_no_sentences() -> None:
         game, pace = play(is_closed=is_closed)
         for account in (*(f"solver{n}" for n in range(4)), "whistle0", "pest", "submitter"):
             money = find_money(game, account, pace)
-            found: dict[str, Any] = json.loads(json.dumps(describe_money(TASK, money)))
+            found: dict[str, Any] = msgspec.to_builtins(describe_money(TASK, money))
             assert has_money(money) and found.pop("account") == account
             assert all(" " not in text for text in list_texts(found)), found
             wei = {name: int(found[f"{name}_wei"]) for name in ("locked", "settled", "lost", "spent")}
