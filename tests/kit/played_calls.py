@@ -128,7 +128,7 @@ class PlayedCalls(ContractCalls):
 
     def _write_answer_contest(self, call: calls.AnswerContest) -> ContractCall:
         nodes = self._nodes(call.contest)
-        shown = nodes if call.is_hashing else nodes[::-1]
+        shown = nodes if call.is_hashing else (*nodes[:1], make_word("another node"))
         return "Contests", "answer", self.task, self.ids.get(call.contest, bytes(32)), shown
 
     # Proofs

@@ -34,9 +34,16 @@ CHANGED_NAMES = {
 """Events of the machine that have another name on the chain."""
 
 
+OWN_EVENTS = {
+    "TopUp": "SeatToppedUp", "PostTask": "TaskPosted", "postClaimRoots": "StepRootsPosted",
+    "postVoteRoots": "StepRootsPosted", "nameStep": "StepNamed",
+}  # fmt: skip
+"""Logs of calls that the machine has not, or logs as a movement of money."""
+
+
 def list_event_names(call: str, logged: tuple[GameEvent, ...]) -> list[str]:
     """Returns names of the logs that a call leaves, each once, sorted; not those of money."""
-    names = {"SeatToppedUp"} if call == "TopUp" else {"TaskPosted"} if call == "PostTask" else set[str]()
+    names = {OWN_EVENTS[call]} if call in OWN_EVENTS else set[str]()
     for event in logged:
         kind = type(event).__name__
         if isinstance(event, events.ContestMoved):

@@ -34,7 +34,7 @@ from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.claim_status import list_mergeable
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.events import GameEvent, RoundClosed
+from touchstone.protocol.spec.game.events import GameEvent, RootFell, RoundClosed, SeatConvicted
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
@@ -75,8 +75,13 @@ ANSWERS = (DisputeStage.ROOTS, DisputeStage.TRACE, DisputeStage.LEAVES)
 """Stages of a dispute in which the claimant has to answer."""
 
 
-NOT_CLOSING = (calls.Deposit, calls.WithdrawCredit, calls.SealProof, calls.JudgeVotes)
+NOT_CLOSING = (
+    calls.Deposit, calls.WithdrawCredit, calls.SealProof, calls.JudgeVotes, calls.OpenContest,
+    calls.AnswerContest, calls.NameChild, calls.BringLeaf, calls.AskSigner,
+)  # fmt: skip
 """Calls by which the contracts close no round that is due to be closed: the next call does."""
+CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerAsk, calls.EndAsk, calls.EndDispute)
+"""These do where they convict a seat."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,8 @@ class World(PlayedCalls):
         domain = hash_words("touchstone.domain", CHAIN_ID, list_addresses()["Tasks"], self.task)
         self.state = create_game(replace(terms, domain=domain), LIMITS_LOCAL, self.block)
         escrow = compute_escrow(terms)
-        self._note("Deposit", SUBMITTER, ("Purse", "deposit", escrow), None)
+        if escrow:
+            self._note("Deposit", SUBMITTER, ("Purse", "deposit", escrow), None)
         self._note("PostTask", SUBMITTER, ("Tasks", "postTask", posted, TRAINING), None)
 
     def _encode_terms(self, terms: GameTerms) -> tuple[Any, ...]:
@@ -154,7 +160,7 @@ class World(PlayedCalls):
             events = apply(before, call, self.get_party(sender).address, self.block)
         except GameRefusal as refusal:
             refused = refusal.name
-        if isinstance(call, NOT_CLOSING):
+        if not is_closing(call, events):
             events = tuple(one for one in events if not isinstance(one, RoundClosed))
         self._expect(refused, f"{call} of {sender}")
         self.state = fold_all(before, events, self.block)
@@ -264,7 +270,8 @@ class World(PlayedCalls):
         return self.parties.setdefault(name, make_member(name))
 
     def anybody(self, name: str = STRANGER) -> "Actor":
-        """Returns a party without a seat."""
+        """Returns a party as it is, with a seat or without."""
+        self.get_party(name)
         return Actor(self, name)
 
     @property
@@ -483,10 +490,21 @@ class World(PlayedCalls):
         """The base root of a round stays."""
         self.send(calls.LetStand(self.live.index if index is None else index), STRANGER)
 
+    def stands_after_fall(self) -> None:
+        """A round whose root fell is not posted again in time: its base root stands."""
+        self.comes_to((self.live.fallen or 0) + self.state.terms.windows.post)
+        self.stands()
+
     def runs_out(self) -> None:
         """Nobody commits to the round that runs: it closes, and its base root stands."""
         self.closes()
         self.stands()
+
+    def winds_down(self) -> None:
+        """The submitter halts the task, and nobody commits any more."""
+        self.submitter.halts()
+        while not self.is_standing:
+            self.runs_out()
 
     def plays_round(self) -> None:
         """All commit, all are accepted, the right root is posted."""
@@ -670,6 +688,15 @@ class Actor:
         self.send(calls.AskSigner(ref, word, leaf, more.pop("bond", due), **more))
         return state.next_number
 
+    def queries_other_round(self, ref: StatementRef, index: int) -> None:
+        """Asks about a round that nobody opened, with a vote of another one."""
+        world = self.world
+        words = world._signed(ref, VoteWord.ACCEPT)
+        vote = (*words[0][:1], index, *words[0][2:])
+        world._expect("RoundUnknown", "a query of an unknown round")
+        made = ("Asks", "ask", world.task, (vote, *words[1:]), 0, 1_000)
+        world.send_refused("RoundUnknown", self.name, *made)
+
     def answers_query(self, query: int, **facts: Any) -> None:
         """Shows the leaf."""
         self.send(calls.AnswerAsk(query, **facts))
@@ -693,9 +720,27 @@ class Actor:
         """Answers a dispute of its claim or vote with the states' roots along the segment."""
         world = self.world
         function, *arguments = world.write_roots(world.state.disputes[dispute].statement)
-        world.send_raw(self.name, "Disputes", function, world.task, world.ids[dispute], *arguments)
+        self._moves(dispute, function, *arguments)
         if world._refusal is None:
             world.stages[dispute] = (DisputeStage.NAME, world.block + world.state.terms.windows.respond)
+
+    def names_step(self, dispute: int, step: int) -> None:
+        """Names the first step that it computes otherwise."""
+        world = self.world
+        roots = world.write_roots(world.state.disputes[dispute].statement)[1]
+        self._moves(dispute, "nameStep", step, roots)
+        if world._refusal is None:
+            world.stages[dispute] = (DisputeStage.TRACE, world.block + world.state.terms.windows.respond)
+
+    def _moves(self, dispute: int, function: str, *arguments: Any) -> None:
+        """A move inside a dispute, of which the machine knows its clocks alone."""
+        world = self.world
+        made = ("Disputes", function, world.task, world.ids[dispute], *arguments)
+        if world._refusal is None:
+            world.send_raw(self.name, *made)
+        else:
+            world.count += 1
+            world.send_refused(world._refusal, self.name, *made)
 
     def ends_dispute(self, dispute: int) -> None:
         """Says that the clock of a dispute has run out: who was on turn has lost."""
@@ -706,7 +751,7 @@ class Actor:
         is_closed = seat is not None and seat.status == SeatStatus.CLOSED
         if running is not None and not is_closed and world.block <= clock:
             world._expect("NotLate", f"the end of dispute {dispute}")
-            world.send_raw(self.name, "Disputes", "end", world.task, world.ids[dispute])
+            self._moves(dispute, "end")
             return
         outcome = GameOutcome.CONVICTED if stage in ANSWERS else GameOutcome.CLEARED
         self.send(calls.EndDispute(dispute, outcome=outcome))
@@ -738,6 +783,14 @@ class Actor:
 def make_place(world: World, index: int, claimant: str, draw: int | None = 0, rank: int = 0) -> StatementRef:
     """Returns the name of a vote on a claim, or of the claim itself where `draw` is None."""
     return StatementRef(index, world.get_slot(claimant, index), draw, rank)
+
+
+def is_closing(call: GameCall, events: tuple[GameEvent, ...]) -> bool:
+    """Whether the contracts close a round that is due before they do what a call asks."""
+    if isinstance(call, CLOSING_BY_CONVICTION):
+        return any(isinstance(one, SeatConvicted | RootFell) for one in events)
+    is_vote = isinstance(call, calls.DisputeStatement) and call.statement.draw is not None
+    return not isinstance(call, NOT_CLOSING) and not is_vote
 
 
 def find_accused(state: GameState, ref: StatementRef) -> int | None:

@@ -155,6 +155,30 @@ contract RecordedPlaysTest is Test {
         _replayGroup("votes");
     }
 
+    function test_queries() public {
+        _replayGroup("queries");
+    }
+
+    function test_contests() public {
+        _replayGroup("contests");
+    }
+
+    function test_settlement() public {
+        _replayGroup("settlement");
+    }
+
+    function test_silence() public {
+        _replayGroup("silence");
+    }
+
+    function test_convictions() public {
+        _replayGroup("convictions");
+    }
+
+    function test_disputes() public {
+        _replayGroup("disputes");
+    }
+
     function _replayGroup(string memory group) private {
         string memory index = vm.readFile(string.concat(FOLDER, "index.json"));
         string[] memory names = vm.parseJsonStringArray(index, string.concat(".", group));

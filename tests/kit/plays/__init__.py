@@ -1,14 +1,31 @@
 """Every rule of the round, played once: a module of plays for each group of rules."""
 
-from tests.kit.plays import rounds, seats, tasks, votes
+from tests.kit.plays import (
+    contests,
+    convictions,
+    disputes,
+    queries,
+    rounds,
+    seats,
+    settlement,
+    silence,
+    tasks,
+    votes,
+)
 from tests.kit.plays.collection import Plays
 
 GROUPS: dict[str, Plays] = {
-    plays.group: plays
-    for plays in (
-        tasks.PLAYS,
-        seats.PLAYS,
-        rounds.PLAYS,
-        votes.PLAYS,
-    )
+    module.PLAYS.group: module.PLAYS
+    for module in (
+        tasks,
+        seats,
+        rounds,
+        votes,
+        queries,
+        contests,
+        disputes,
+        convictions,
+        settlement,
+        silence,
+    )  # fmt: skip
 }

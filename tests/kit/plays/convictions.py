@@ -1,0 +1,381 @@
+"""Where the money of a conviction goes: finder, submitter, who lost its pay, and what is burned."""
+
+from typing import Any
+
+from tests.kit.plays.collection import Plays
+from tests.kit.plays.contests import fells
+from tests.kit.plays.rounds import make_running
+from tests.kit.plays.settlement import accept_rest
+from tests.kit.plays.votes import make_drawn
+from tests.kit.world import World, make_place
+from touchstone.protocol.spec.game.enums import ProofKind
+from touchstone.protocol.spec.game.purse import BURNED, restitution_of
+from touchstone.protocol.spec.statements import VoteWord
+
+PLAYS = Plays("convictions")
+ACCEPT, REJECT_STATE, REJECT_DELTA, REJECT_START, UNSERVED, ABSTAIN = VoteWord
+LATE: dict[str, Any] = {"late_chance": 1 << 16}
+
+
+def convicts_auditor(world: World, index: int, claimant: str, draw: int = 0, rank: int = 0) -> None:
+    """Two votes of its draw take an auditor's seat."""
+    ref = make_place(world, index, claimant, draw, rank)
+    world.anybody("zoe").convicts(ref, ProofKind.TWO_STATEMENTS)
+
+
+def make_signed(name: str, *signers: str, **changes: Any) -> World:
+    """Returns a task whose first root is signed by these alone; round 1 is drawn."""
+    world = make_drawn(name, **changes)
+    world.all_accept()
+    world.posts(signers=signers)
+    world.all_commit()
+    world.draws()
+    return world
+
+
+@PLAYS.add
+def a_claim_costs_its_stake() -> World:
+    """The finder gets a capped part, the submitter a quarter, the rest is burned."""
+    world = make_running("a claim costs its stake")
+    world.plays_round()
+    world.anybody("ann").commits(fault="delta")
+    world.anybody("bob").commits()
+    world.anybody("cid").commits()
+    world.draws()
+    world.all_accept()
+    zoe = world.anybody("zoe")
+    zoe.convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
+    assert (world.get_credit("zoe"), world.get_credit("submitter")) == (150, 500)
+    assert world.state.purse.get_wei(BURNED) == 1_350
+    world.posts()
+    world.winds_down()
+    world.passes_duties()
+    world.all_settle()
+    assert world.get_credit("ann") == 0, "nor does it get the pay of round 0"
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def every_fault_of_a_claim_is_proven() -> World:
+    """Another start, other steps, another pseudo-gradient, a scale that is none, other moments handed on."""
+    faults = {
+        "start": ProofKind.BOUNDARY_ZERO,
+        "steps": ProofKind.BOUNDARY_ZERO,
+        "delta": ProofKind.DELTA_LEAF,
+    }
+    faults |= {"scale": ProofKind.DELTA_LEAF, "carried": ProofKind.CARRIED_ROOT}
+    world = World("every fault of a claim is proven", solver_seats=6)
+    names = [f"solver of {fault}" for fault in faults]
+    world.solvers(*names, "ann")
+    world.verifiers("vic", "wil", "xia")
+    world.starts()
+    for name, fault in zip(names, faults, strict=True):
+        world.anybody(name).commits(fault=fault)
+    world.anybody("ann").commits()
+    zoe = world.anybody("zoe")
+    for name, proof in zip(names, faults.values(), strict=True):
+        zoe.convicts(make_place(world, 0, name, draw=None), proof)
+    right = make_place(world, 0, "ann", draw=None)
+    for proof in (ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind.CARRIED_ROOT):
+        zoe.seals_proof(right, proof)
+        world.passes()
+        with world.refuses("ProofInvalid"):
+            zoe.proves(right, proof, is_valid=False)
+    own = world.anybody("ann")
+    own.seals_proof(right, ProofKind.BOUNDARY_ZERO)
+    world.passes()
+    with world.refuses("OwnStatement"):
+        own.proves(right, ProofKind.BOUNDARY_ZERO)
+    world.comes_to(world.closes() + 201)
+    zoe.seals_proof(right, ProofKind.BOUNDARY_ZERO)
+    world.passes()
+    with world.refuses("OutsideWindow"):
+        zoe.proves(right, ProofKind.BOUNDARY_ZERO)
+    return world
+
+
+@PLAYS.add
+def false_words_are_proven() -> World:
+    """A REJECT_START of a right start, a REJECT_DELTA of a leaf that is not there; of others nothing is."""
+    world = make_drawn("false words are proven")
+    zoe = world.anybody("zoe")
+    world.votes("ann", REJECT_START, is_opened=False)
+    world.votes("bob", REJECT_DELTA, is_opened=False)
+    world.votes("cid", ACCEPT, is_opened=False)
+    for claimant in ("ann", "bob"):
+        zoe.convicts(make_place(world, 0, claimant), ProofKind.FALSE_WORD)
+    ref = make_place(world, 0, "cid")
+    zoe.seals_proof(ref, ProofKind.FALSE_WORD)
+    world.passes()
+    with world.refuses("ProofInvalid"):
+        zoe.proves(ref, ProofKind.FALSE_WORD, is_valid=False)
+    return world
+
+
+@PLAYS.add
+def an_undecided_claim_is_void() -> World:
+    """Claims of a convicted seat that nobody decided yet are void, their pay is burned, auditors are paid."""
+    world = make_running("an undecided claim is void")
+    world.anybody("ann").commits(fault="start")
+    world.anybody("bob").commits()
+    world.anybody("cid").commits()
+    world.draws()
+    zoe = world.anybody("zoe")
+    zoe.convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
+    convicts_auditor(world, 0, "bob")
+    world.all_accept()
+    world.posts_late()
+    assert world.state.rounds[0].merged == (world.get_slot("cid", 0),)
+    world.winds_down()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def an_auditor_costs_its_stake() -> World:
+    """Of a small stake the finder gets a quarter, and so does the submitter; its vote was no REJECT."""
+    world = make_running("an auditor costs its stake")
+    world.plays_round()
+    convicts_auditor(world, 0, "ann")
+    assert (world.get_credit("zoe"), world.get_credit("submitter")) == (125, 125)
+    world.winds_down()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_reject_that_decided_nothing_restores_nothing() -> World:
+    """The claim was not void; beside an ABSTAIN only the REJECT restores."""
+    world = make_drawn("a reject that decided nothing restores nothing")
+    world.votes("ann", REJECT_STATE, is_opened=False)
+    convicts_auditor(world, 0, "ann")
+    assert world.get_credit("ann") == 0
+    world.votes("bob", REJECT_STATE, is_opened=False)
+    world.votes("bob", ABSTAIN, rank=1, is_opened=False)
+    convicts_auditor(world, 0, "bob", rank=1)
+    assert world.get_credit("bob") == 0, "an ABSTAIN"
+    convicts_auditor(world, 0, "bob")
+    assert world.get_credit("bob") == 100
+    return world
+
+
+@PLAYS.add
+def the_first_of_two_false_rejects_pays() -> World:
+    """The second one pays for nothing: the claim is restored."""
+    world = make_drawn("the first of two false rejects pays")
+    world.votes("ann", REJECT_STATE, is_opened=False)
+    world.votes("ann", REJECT_DELTA, rank=1, is_opened=False)
+    accept_rest(world, 0, "bob", "cid")
+    for rank in (0, 1):
+        convicts_auditor(world, 0, "ann", rank=rank)
+        assert world.get_credit("ann") == 100
+    world.posts()
+    world.winds_down()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_false_late_reject_restores_pay() -> World:
+    """Two late REJECTs took the pay; one beside an ABSTAIN took nothing."""
+    world = make_drawn("a false late reject restores pay", **LATE)
+    world.all_accept()
+    world.posts()
+    world.all_commit()
+    world.draws()
+    for rank in (0, 1):
+        world.votes("ann", REJECT_STATE, index=0, draw=2, rank=rank, is_opened=False)
+    world.votes("bob", REJECT_STATE, index=0, draw=2, is_opened=False)
+    world.votes("bob", ABSTAIN, index=0, draw=2, rank=1, is_opened=False)
+    convicts_auditor(world, 0, "ann", draw=2)
+    assert world.get_credit("ann") == 100, "at once"
+    convicts_auditor(world, 0, "bob", draw=2)
+    assert world.get_credit("bob") == 0, "nothing was lost"
+    return world
+
+
+@PLAYS.add
+def an_undecided_late_draw_restores_nothing() -> World:
+    """One late REJECT alone has taken no pay."""
+    world = make_drawn("an undecided late draw restores nothing", **LATE)
+    world.all_accept()
+    world.posts()
+    world.all_commit()
+    world.draws()
+    world.votes("ann", REJECT_STATE, index=0, draw=2, is_opened=False)
+    convicts_auditor(world, 0, "ann", draw=2)
+    assert world.get_credit("ann") == 0
+    return world
+
+
+@PLAYS.add
+def an_unserved_claim_is_not_restored() -> World:
+    """Two UNSERVED in one draw took the pay; a false REJECT in the other took none."""
+    world = make_drawn("an unserved claim is not restored")
+    for rank in (0, 1):
+        world.votes("ann", REJECT_STATE, rank=rank, is_opened=False)
+        world.votes("ann", UNSERVED, draw=1, rank=rank, is_opened=False)
+    convicts_auditor(world, 0, "ann")
+    assert world.get_credit("ann") == 0
+    return world
+
+
+@PLAYS.add
+def a_convicted_solver_is_not_paid_back() -> World:
+    """It was convicted itself before the false REJECT was."""
+    world = World("a convicted solver is not paid back")
+    ann, bob, cid = world.solvers("ann", "bob", "cid")
+    world.verifiers("vic", "wil", "xia")
+    world.starts()
+    ann.commits(fault="start")
+    bob.commits()
+    cid.commits()
+    world.draws()
+    for rank in (0, 1):
+        world.votes("ann", REJECT_STATE, rank=rank, is_opened=False)
+    world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
+    convicts_auditor(world, 0, "ann")
+    assert world.get_credit("ann") == 0
+    return world
+
+
+@PLAYS.add
+def an_empty_escrow_refunds_nothing() -> World:
+    """A submitter that owes nothing more gets nothing of a slash."""
+    amounts = {"solver_pay": 0, "audit_pay": 0, "late_pay": 0}
+    world = make_running("an empty escrow refunds nothing", amounts=amounts)
+    world.anybody("ann").commits(fault="delta")
+    world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.DELTA_LEAF)
+    assert world.get_credit("submitter") == 0 and world.state.purse.get_wei(BURNED) == 1_850
+    return world
+
+
+@PLAYS.add
+def later_rounds_are_undone_and_made_good() -> World:
+    """Round 0 falls after rounds 1 and 2 were posted; who did not sign is made good for both."""
+    world = make_signed("later rounds are undone and made good", "ann", "bob")
+    world.all_accept()
+    world.posts()
+    world.plays_round()
+    fells(world, 0)
+    assert world.state.purse.get_wei(restitution_of(0)) == 200
+    with world.refuses("NoMajority"):
+        world.posts(signers=["ann", "bob"])
+    with world.refuses("NotLate"):
+        world.stands()
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_second_fall_owes_nothing_twice() -> World:
+    """Posted again, it falls again: the later rounds are undone already."""
+    world = make_signed("a second fall owes nothing twice", "ann", "bob")
+    world.all_accept()
+    world.posts()
+    fells(world, 0)
+    world.posts(signers=["cid"])
+    fells(world, 0)
+    assert world.state.purse.get_wei(restitution_of(1)) == 0
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_rejected_claim_is_not_made_good() -> World:
+    """It gets nothing of what is held for another one, though it settles first."""
+    world = make_signed("a rejected claim is not made good", "ann", "bob")
+    for rank in (0, 1):
+        world.votes("ann", REJECT_STATE, rank=rank, is_opened=False)
+    accept_rest(world, 1, "cid")
+    fells(world, 0)
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_restored_claim_is_not_made_good_again() -> World:
+    """A late REJECT took its pay, its slash paid it; the round is undone afterwards and owes it nothing."""
+    world = make_signed("a restored claim is not made good again", "ann", "bob", **LATE)
+    world.all_accept()
+    world.posts()
+    world.all_commit()
+    world.draws()
+    for rank in (0, 1):
+        world.votes("cid", REJECT_STATE, index=1, draw=2, rank=rank, is_opened=False)
+    convicts_auditor(world, 1, "cid", draw=2)
+    assert world.get_credit("cid") == 100
+    fells(world, 0)
+    assert world.state.purse.get_wei(restitution_of(0)) == 0
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def an_undone_round_pays_its_auditors() -> World:
+    """There auditors keep pay and fees, solvers have neither."""
+    world = make_signed("an undone round pays its auditors", "ann", "bob")
+    for rank in (0, 1):
+        world.votes("cid", UNSERVED, rank=rank, is_opened=False)
+    world.votes("ann", ACCEPT)
+    fells(world, 0)
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def an_earlier_fall_owes_what_is_left() -> World:
+    """Round 1 falls and undoes round 2; then round 0 falls, and owes for round 1 alone."""
+    world = make_signed("an earlier fall owes what is left", "ann", "bob")
+    world.all_accept()
+    world.posts(signers=["bob", "cid"])
+    world.plays_round()
+    zoe = world.anybody("zoe")
+    first, second = zoe.contests(1), zoe.contests(0)
+    world.passes(11)
+    zoe.ends_contest(first)
+    zoe.ends_contest(second)
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def slots_are_not_numbers() -> World:
+    """A seat left, so that slots and seat numbers part: who is made good is found by its number."""
+    world = World("slots are not numbers", rounds=6, solver_seats=6)
+    world.solvers("ann", "bob", "cid", "dan", "eve")
+    world.verifiers("vic", "wil", "xia")
+    world.starts()
+    world.anybody("ann").leaves()
+    world.plays_round()
+    world.plays_round()
+    world.all_commit()
+    world.draws()
+    world.all_accept()
+    world.posts(signers=["bob", "cid", "dan"])
+    world.plays_round()
+    fells(world, 2)
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_false_reject_of_an_undone_round() -> World:
+    """What a slash pays there the escrow loses at once: settlement would burn nothing of a void claim."""
+    world = make_signed("a false reject of an undone round", "ann", "bob")
+    for rank in (0, 1):
+        world.votes("cid", REJECT_STATE, rank=rank, is_opened=False)
+    fells(world, 0)
+    world.stands_after_fall()
+    convicts_auditor(world, 1, "cid")
+    assert world.get_credit("cid") == 100
+    world.ends()
+    return world

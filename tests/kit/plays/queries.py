@@ -1,0 +1,295 @@
+"""Queries to the signer of a vote: who may ask, what it costs, and what an answer or silence decides."""
+
+from typing import Any
+
+from tests.kit.played_calls import FAR, NEAR
+from tests.kit.plays.collection import Plays
+from tests.kit.plays.rounds import make_running
+from tests.kit.world import Actor, World, make_place
+from tests.kit.zero_claims import ZEROS
+from touchstone.protocol.spec.game.enums import ProofKind
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.timing import get_ask_until
+from touchstone.protocol.spec.statements import VoteWord
+
+PLAYS = Plays("queries")
+ACCEPT, REJECT_STATE, REJECT_DELTA, REJECT_START, UNSERVED, ABSTAIN = VoteWord
+
+
+def make_voted(
+    name: str, word: VoteWord = ACCEPT, own: bytes | None = None
+) -> tuple[World, Actor, StatementRef]:
+    """Returns a posted round, the auditor of ann's claim, and its vote. own: weights of its own replay."""
+    world = make_running(name)
+    world.all_commit()
+    world.draws()
+    ref = make_place(world, 0, "ann")
+    if own is not None:
+        world.own_ends[0, ref.slot, 0, 0] = own
+    world.votes("ann", word, is_opened=False)
+    if word != ACCEPT:
+        for rank in (1, 2):
+            world.votes("ann", ACCEPT, rank=rank, is_opened=False)
+    for claimant in ("bob", "cid"):
+        world.votes(claimant, ACCEPT)
+    return world, world.get_auditor(0, "ann"), ref
+
+
+def _answer(name: str, word: VoteWord, own: bytes | None, **facts: Any) -> World:
+    world, auditor, ref = make_voted(name, word, own)
+    world.posts()
+    zoe = world.anybody("zoe")
+    query = zoe.queries(ref, word)
+    auditor.answers_query(query, **facts)
+    return world
+
+
+@PLAYS.add
+def an_accept_of_the_same_end_is_cleared() -> World:
+    """The signer gets half of the bond, the rest is burned."""
+    world = _answer("an accept of the same end is cleared", ACCEPT, None)
+    assert world.get_credit(world.get_auditor(0, "ann").name) == 20
+    return world
+
+
+@PLAYS.add
+def an_accept_inside_the_limits_is_cleared() -> World:
+    """Its own end differs, by less than honest hardware may."""
+    return _answer("an accept inside the limits is cleared", ACCEPT, NEAR)
+
+
+@PLAYS.add
+def an_accept_beyond_the_limits_is_convicted() -> World:
+    """Its own answer shows that it lied; the bond goes back."""
+    world = _answer("an accept beyond the limits is convicted", ACCEPT, FAR, is_beyond=True)
+    assert world.get_credit("zoe") > 40
+    return world
+
+
+@PLAYS.add
+def a_reject_beyond_the_limits_is_cleared() -> World:
+    """It said the truth of the leaf that it names."""
+    return _answer("a reject beyond the limits is cleared", REJECT_STATE, FAR, is_beyond=True)
+
+
+@PLAYS.add
+def a_reject_inside_the_limits_is_convicted() -> World:
+    """The leaf that it names lies within what honest hardware may differ by."""
+    return _answer("a reject inside the limits is convicted", REJECT_STATE, NEAR)
+
+
+@PLAYS.add
+def a_reject_of_the_same_end_is_convicted() -> World:
+    """It came to the claim's own end."""
+    return _answer("a reject of the same end is convicted", REJECT_STATE, ZEROS)
+
+
+@PLAYS.add
+def an_answer_must_fit() -> World:
+    """Another salt fits no vote; then nobody is convicted, and the right answer still counts."""
+    world, auditor, ref = make_voted("an answer must fit")
+    query = world.anybody("zoe").queries(ref)
+    with world.refuses("ProofInvalid"):
+        auditor.answers_query(query, is_fitting=False)
+    auditor.answers_query(query)
+    with world.refuses("NothingOpen"):
+        auditor.answers_query(query)
+    with world.refuses("NothingOpen"):
+        auditor.ends_query(query)
+    return world
+
+
+@PLAYS.add
+def nobody_answers() -> World:
+    """After its clock the seat is convicted; in the last block of it an answer counts."""
+    world, auditor, ref = make_voted("nobody answers")
+    world.posts()
+    zoe = world.anybody("zoe")
+    query = zoe.queries(ref)
+    clock = world.state.asks[query].clock
+    world.comes_to(clock)
+    with world.refuses("NotLate"):
+        zoe.ends_query(query)
+    world.passes()
+    with world.refuses("OutsideWindow"):
+        auditor.answers_query(query)
+    zoe.ends_query(query)
+    with world.refuses("SeatClosed"):
+        auditor.leaves()
+    with world.refuses("SeatClosed"):
+        zoe.queries(ref)
+    return world
+
+
+@PLAYS.add
+def the_last_block_answers() -> World:
+    """An answer in the block of the clock counts."""
+    world, auditor, ref = make_voted("the last block answers")
+    query = world.anybody("zoe").queries(ref)
+    world.comes_to(world.state.asks[query].clock)
+    auditor.answers_query(query)
+    return world
+
+
+@PLAYS.add
+def a_closed_seat_is_asked_for_nothing() -> World:
+    """Convicted by one query, its other one has no object: the bond goes back."""
+    world, auditor, ref = make_voted("a closed seat is asked for nothing")
+    zoe, yan = world.anybody("zoe"), world.anybody("yan")
+    first, second = zoe.queries(ref), yan.queries(ref)
+    world.comes_to(world.state.asks[first].clock + 1)
+    zoe.ends_query(first)
+    with world.refuses("SeatClosed"):
+        auditor.answers_query(second)
+    yan.ends_query(second)
+    assert world.get_credit("yan") == 80
+    return world
+
+
+@PLAYS.add
+def the_kth_query_costs_k_bonds() -> World:
+    """What is open on a seat makes the next one dearer, up to the limit that the sender names."""
+    world, auditor, ref = make_voted("the kth query costs k bonds")
+    zoe, yan, una = (world.anybody(name) for name in ("zoe", "yan", "una"))
+    with world.refuses("CreditTooSmall"):
+        zoe.queries(ref)
+    first = zoe.queries(ref)
+    with world.refuses("AlreadyAsked"):
+        zoe.queries(ref)
+    with world.refuses("WrongBond"):
+        yan.queries(ref, bond=79)
+    second = yan.queries(ref, bond=200)
+    assert world.get_credit("yan") == 120, "it paid what was due"
+    una.queries(ref)
+    auditor.answers_query(second)
+    auditor.answers_query(first)
+    zoe.queries(ref)
+    return world
+
+
+@PLAYS.add
+def other_words_are_not_asked() -> World:
+    """Who was not served, abstains, or rejects something else has no leaf to show."""
+    world, _, ref = make_voted("other words are not asked")
+    zoe = world.anybody("zoe")
+    for word in (REJECT_DELTA, REJECT_START, UNSERVED, ABSTAIN):
+        with world.refuses("WordNotAsked"):
+            zoe.queries(ref, word)
+    return world
+
+
+@PLAYS.add
+def a_leaf_that_is_not_there_is_not_asked() -> World:
+    """The model has one leaf."""
+    world, _, ref = make_voted("a leaf that is not there is not asked")
+    with world.refuses("LeafNotAsked"):
+        world.anybody("zoe").queries(ref, leaf=1)
+    return world
+
+
+@PLAYS.add
+def in_an_exact_task_nobody_is_asked() -> World:
+    """There a proof shows a false word in one transaction."""
+    world = make_running("in an exact task nobody is asked", is_exact=True)
+    world.all_commit()
+    world.draws()
+    world.all_accept()
+    with world.refuses("WordNotAsked"):
+        world.anybody("zoe").queries(make_place(world, 0, "ann"))
+    return world
+
+
+@PLAYS.add
+def nobody_asks_itself() -> World:
+    """The signer's own account asks nothing."""
+    world, auditor, ref = make_voted("nobody asks itself")
+    with world.refuses("OwnStatement"):
+        auditor.queries(ref)
+    return world
+
+
+@PLAYS.add
+def a_query_comes_in_its_window() -> World:
+    """Until `ask` behind the last votes; then the seat settles, and answers for nothing."""
+    world, auditor, ref = make_voted("a query comes in its window", ACCEPT)
+    world.posts()
+    world.submitter.halts()
+    world.runs_out()
+    until = get_ask_until(world.state, ref)
+    assert until is not None
+    zoe = world.anybody("zoe")
+    world.comes_to(until + 1)
+    with world.refuses("OutsideWindow"):
+        zoe.queries(ref)
+    world.settles(auditor.name, 1)
+    with world.refuses("StatementUnknown"):
+        zoe.queries(ref)
+    with world.refuses("RoundUnknown"):
+        zoe.queries_other_round(ref, 7)
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_late_vote_is_asked_from_its_draw() -> World:
+    """Windows of a whistleblower's vote count from the close that drew it."""
+    world = World("a late vote is asked from its draw", late_chance=1 << 16, least_whistleblowers=3)
+    world.solvers("ann", "bob", "cid")
+    world.verifiers("vic", "wil", "xia")
+    world.whistleblowers("eve", "fay", "gus")
+    world.starts()
+    world.plays_round()
+    world.all_commit()
+    world.draws()
+    world.votes("ann", ACCEPT, index=0, draw=1, is_opened=False)
+    ref = make_place(world, 0, "ann", draw=1)
+    until = get_ask_until(world.state, ref)
+    assert until == (world.state.rounds[0].late_from or 0) + 780
+    query = world.anybody("zoe").queries(ref)
+    world.comes_to(world.state.asks[query].clock + 1)
+    world.anybody("zoe").ends_query(query)
+    return world
+
+
+@PLAYS.add
+def a_false_reject_pays_the_solver_back() -> World:
+    """Two auditors made a claim void; who is convicted of it restores its pay, once."""
+    world = make_running("a false reject pays the solver back")
+    world.all_commit()
+    world.draws()
+    slot = world.get_slot("ann", 0)
+    for rank in (0, 1):
+        world.own_ends[0, slot, 0, rank] = ZEROS
+        world.votes("ann", REJECT_STATE, rank=rank, is_opened=False)
+    for claimant in ("bob", "cid"):
+        world.votes(claimant, ACCEPT)
+    world.posts()
+    zoe = world.anybody("zoe")
+    for rank in (0, 1):
+        auditor = world.get_auditor(0, "ann", 0, rank)
+        query = zoe.queries(make_place(world, 0, "ann", rank=rank), REJECT_STATE)
+        auditor.answers_query(query)
+    assert world.get_credit("ann") == 100, "restored once"
+    return world
+
+
+@PLAYS.add
+def a_convicted_seat_is_proven_nothing_more() -> World:
+    """Whoever comes second with another proof is refused."""
+    world, auditor, ref = make_voted("a convicted seat is proven nothing more")
+    zoe, yan = world.anybody("zoe"), world.anybody("yan")
+    zoe.convicts(ref, ProofKind.TWO_STATEMENTS)
+    with world.refuses("SealMissing"):
+        yan.proves(ref, ProofKind.TWO_STATEMENTS)
+    yan.seals_proof(ref, ProofKind.TWO_STATEMENTS)
+    with world.refuses("SealMissing"):
+        yan.proves(ref, ProofKind.TWO_STATEMENTS)
+    world.passes()
+    with world.refuses("SeatClosed"):
+        yan.proves(ref, ProofKind.TWO_STATEMENTS)
+    world.passes(50)
+    with world.refuses("SealMissing"):
+        yan.proves(ref, ProofKind.TWO_STATEMENTS)
+    with world.refuses("NotHolder"):
+        yan.leaves(seat=auditor.seat)
+    return world
