@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {EXACT_FORMAT} from "../../../contracts/Types.sol";
-import {GameTerms, Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
-import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
-import {Vm} from "../Vm.sol";
 import {ForwardStub} from "./Stubs.sol";
 import {StatementWorld} from "./StatementWorld.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
@@ -146,40 +142,10 @@ contract AsksTest is AsksWorld {
         assertBooks();
     }
 
-    function test_accept_sameEnd_isCleared() public {
-        play(0, 0);
-        _assertCleared(signed(0, 0, 0, ACCEPT), 3);
-    }
-
-    function test_accept_inside_isCleared() public {
-        play(INSIDE, 2);
-        _assertCleared(signed(0, 0, 0, ACCEPT), 2);
-    }
-
-    function test_accept_beyond_isConvicted() public {
-        play(BEYOND, 2);
-        _assertConvicted(signed(0, 0, 0, ACCEPT), 2);
-    }
-
     /// @dev The lie lies in another leaf than was asked for: nothing is shown.
     function test_accept_beyondElsewhere_isCleared() public {
         play(BEYOND, 2);
         _assertCleared(signed(0, 0, 0, ACCEPT), 1);
-    }
-
-    function test_reject_beyond_isCleared() public {
-        play(BEYOND, 2);
-        _assertCleared(signed(0, 0, 0, REJECT_STATE, 2), 2);
-    }
-
-    function test_reject_inside_isConvicted() public {
-        play(INSIDE, 2);
-        _assertConvicted(signed(0, 0, 0, REJECT_STATE, 2), 2);
-    }
-
-    function test_reject_sameEnd_isConvicted() public {
-        play(0, 0);
-        _assertConvicted(signed(0, 0, 0, REJECT_STATE, 2), 2);
     }
 
     /// @dev Two ends that are one state lie nowhere apart, even where an element cannot be judged.
@@ -348,156 +314,7 @@ contract AsksTest is AsksWorld {
         assertTrue(isConvicted(q.seat), "nobody answered");
     }
 
-    // Ends ------------------------------------------------------------------------------------------------------------
-    function test_endAsk_noAnswer_convicts() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        bytes32 id = ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        (uint256 lastBlock,) = book().askOf(id);
-        uint256 votesUntil = rounds.roundOf(task, 0).closed + 2 * terms.windows.auditMax;
-        uint256 from = now_() < votesUntil ? votesUntil : now_();
-        assertEq(lastBlock, from + terms.windows.respond, "its clock");
-        roll(lastBlock);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotLate.selector, lastBlock, lastBlock));
-        book().endAsk(task, q);
-        roll(lastBlock + 1);
-        IAsks.Answer memory a = answerOf(q);
-        expectOutside(0, lastBlock);
-        answer_(q, a);
-        book().endAsk(task, q);
-        assertTrue(isConvicted(signerOf(vote)), "silence convicts");
-        assertEq(purse.creditOf(asker), 1120, "bond and share");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NothingOpen.selector, id));
-        book().endAsk(task, q);
-        assertBooks();
-    }
-
-    function test_answer_inTheLastBlock_counts() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        (uint256 lastBlock,) = book().askOf(ask_(vote, 3, BOND));
-        roll(lastBlock);
-        IAsks.Question memory q = questionOf(vote, 3);
-        answer_(q, answerOf(q));
-        assertTrue(!isConvicted(signerOf(vote)), "in time");
-    }
-
-    /// @dev Convicted of something else: bonds return at once, nothing else can be done.
-    function test_endAsk_seatClosed_isMoot() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        punish(signerOf(vote), Proof.TWO_STATEMENTS, voteRef(0, 0, 0, 0));
-        IAsks.Answer memory a = answerOf(q);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, signerOf(vote)));
-        answer_(q, a);
-        vm.prank(asker);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, signerOf(vote)));
-        book().ask(task, vote, 2, 2 * BOND);
-        vm.recordLogs();
-        book().endAsk(task, q);
-        Vm.Entry[] memory entries = vm.getRecordedLogs();
-        for (uint256 i = 0; i < entries.length; ++i) {
-            bytes32 topic = entries[i].topics[0];
-            assertTrue(topic != ISettlement.StatementConvicted.selector, "convicted once");
-        }
-        assertEq(purse.creditOf(asker), 1000, "the bond, no more");
-        assertOpen(signerOf(vote), 0);
-        assertBooks();
-    }
-
-    function test_answer_nothingOpen_isRefused() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        IAsks.Answer memory a = answerOf(q);
-        q.leaf = 2;
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NothingOpen.selector, book().idOf(task, q)));
-        answer_(q, a);
-        (q.leaf, q.asker) = (3, stranger);
-        expect(IRefusals.NothingOpen.selector);
-        answer_(q, a);
-        q.asker = asker;
-        q.seat += 1;
-        expect(IRefusals.NothingOpen.selector);
-        answer_(q, a);
-        q.seat -= 1;
-        q.vote.namedLeaf = 1;
-        expect(IRefusals.NothingOpen.selector);
-        book().endAsk(task, q);
-    }
-
-    // Bonds -----------------------------------------------------------------------------------------------------------
-    /// @dev Somebody else asked just before: two bonds are due, two are paid, and two come back or are lost.
-    function test_ask_outrun_paysWhatIsDue() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        give(stranger, BOND);
-        vm.prank(stranger);
-        book().ask(task, vote, 3, BOND);
-        uint256 before = purse.creditOf(asker);
-        bytes32 id = ask_(vote, 3, 4 * BOND);
-        assertEq(before - purse.creditOf(asker), 2 * BOND, "the second costs two");
-        (, uint256 bonds) = book().askOf(id);
-        assertEq(bonds, 2, "two are kept for it");
-        assertBooks();
-    }
-
-    /// @dev The k-th open ask on a seat costs k bonds; several may ask for one leaf.
-    function test_ask_kth_costsKBonds() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        vm.prank(asker);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, BOND, BOND - 1));
-        book().ask(task, vote, 3, BOND - 1);
-        bytes32 id = ask_(vote, 3, BOND);
-        vm.prank(asker);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, 2 * BOND, BOND));
-        book().ask(task, vote, 2, BOND);
-        vm.prank(asker);
-        vm.expectRevert(abi.encodeWithSelector(IAsks.AlreadyAsked.selector, id));
-        book().ask(task, vote, 3, 2 * BOND);
-        ask_(vote, 2, 2 * BOND);
-        give(stranger, 3 * BOND);
-        vm.prank(stranger);
-        book().ask(task, vote, 3, 3 * BOND);
-        assertOpen(signerOf(vote), 3);
-        assertEq(purse.potOf(Pots.bonds(task)), 6 * BOND, "bonds");
-        IAsks.Question memory q = questionOf(vote, 2);
-        answer_(q, answerOf(q));
-        assertEq(purse.potOf(Pots.bonds(task)), 4 * BOND, "the second's two are gone");
-        assertOpen(signerOf(vote), 2);
-        q.leaf = 3;
-        q.asker = stranger;
-        answer_(q, answerOf(q));
-        q.asker = asker;
-        answer_(q, answerOf(q));
-        assertEq(purse.potOf(Pots.bonds(task)), 0, "all");
-        assertBooks();
-    }
-
-    function test_ask_creditTooSmall_isRefused() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        vm.prank(stranger);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.CreditTooSmall.selector, stranger, BOND, 0));
-        book().ask(task, vote, 3, BOND);
-    }
-
     // What is asked -----------------------------------------------------------------------------------------------------
-    function test_ask_otherWords_areRefused() public {
-        play(0, 0);
-        for (uint256 word = REJECT_DELTA; word <= ABSTAIN; ++word) {
-            SignedVote memory vote = signed(0, 0, 0, word);
-            vm.prank(asker);
-            vm.expectRevert(abi.encodeWithSelector(IRefusals.WordNotAsked.selector, word));
-            book().ask(task, vote, 0, BOND);
-        }
-    }
-
     function test_ask_leafThatIsNotThere_isRefused() public {
         play(BEYOND, 2);
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
@@ -512,39 +329,6 @@ contract AsksTest is AsksWorld {
         vm.prank(asker);
         vm.expectRevert(abi.encodeWithSelector(IAsks.LeafNotAsked.selector, 4));
         book().ask(task, vote, 4, BOND);
-    }
-
-    function test_ask_exactTask_isRefused() public {
-        GameTerms memory t = soundTerms();
-        t.format = EXACT_FORMAT;
-        begin(t, 3, 6, 3);
-        playToDraw(0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        vm.prank(asker);
-        expect(IRefusals.WordNotAsked.selector);
-        book().ask(task, vote, 0, BOND);
-    }
-
-    function test_ask_ownStatement_isRefused() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        address account = accountOf(signerOf(vote));
-        vm.prank(account);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.OwnStatement.selector, account));
-        book().ask(task, vote, 3, BOND);
-    }
-
-    /// @dev The window counts from the close.
-    function test_ask_afterTheWindow_isRefused() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        uint256 until = roundOf(0).closed + 2 * terms.windows.auditMax + terms.windows.ask;
-        roll(until + 1);
-        vm.prank(asker);
-        expectOutside(0, until);
-        book().ask(task, vote, 3, BOND);
-        vm.roll(until);
-        ask_(vote, 3, BOND);
     }
 
     /// @dev Each fact of the chain that a vote names: a vote about another chain makes nobody a liar.
@@ -607,78 +391,10 @@ contract AsksTest is AsksWorld {
         book().ask(task, said, 3, BOND);
     }
 
-    /// @dev Nobody answers for a round that it has settled. While an ask is open it cannot.
-    function test_ask_holdsTheSeat_untilItEnds() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        acceptAll(0);
-        postAll(0);
-        uint256 until = roundOf(0).closed + 2 * terms.windows.auditMax + terms.windows.ask;
-        _stand();
-        vm.roll(until);
-        ask_(vote, 3, BOND);
-        uint256 seat = signerOf(vote);
-        roll(until + 1);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, seat, 1));
-        settleOne(seat, 1);
-        IAsks.Question memory q = questionOf(vote, 3);
-        answer_(q, answerOf(q));
-        windUp();
-    }
-
-    /// @dev Round 1 stands without a claim, and the task stops: it lasts as long as its windows.
-    function _stand() private {
-        vm.prank(submitter);
-        rounds.halt(task);
-        roll(roundOf(1).opened + terms.windows.trainMax + 1);
-        rounds.sync(task);
-        rounds.stand(task, 1);
-    }
-
-    function test_ask_settledSeat_isRefused() public {
-        play(0, 0);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        uint256 seat = signerOf(vote);
-        acceptAll(0);
-        postAll(0);
-        _stand();
-        passDuties();
-        settleOne(seat, 1);
-        vm.roll(roundOf(0).closed + 100);
-        vm.prank(asker);
-        expect(IRefusals.StatementUnknown.selector);
-        book().ask(task, vote, 3, BOND);
-    }
 }
 
 /// @dev Late votes: whistleblowers, from the close that drew them.
 contract AsksLateTest is AsksWorld {
-    function test_ask_lateVote_countsFromItsDraw() public {
-        GameTerms memory t = soundTerms();
-        t.lateChance = 1 << 16;
-        begin(t, 3, 6, 3);
-        give(asker, 1000);
-        playRound(0);
-        playToDraw(1);
-        SignedVote memory vote = signed(0, 2, 0, ACCEPT);
-        assertEq(signerOf(vote) >> 16, uint256(SeatRole.WHISTLEBLOWER), "a whistleblower's");
-        uint256 until = roundOf(0).lateFrom + 2 * terms.windows.auditMax + terms.windows.ask;
-        assertTrue(roundOf(0).lateFrom > roundOf(0).closed, "later than the round's");
-        roll(until + 1);
-        vm.prank(asker);
-        expectOutside(0, until);
-        book().ask(task, vote, 3, BOND);
-        vm.roll(until);
-        ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        answer_(q, answerOf(q));
-        assertTrue(!isConvicted(signerOf(vote)), "cleared");
-        // Its own signature on a verifier's draw says nothing.
-        vote = sign(voteOf(0, 0, 0, 0, ACCEPT), accountOf(signerOf(vote)));
-        vm.prank(asker);
-        expect(IRefusals.StatementUnknown.selector);
-        book().ask(task, vote, 3, BOND);
-    }
 }
 
 /// @dev What a transaction costs: its calldata, and everything cold.

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {BoundaryProof, EXACT_FORMAT} from "../../../contracts/Types.sol";
-import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms} from "../../../contracts/game/GameTypes.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
@@ -18,117 +18,6 @@ contract DisputeOpeningTest is DisputeWorld {
     }
 
     // Opening ----------------------------------------------------------------------------------------------------
-    function test_disputeClaim_undecided_reverts() public {
-        _expect(_error(IRefusals.ClaimUndecided.selector, 0, ofSlot));
-        _open();
-    }
-
-    function test_disputeVote_undecided_reverts() public {
-        _takeVote(ACCEPT);
-        _expect(_error(IRefusals.ClaimUndecided.selector, 0, ofSlot));
-        _open();
-    }
-
-    function test_dispute_acceptedOrVoid_opens() public {
-        acceptAll(0);
-        _requireStage(_open(), IDisputes.Stage.ROOTS);
-        (ofSlot, ofSeat) = (2, seatIn(0, 2));
-        _requireStage(_open2(), IDisputes.Stage.ROOTS);
-    }
-
-    function test_disputeClaim_voidByTime_opens() public {
-        _expect(_error(IRefusals.ClaimUndecided.selector, 0, ofSlot));
-        roll(roundOf(0).closed + 60);
-        _open();
-        roll(roundOf(0).closed + 61);
-        _requireStage(_open(), IDisputes.Stage.ROOTS);
-    }
-
-    function test_disputeClaim_window_ends() public {
-        acceptAll(0);
-        roll(roundOf(0).closed + terms.windows.dispute);
-        _open();
-        pass(1);
-        _expect(
-            abi.encodeWithSelector(
-                IRefusals.OutsideWindow.selector, 0, roundOf(0).closed + terms.windows.dispute, now_()
-            )
-        );
-        _open2();
-    }
-
-    function test_disputeClaim_roundStillOpen_reverts() public {
-        delete pots;
-        deploy();
-        begin(soundTerms(), 3, 6, 3);
-        commit(0, seatIn(0, ofSlot));
-        give(opener, 1000);
-        assertTrue(now_() > 2 * terms.windows.auditMax, "the chain is older than a round may take");
-        _expect(_error(IRefusals.ClaimUndecided.selector, 0, ofSlot));
-        _open();
-    }
-
-    /// @dev A round that nobody has closed yet would give no end of the window: opening a dispute closes it first.
-    function test_disputeClaim_roundClosedByTime_windowEnds() public {
-        delete pots;
-        deploy();
-        begin(soundTerms(), 3, 6, 3);
-        commitAll(0);
-        uint256 until = now_() + terms.windows.dispute;
-        give(opener, 1000);
-        ofSeat = seatIn(0, ofSlot);
-        roll(until + 1);
-        _expect(abi.encodeWithSelector(IRefusals.OutsideWindow.selector, 0, until, now_()));
-        _open();
-    }
-
-    function test_disputeClaim_refusals() public {
-        acceptAll(0);
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
-        ofSegment = 4;
-        _open();
-        (ofSegment, ofSlot) = (0, 3);
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, 3));
-        _open();
-        ofSlot = 1;
-        _expect(abi.encodeWithSelector(IRefusals.OwnStatement.selector, _claimant()));
-        _openAs(_claimant(), BOND, SALT);
-        _expect(_error(IRefusals.WrongBond.selector, BOND, BOND - 1));
-        _openAs(opener, BOND - 1, SALT);
-        _expect(abi.encodeWithSelector(IRefusals.CreditTooSmall.selector, stranger, BOND, 0));
-        _openAs(stranger, BOND, SALT);
-        bytes32 id = _open();
-        _expect(abi.encodeWithSelector(IDisputes.DisputeExists.selector, id));
-        _openAs(opener, 2 * BOND, SALT);
-        _expect(abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1));
-        _as(opener);
-        game.disputeClaim(task, 1, 0, 0, BOND, SALT);
-    }
-
-    function test_disputeVote_words() public {
-        acceptAll(0);
-        _takeVote(UNSERVED);
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
-        _open();
-        _takeVote(ABSTAIN);
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
-        _open();
-        // It has sealed something, and yet says that it was not served.
-        _takeVote(ACCEPT);
-        ofVote.word = Statements.Word.UNSERVED;
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
-        _open();
-        _takeVote(ACCEPT);
-        ofVote.seal = 0;
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
-        _open();
-        uint256[4] memory words = [ACCEPT, REJECT_STATE, REJECT_DELTA, REJECT_START];
-        for (uint256 i = 0; i < words.length; ++i) {
-            _takeVote(words[i]);
-            _openAs(opener, (i + 1) * BOND, bytes32(i));
-        }
-    }
-
     function test_disputeVote_otherChain_reverts() public {
         acceptAll(0);
         _takeVote(ACCEPT);
@@ -151,29 +40,6 @@ contract DisputeOpeningTest is DisputeWorld {
         game.disputeVote(task, signed, BOND, SALT);
         _expect(abi.encodeWithSelector(IRefusals.OwnStatement.selector, _claimant()));
         _openAs(_claimant(), BOND, SALT);
-    }
-
-    function test_dispute_settled_isUnknown() public {
-        acceptAll(0);
-        vm.prank(submitter);
-        rounds.halt(task);
-        postAll(0);
-        bytes32 id = _open();
-        passDuties();
-        _expect(_error(IRefusals.NotSettleable.selector, ofSeat, 0));
-        this.settleSeat(ofSeat, 0);
-        _end(id);
-        assertEq(uint256(tasks.seatAt(task, ofSeat).status), uint256(SeatStatus.CLOSED), "silent");
-        (ofSlot, ofSeat) = (0, seatIn(0, 0));
-        settleOne(ofSeat, 0);
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, 0));
-        _open2();
-    }
-
-    function settleSeat(uint256 seat, uint256 until) external {
-        if (refusal.length != 0) vm.expectRevert(refusal);
-        delete refusal;
-        settleOne(seat, until);
     }
 
     // Roots ------------------------------------------------------------------------------------------------------

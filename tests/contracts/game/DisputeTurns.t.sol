@@ -4,26 +4,10 @@ pragma solidity ^0.8.28;
 import {Proof} from "../../../contracts/game/GameTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {DisputeWorld} from "./DisputeWorld.sol";
 
 /// @title Whose turn it is, what silence does, and what the end of a dispute pays.
 contract DisputeTurnsTest is DisputeWorld {
-    // Opening ----------------------------------------------------------------------------------------------------
-    function test_end_laterRound_namesItsStatement() public {
-        acceptAll(0);
-        postAll(0);
-        playToDraw(1);
-        acceptAll(1);
-        (uint256 seat, uint256 slot) = (seatIn(1, 1), 1);
-        _as(opener);
-        bytes32 id = game.disputeClaim(task, 1, slot, 2, BOND, SALT);
-        pass(RESPOND + 1);
-        vm.expectEmit(true, true, true, true, address(settlement));
-        emit ISettlement.StatementConvicted(task, seat, Proof.DISPUTED, claimRef(1, slot), opener);
-        _end(id);
-    }
-
     // Silence ----------------------------------------------------------------------------------------------------
     /// @dev Who is silent at its turn loses, one block after its clock and no sooner.
     function test_end_silenceAtEachTurn() public {
@@ -116,18 +100,5 @@ contract DisputeTurnsTest is DisputeWorld {
         pass(RESPOND + 1);
         _end(second);
         windUp();
-    }
-
-    // Restitution ------------------------------------------------------------------------------------------------
-    /// @dev A false REJECT that voided a claim pays for it: the reference to the vote is the drawn one's.
-    function test_dispute_falseReject_restoresPay() public {
-        voteAll(0, ofSlot, 0, REJECT_STATE);
-        voteAll(0, ofSlot, 1, REJECT_STATE);
-        _takeVote(REJECT_STATE);
-        bytes32 id = _open();
-        pass(RESPOND + 1);
-        _end(id);
-        assertEq(purse.creditOf(accountOf(ofSeat)), terms.amounts.solverPay, "the claim's pay");
-        assertEq(uint256(_stageOf(id)), uint256(IDisputes.Stage.CONVICTED), "convicted");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {GameTerms, Phase, Proof, RoundView, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms, Phase, RoundView, SeatRole} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";

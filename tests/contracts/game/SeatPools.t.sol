@@ -1,103 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
-import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
+import {Proof, SeatRole} from "../../../contracts/game/GameTypes.sol";
 import {GameWorld} from "./GameWorld.sol";
-import {QuestionsStub} from "./Stubs.sol";
 
 /// @title Who sits in the pools that are frozen for rounds.
 contract SeatPoolsTest is GameWorld {
-    // Stakes -----------------------------------------------------------------------------------------------------
-    /// @dev A fee takes a seat out of pools frozen later, until its stake is whole again.
-    function test_topUp_afterAFee_sitsAgain() public {
-        begin(3, 6, 3);
-        playToDraw(0);
-        vote_(0, 0, 0, 0, UNSERVED, false);
-        vote_(0, 0, 0, 1, UNSERVED, false);
-        voteAll(0, 1, 0, ACCEPT);
-        voteAll(0, 2, 0, ACCEPT);
-        postAll(0);
-        roll(roundOf(1).opened + 81);
-        rounds.stand(task, 1);
-        roll(roundOf(2).opened + 81);
-        rounds.stand(task, 2);
-        roll(roundOf(3).opened + 203);
-        rounds.stand(task, 3);
-        passDuties();
-        assertTrue(tasks.isFunded(task), "funded");
-        settleAll(3);
-        assertTrue(!tasks.isFunded(task), "all solvers owed fees");
-        assertEq(stakeOf(solverSeat(0)), 1000 - 90 - 80, "not served once, dropped twice");
-        _topUp(solverSeat(1), 79);
-        _topUp(solverSeat(2), 80);
-        assertTrue(!tasks.isFunded(task), "one is short of a wei");
-        _topUp(solverSeat(1), 1);
-        assertEq(stakeOf(solverSeat(1)), 1000, "whole");
-        assertTrue(!tasks.isFunded(task), "two verifiers owed fees");
-        for (uint256 i = 0; i < 6; ++i) {
-            if (stakeOf(verifierSeat(i)) != 600) _topUp(verifierSeat(i), 90);
-        }
-        assertTrue(tasks.isFunded(task), "they sit again");
-        windUp();
-    }
-
-    function _topUp(uint256 seat, uint256 wei_) private {
-        address account = accountOf(seat);
-        give(account, wei_);
-        vm.prank(account);
-        tasks.topUp(task, seat, wei_);
-    }
-
-    // Leaving ----------------------------------------------------------------------------------------------------
-    function test_leave_seat_servesInFrozenPools() public {
-        begin(3, 6, 3);
-        vm.expectRevert(
-            abi.encodeWithSelector(IRefusals.NotHolder.selector, accountOf(solverSeat(2)), stranger)
-        );
-        vm.prank(stranger);
-        tasks.leave(task, solverSeat(2));
-        vm.expectEmit(true, true, true, true, address(tasks));
-        emit ITasks.SeatLeft(task, solverSeat(2));
-        asSeat(solverSeat(2));
-        tasks.leave(task, solverSeat(2));
-        requireStatus(solverSeat(2), SeatStatus.LEAVING);
-        address account = accountOf(solverSeat(2));
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, solverSeat(2)));
-        vm.prank(account);
-        tasks.leave(task, solverSeat(2));
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, solverSeat(2)));
-        vm.prank(account);
-        tasks.topUp(task, solverSeat(2), 1);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatBusy.selector, solverSeat(2)));
-        tasks.payOut(task, solverSeat(2));
-        playRound(0);
-        playRound(1);
-        assertEq(roundOf(1).pool, 7, "frozen before");
-        assertEq(roundOf(2).pool, 3, "frozen behind");
-        playRound(2);
-        playRound(3);
-        passDuties();
-        settleOne(solverSeat(2), 1);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, solverSeat(3)));
-        tasks.payOut(task, solverSeat(3));
-        QuestionsStub(asks).open(task, solverSeat(2), 1);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatBusy.selector, solverSeat(2)));
-        tasks.payOut(task, solverSeat(2));
-        QuestionsStub(asks).end(task, solverSeat(2), 1);
-        QuestionsStub(disputes).open(task, solverSeat(2), 1);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatBusy.selector, solverSeat(2)));
-        tasks.payOut(task, solverSeat(2));
-        QuestionsStub(disputes).end(task, solverSeat(2), 1);
-        vm.expectEmit(true, true, true, true, address(tasks));
-        emit ITasks.SeatFreed(task, solverSeat(2), 1000);
-        tasks.payOut(task, solverSeat(2));
-        assertEq(purse.creditOf(account), 1200, "stake and two rounds");
-        assertEq(tasks.seatOf(task, account), 0, "no seat");
-        windUp();
-    }
-
     // Modules ----------------------------------------------------------------------------------------------------
     /// @dev As many draws as verifiers: each is the primary of one, so all claims are accepted only where the new one's vote counts.
     function test_join_numberOfAConvictedVerifier_votes() public {

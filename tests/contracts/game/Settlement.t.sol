@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {GameWorld} from "./GameWorld.sol";
 import {ContestsStub, QuestionsStub} from "./Stubs.sol";
@@ -14,29 +14,6 @@ contract SettlementTest is GameWorld {
     }
 
     // Windows ----------------------------------------------------------------------------------------------------
-    /// @dev close + 2 auditMax + ask is the last block of duty of a round that was drawn.
-    function test_settle_beforeTheEndOfDuty_reverts() public {
-        begin(3, 6, 3);
-        haltTask();
-        playRound(0);
-        uint256 until = roundOf(0).closed + 780;
-        assertEq(rounds.factsOf(task, 0, 0)[0].dutyUntil, until, "duty");
-        roll(until);
-        _refuse(solverSeat(0), 0);
-        _refuse(verifierSeat(0), 0);
-        roll(until + 1);
-        settleOne(solverSeat(0), 0);
-        assertEq(creditOf(solverSeat(0)), 100, "paid");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.AlreadySettled.selector, solverSeat(0), 0));
-        settleOne(solverSeat(0), 0);
-        assertEq(creditOf(solverSeat(0)), 100, "once");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, solverSeat(9)));
-        settleOne(solverSeat(9), 0);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1));
-        settleOne(solverSeat(0), 1);
-        windUp();
-    }
-
     /// @dev Without a draw close + dispute; with late votes three of these count from their close.
     function test_dutyUntil_phases() public {
         GameTerms memory wanted = soundTerms();
@@ -73,23 +50,6 @@ contract SettlementTest is GameWorld {
         roll(now_() + 3);
         post(1, 7, rootAfter(99), 4);
         assertEq(rounds.factsOf(task, 1, 1)[0].dutyUntil, now_() + 5000, "contests of the new root");
-    }
-
-    /// @dev An epoch is settled at once: no later round of it may hold the seat.
-    function test_settle_insideAnEpoch_reverts() public {
-        begin(3, 6, 3);
-        asSeat(solverSeat(2));
-        tasks.leave(task, solverSeat(2));
-        for (uint256 round = 0; round < 4; ++round) {
-            playRound(round);
-        }
-        passDuties();
-        _refuse(solverSeat(0), 2);
-        assertEq(tasks.heldRounds(task, solverSeat(2), 0, 3), 3, "it sat in two rounds");
-        settleOne(solverSeat(2), 2);
-        assertEq(creditOf(solverSeat(2)), 200, "two rounds");
-        settleOne(solverSeat(0), 3);
-        windUp();
     }
 
     function test_settle_seatNamedTwice_isPaidOnce() public {
@@ -132,83 +92,6 @@ contract SettlementTest is GameWorld {
         settleOne(solverSeat(1), 0);
         assertEq(creditOf(solverSeat(1)), 100, "a contest of a later epoch does not block");
         ContestsStub(contests).end(task, 16);
-        windUp();
-    }
-
-    // Falls ------------------------------------------------------------------------------------------------------
-    /// @dev In a round whose pool does not hold the seat its place is another's, and so is the pay.
-    function test_settle_roundWithoutTheSeat_paysNothing() public {
-        GameTerms memory wanted = soundTerms();
-        wanted.solverSeats = 3;
-        begin(wanted, 3, 6, 3);
-        join(SeatRole.SOLVER, "larger", 1500);
-        for (uint256 round = 0; round < 4; ++round) {
-            playRound(round);
-        }
-        assertEq(uint256(roundOf(2).pool), 11, "its place is taken");
-        passDuties();
-        settleAll(3);
-        assertEq(creditOf(solverSeat(2)), 200, "rounds 0 and 1");
-        assertEq(creditOf(solverSeat(3)), 200, "rounds 2 and 3");
-        windUp();
-    }
-
-    /// @dev It sits in a later list of verifiers than that of the task's start; the whistleblowers' is still the first.
-    function test_settle_lateVerifier_isHeldByItsOwnPool() public {
-        begin(3, 6, 3);
-        uint256 late = join(SeatRole.VERIFIER, "late", 600);
-        for (uint256 round = 0; round < 4; ++round) {
-            playRound(round);
-        }
-        (, uint256 verifiers, uint256 whistleblowers) = rounds.poolsOf(task, 3);
-        assertTrue(verifiers != whistleblowers, "versions");
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, late, 3));
-        settleOne(late, 3);
-    }
-
-    // Closing first ----------------------------------------------------------------------------------------------
-    /// @dev The pool after next is frozen as it was in the closing block, whatever a settlement takes after it.
-    function test_settle_afterAClose_freezesThePoolFirst() public {
-        GameTerms memory wanted = soundTerms();
-        wanted.rounds = 20;
-        begin(wanted, 3, 6, 3);
-        for (uint256 round = 0; round < 16; ++round) {
-            commit(round, solverSeat(0));
-            commit(round, solverSeat(1));
-            if (round != 0) commit(round, solverSeat(2));
-            else roll(roundOf(0).opened + 41);
-            sealAudits(round);
-            acceptAll(round);
-            postAll(round);
-        }
-        roll(rounds.factsOf(task, 15, 15)[0].dutyUntil + 1);
-        assertEq(roundOf(16).closed, 0, "nobody has said that it is over");
-        settleOne(solverSeat(2), 15);
-        assertEq(stakeOf(solverSeat(2)), 960, "DROPPED");
-        assertTrue(roundOf(16).closed != 0, "closed first");
-        (uint256 pool,,) = rounds.poolsOf(task, 18);
-        assertEq(pool, 7, "frozen before");
-    }
-
-    // Edges ------------------------------------------------------------------------------------------------------
-    /// @dev A fee above the stake takes all of it, and no more.
-    function test_settle_feeAboveTheStake_takesTheStake() public {
-        GameTerms memory wanted = soundTerms();
-        wanted.amounts.unservedFee = 5000;
-        begin(wanted, 3, 6, 3);
-        haltTask();
-        playToDraw(0);
-        vote_(0, 0, 0, 0, UNSERVED, false);
-        vote_(0, 0, 0, 1, UNSERVED, false);
-        uint256 auditor = drawnSeat(0, 0, 0, 0);
-        voteAll(0, 1, 0, ACCEPT);
-        voteAll(0, 2, 0, ACCEPT);
-        postAll(0);
-        passDuties();
-        settleAll(0);
-        assertEq(stakeOf(solverSeat(0)), 0, "all of it");
-        assertEq(stakeOf(auditor), 0, "all of it");
-        assertEq(purse.burnPending(), 1000 + 600 + 600, "three stakes");
         windUp();
     }
 }

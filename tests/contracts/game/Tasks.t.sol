@@ -2,13 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
-import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
-import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {GameTerms} from "../../../contracts/game/GameTypes.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {GameWorld} from "./GameWorld.sol";
-import {ContestsStub} from "./Stubs.sol";
 
 /// @title Tasks are announced, posted, paid for and closed.
 contract TasksTest is GameWorld {
@@ -50,45 +48,5 @@ contract TasksTest is GameWorld {
         assertEq(tasks.escrowFor(wanted), 4 * 4 * (100 + 6 * 10), "without late audits");
         wanted.lateChance = 1;
         assertEq(tasks.escrowFor(wanted), 4 * 4 * (100 + 6 * 10 + 3 * 7), "with them");
-    }
-
-    function test_closeTask_whileAnythingIsLeft_reverts() public {
-        begin(2, 6, 3);
-        bytes memory error_ = abi.encodeWithSelector(IRefusals.TaskRuns.selector, task);
-        vm.expectRevert(error_);
-        tasks.closeTask(task);
-        playRound(0);
-        vm.prank(submitter);
-        rounds.halt(task);
-        playRound(1);
-        passDuties();
-        settleAll(1);
-        for (uint256 i = 0; i < 6; ++i) {
-            tasks.payOut(task, verifierSeat(i));
-            if (i < 3) tasks.payOut(task, whistleblowerSeat(i));
-            if (i < 2) tasks.payOut(task, solverSeat(i));
-            if (i != 5) {
-                vm.expectRevert(error_);
-                tasks.closeTask(task);
-            }
-        }
-        ContestsStub(contests).open(task, 0);
-        vm.expectRevert(error_);
-        tasks.closeTask(task);
-        ContestsStub(contests).end(task, 0);
-        uint256 rest = 2560 - 4 * 100 - 8 * 10;
-        vm.expectEmit(true, true, true, true, address(tasks));
-        emit ITasks.GameClosed(task, rest);
-        tasks.closeTask(task);
-        assertEq(purse.creditOf(submitter), rest, "the rest");
-        assertTrue(tasks.isClosed(task), "closed");
-        error_ = abi.encodeWithSelector(IRefusals.GameOver.selector, task);
-        vm.expectRevert(error_);
-        tasks.closeTask(task);
-        vm.expectRevert(error_);
-        tasks.join(task, SeatRole.SOLVER, 1000);
-        vm.expectRevert(error_);
-        tasks.payOut(task, solverSeat(0));
-        withdrawAll();
     }
 }

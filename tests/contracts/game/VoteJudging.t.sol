@@ -129,18 +129,4 @@ contract VoteJudgingTest is VoteWorld {
         assertEq(_relayed(0).length, 0, "it is the transaction's data");
         _codes(0, 0, 5, 0, 0);
     }
-
-    // Deciding ---------------------------------------------------------------------------------------------------
-    function test_judge_undoneRound_countsNothing() public {
-        begin(3, 6, 3);
-        playToDraw(0);
-        acceptAll(0);
-        post(0, 7, rootAfter(0), 3);
-        playToDraw(1);
-        IVotes.HandedVote[] memory all = acceptances(1);
-        fall(0);
-        votes.judge(task, 1, all);
-        assertEq(rounds.fatesOf(task, 1).accepted, 0, "nothing");
-        assertEq(votes.votesOf(task, 1, 0, 0)[0], 0, "no vote");
-    }
 }

@@ -125,6 +125,9 @@ def a_contest_is_refused() -> World:
         zoe.contests(0)
     world.comes_to(world.state.rounds[0].root_until)
     contest = zoe.contests(0)
+    made = world.log[-1].made
+    assert made is not None
+    world.send_refused("ContestExists", "zoe", *made[:4], 1_000, made[5])
     world.passes()
     with world.refuses("OutsideWindow"):
         world.anybody("yan").contests(0)

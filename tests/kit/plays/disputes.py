@@ -70,6 +70,10 @@ def a_dispute_comes_in_its_window() -> World:
         zoe.disputes(ref, bond=79)
     world.comes_to((world.state.rounds[0].closed or 0) + 200)
     zoe.disputes(ref)
+    made = world.log[-1].made
+    assert made is not None
+    world.send_refused("DisputeExists", "zoe", *made[:6], 1_000, made[7])
+    world.send_refused("StatementUnknown", "zoe", *made[:5], 5, *made[6:])
     with world.refuses("WrongBond"):
         yan.disputes(ref, bond=159)
     yan.disputes(ref, bond=1_000)
