@@ -18,8 +18,9 @@ from typing import Any
 from tests.kit.deployment import DEPLOYER, NAMES, list_addresses, list_arguments
 from tests.kit.observing import compute_digest, list_words
 from tests.kit.played_calls import encode_contract_call
+from tests.kit.played_task import Sent
 from tests.kit.plays import GROUPS
-from tests.kit.world import Play, Sent, World
+from tests.kit.world import Play, World
 from touchstone.protocol.adapters.chain.abi import load_abi
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.enums import ContestTurn

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from tests.kit.actor import Actor
+from tests.kit.played_task import STRANGER
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
-from tests.kit.world import STRANGER, Actor, World, make_place
+from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase
 from touchstone.protocol.spec.game.purse import PotKind
@@ -32,6 +34,11 @@ def fells(world: World, index: int, by: str = "zoe") -> None:
     world.anybody(by).ends_contest(contest)
 
 
+def require_phases(world: World, *phases: RoundPhase) -> None:
+    """Fails unless the first rounds are in these phases."""
+    assert tuple(world.state.rounds[index].phase for index in range(len(phases))) == phases
+
+
 @PLAYS.add
 def a_right_root_stands() -> World:
     """It is answered down to the leaf, which the contract computes; half of the bond goes to the answerer."""
@@ -57,12 +64,11 @@ def a_wrong_root_falls() -> World:
         world.anybody("ann").brings_leaf(contest, is_right=False)
     world.passes(11)
     zoe.ends_contest(contest)
-    assert world.state.rounds[0].phase == RoundPhase.FALLEN
-    assert world.state.rounds[1].phase == RoundPhase.UNDONE
+    require_phases(world, RoundPhase.FALLEN, RoundPhase.UNDONE)
     with world.refuses("RoundUndone"):
         world.anybody("cid").commits(round=1)
     world.posts(signers=["cid"])
-    assert world.state.rounds[0].phase == RoundPhase.POSTED
+    require_phases(world, RoundPhase.POSTED, RoundPhase.UNDONE)
     return world
 
 
@@ -263,8 +269,7 @@ def a_later_root_falls_alone() -> World:
     world.all_accept()
     world.posts(signers=["ann", "bob"])
     fells(world, 1)
-    assert world.state.rounds[0].phase == RoundPhase.POSTED
-    assert world.state.rounds[1].phase == RoundPhase.FALLEN
+    require_phases(world, RoundPhase.POSTED, RoundPhase.FALLEN)
     return world
 
 

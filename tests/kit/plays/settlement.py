@@ -1,9 +1,10 @@
 """When a seat settles, what it is paid and what it owes, and how storage of old rounds is used again."""
 
+from tests.kit.played_task import STRANGER
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.plays.votes import make_drawn
-from tests.kit.world import STRANGER, World
+from tests.kit.world import World
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.timing import get_duty_until

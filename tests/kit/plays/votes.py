@@ -5,8 +5,9 @@ from typing import Any
 
 from tests.kit.members import hand_vote
 from tests.kit.played_calls import FAR
+from tests.kit.played_task import STRANGER
 from tests.kit.plays.collection import Plays
-from tests.kit.world import STRANGER, World, make_place
+from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes
 from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.enums import ProofKind

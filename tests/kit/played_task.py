@@ -1,0 +1,265 @@
+"""One task in memory: what is sent to the pure machine, in which block, and what the contracts would get."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import rlp  # type: ignore[import-untyped]
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from tests.kit.contract_calls import ContractCall
+from tests.kit.deployment import CHAIN_ID, list_addresses
+from tests.kit.members import Member, make_member, make_word
+from tests.kit.played_calls import PlayedCalls, find_entry
+from tests.kit.zero_claims import PARAMETERS, STEPS, ZERO_ROOT, make_schedule
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.events import GameEvent, RootFell, RoundClosed, SeatConvicted
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.round_machine import apply, fold_all
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
+from touchstone.protocol.spec.game.state import (
+    GameState,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, compute_escrow
+from touchstone.protocol.spec.game.terms_check import check_terms
+from touchstone.protocol.spec.hashing import hash_words
+from touchstone.protocol.spec.params import EXACT_FORMAT
+from touchstone.protocol.spec.typed_data import SigningDomain
+
+SUBMITTER, STRANGER = "submitter", "stranger"
+AMOUNTS = GameAmounts(
+    solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
+    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+)  # fmt: skip
+FIRST_BLOCK = 1_000
+TRAINING = b"text"
+
+
+NOT_CLOSING = (
+    calls.Deposit, calls.WithdrawCredit, calls.SealProof, calls.JudgeVotes, calls.OpenContest,
+    calls.AnswerContest, calls.NameChild, calls.BringLeaf, calls.AskSigner,
+)  # fmt: skip
+"""Calls by which the contracts close no round that is due to be closed: the next call does."""
+CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerAsk, calls.EndAsk, calls.EndDispute)
+"""These do where they convict a seat."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A call that was sent. call: of the machine, its class or the function's name; header: of the block
+    whose randomness it proves; state: after it."""
+
+    call: str
+    sender: str
+    block: int
+    made: ContractCall | None
+    header: tuple[int, bytes] | None
+    refused: str | None
+    events: tuple[GameEvent, ...]
+    state: GameState
+
+
+class PlayedTask(PlayedCalls):
+    """A posted task, its clock and its parties.
+
+    log: what was sent, in order; randomness: of blocks, where a play chooses it."""
+
+    def __init__(self, name: str, **changes: Any) -> None:
+        """Posts a task. changes: fields of its terms, windows and amounts."""
+        self.block, self.log, self.count = FIRST_BLOCK, list[Sent](), 0
+        self.randomness: dict[int, bytes] = {}
+        self.parties, self.ids, self.questions = {}, {}, {}
+        self.claims, self.own_ends, self.stages = {}, {}, dict[int, tuple[DisputeStage, int]]()
+        self._refusal: str | None = None
+        self.name, self.signing = name, SigningDomain(CHAIN_ID, list_addresses()["Tasks"])
+        root = hash_words("touchstone.outer", ZERO_ROOT, ZERO_ROOT)
+        self.behind = {root: (ZERO_ROOT, ZERO_ROOT)}
+        terms = make_terms(submitter=self.get_party(SUBMITTER).address, root=root, **changes)
+        assert check_terms(terms, LIMITS_LOCAL) is None, check_terms(terms, LIMITS_LOCAL)
+        self.get_party(STRANGER)
+        posted = self._encode_terms(terms)
+        kinds = [one.kind for one in find_entry("Tasks", "postTask").inputs[:1]]
+        self.task = sha256(encode(kinds, [posted]) + TRAINING).digest()
+        domain = hash_words("touchstone.domain", CHAIN_ID, list_addresses()["Tasks"], self.task)
+        self.state = create_game(replace(terms, domain=domain), LIMITS_LOCAL, self.block)
+        escrow = compute_escrow(terms)
+        if escrow:
+            self._note("Deposit", SUBMITTER, ("Purse", "deposit", escrow), None)
+        self._note("PostTask", SUBMITTER, ("Tasks", "postTask", posted, TRAINING), None)
+
+    def _encode_terms(self, terms: GameTerms) -> tuple[Any, ...]:
+        schedule = make_schedule(max(1, terms.rounds * terms.segment_count))
+        return (
+            terms.submitter, make_word("salt", self.name), ZERO_ROOT, ZERO_ROOT, schedule[-1][0],
+            make_word("step"), EXACT_FORMAT * terms.is_exact, 0, PARAMETERS, terms.rounds,
+            terms.segment_count * STEPS, STEPS, terms.solver_seats, terms.draws, terms.late_chance,
+            terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers, 0, 0x3F000000, 0x3F000000,
+            tuple(asdict(terms.windows).values()), tuple(asdict(terms.amounts).values()), (1,) * 6,
+        )  # fmt: skip
+
+    def posts_other_terms(self, refused: str, **changes: Any) -> None:
+        """The submitter posts a task whose terms are refused by this name. changes: as of a world."""
+        terms = make_terms(submitter=self.get_party(SUBMITTER).address, root=self.state.terms.root, **changes)
+        found = check_terms(terms, LIMITS_LOCAL)
+        self._refusal = refused
+        self._expect(None if found is None else found.name, f"a task with {changes}")
+        self._refusal = None
+        self.send_refused(refused, SUBMITTER, "Tasks", "postTask", self._encode_terms(terms), TRAINING)
+
+    # Sending
+    def send(self, call: GameCall, sender: str) -> None:
+        """Sends a call, and deposits what it takes before. Raises AssertionError where it is refused and the
+        play does not say so, or passes where the play says that it is refused."""
+        if self._refusal is None:
+            self._fund(call, sender)
+        call = self.prepare(call, self.block, sender)
+        self.count += 1
+        made, before = self.write(call), self.state
+        header = self._find_header(call)
+        refused: str | None = None
+        events: tuple[GameEvent, ...] = ()
+        try:
+            events = apply(before, call, self.get_party(sender).address, self.block)
+        except GameRefusal as refusal:
+            refused = refusal.name
+        if not is_closing(call, events):
+            events = tuple(one for one in events if not isinstance(one, RoundClosed))
+        self._expect(refused, f"{call} of {sender}")
+        self.state = fold_all(before, events, self.block)
+        if refused is None:
+            self._name(call, before, sender)
+        assert made is not None, f"{call} cannot be written for the contracts"
+        self._note(type(call).__name__, sender, made, refused, events, header)
+
+    def send_refused(self, refused: str, sender: str, *made: Any) -> None:
+        """Sends a call that the machine has not, and that the contracts must refuse by this name."""
+        self._note(str(made[1]), sender, made, refused)
+
+    def send_raw(self, sender: str, *made: Any) -> None:
+        """Sends a call that the machine has not, and that changes nothing there."""
+        self._note(str(made[1]), sender, made, self._refusal)
+
+    def _note(
+        self,
+        name: str,
+        sender: str,
+        made: ContractCall,
+        refused: str | None,
+        events: tuple[GameEvent, ...] = (),
+        header: tuple[int, bytes] | None = None,
+    ) -> None:
+        address = self.get_party(sender).address
+        self.log.append(Sent(name, address, self.block, made, header, refused, events, self.state))
+
+    def _expect(self, refused: str | None, what: str) -> None:
+        if refused != self._refusal:
+            expected = f"is refused by {self._refusal}" if self._refusal else "passes"
+            raise AssertionError(
+                f"{what} in block {self.block}: {refused or 'passes'}; the play says that it {expected}"
+            )
+
+    @contextmanager
+    def refuses(self, name: str) -> Iterator[None]:
+        """Every call inside must be refused by this name."""
+        count, self._refusal = self.count + len(self.log), name
+        try:
+            yield
+        finally:
+            self._refusal = None
+        assert self.count + len(self.log) > count, "a refusal without a call"
+
+    def _fund(self, call: GameCall, sender: str) -> None:
+        needed = get_needed_wei(call)
+        missing = needed - self.state.purse.get_wei(credit_of(self.get_party(sender).address))
+        if missing > 0:
+            self.send(calls.Deposit(missing), sender)
+
+    def _name(self, call: GameCall, before: GameState, sender: str) -> None:
+        """What the chain calls that which a call has opened."""
+        number, account = before.next_number, self.get_party(sender).address
+        if isinstance(call, calls.OpenContest):
+            root, salt = before.rounds[call.round].root, make_word("contest", self.count)
+            kinds = ["bytes32", "uint256", "bytes32", "address", "bytes32"]
+            self.ids[number] = keccak(encode(kinds, [self.task, call.round, root, account, salt]))
+        if isinstance(call, calls.DisputeStatement):
+            salt = make_word("d", self.count)
+            kinds = ["bytes32", "address", "bytes32"]
+            self.ids[number] = keccak(encode(kinds, [self.task, account, salt]))
+            self.stages[number] = (DisputeStage.ROOTS, self.block + before.terms.windows.respond)
+        if isinstance(call, calls.AskSigner):
+            ask = self.state.asks[number]
+            words = self._signed(call.statement, call.word, call.leaf)[0]
+            self.questions[number] = (words, call.leaf, ask.seat, account)
+
+    def prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
+        """As its base; how a dispute ends is said by the play."""
+        return call if isinstance(call, calls.EndDispute) else super().prepare(call, block, sender)
+
+    # Blocks
+    def get_block(self) -> int:
+        """As its base."""
+        return self.block
+
+    def get_header(self, block: int) -> tuple[bytes, bytes]:
+        """A header as Ethereum has it since Cancun; only number and randomness tell blocks apart."""
+        randomness = self.randomness.get(block, make_word("randomness", self.name, block))
+        words, nothing = [bytes(32)] * 3, b""
+        fields = [
+            bytes(32), bytes(32), bytes(20), *words, bytes(256), nothing, block, 30_000_000, 0, 12 * block,
+            nothing, randomness, bytes(8), 1, bytes(32), nothing, nothing, bytes(32),
+        ]  # fmt: skip
+        return rlp.encode(fields), randomness
+
+    def _find_header(self, call: GameCall) -> tuple[int, bytes] | None:
+        if not hasattr(call, "randomness"):
+            return None
+        decisive = self._decisive(call, self.block)
+        if decisive is None or decisive >= self.block:
+            return None
+        return decisive, keccak(self.get_header(decisive)[0])
+
+    def passes(self, blocks: int = 1) -> None:
+        """The clock goes on."""
+        self.block += blocks
+
+    def comes_to(self, block: int) -> None:
+        """The clock goes to a block; it never goes back."""
+        self.block = max(self.block, block)
+
+    def get_party(self, name: str) -> Member:
+        """Returns the key of a party."""
+        return self.parties.setdefault(name, make_member(name))
+
+
+def is_closing(call: GameCall, events: tuple[GameEvent, ...]) -> bool:
+    """Whether the contracts close a round that is due before they do what a call asks."""
+    if isinstance(call, CLOSING_BY_CONVICTION):
+        return any(isinstance(one, SeatConvicted | RootFell) for one in events)
+    is_vote = isinstance(call, calls.DisputeStatement) and call.statement.draw is not None
+    return not isinstance(call, NOT_CLOSING) and not is_vote
+
+
+def make_terms(*, windows: Any = None, amounts: Any = None, **changes: Any) -> GameTerms:
+    """Returns the terms of plays. windows, amounts: fields that are otherwise."""
+    terms = GameTerms(
+        submitter="", domain=b"", root=b"", rounds=4, segment_count=5, draws=1, late_chance=0, solver_seats=4,
+        least_solvers=2, least_verifiers=3, least_whistleblowers=0, contest_levels=1, is_exact=False,
+        windows=replace(WINDOWS_LOCAL, **(windows or {})), amounts=replace(AMOUNTS, **(amounts or {})),
+    )  # fmt: skip
+    return replace(terms, **changes)
+
+
+def get_needed_wei(call: GameCall) -> int:
+    """Returns what a call takes from the sender's credit at most."""
+    if isinstance(call, calls.JoinSeat | calls.TopUp):
+        return call.wei
+    if isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement):
+        return call.bond_limit
+    return 0
