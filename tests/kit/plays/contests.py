@@ -9,7 +9,8 @@ from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase
-from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.purse import BURNED, PotKind
+from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("contests")
@@ -46,8 +47,12 @@ def a_right_root_stands() -> World:
     contest = zoe.contests(0)
     world.anybody("bob").answers_contest(contest)
     zoe.names_child(contest, 1)
+    with world.refuses("ProofInvalid"):
+        world.anybody("ann").brings_leaf(contest, is_right=False)
     world.anybody("ann").brings_leaf(contest)
     assert world.get_credit("ann") == 150, "who brought the leaf"
+    assert world.state.purse.get_wei(BURNED) == 150, "the other half"
+    require_phases(world, RoundPhase.POSTED)
     with world.refuses("NothingOpen"):
         zoe.ends_contest(contest)
     return world
@@ -129,8 +134,10 @@ def a_contest_is_refused() -> World:
         zoe.contests(0, bond=299)
     with world.refuses("CreditTooSmall"):
         zoe.contests(0)
+    zoe.deposits(301)
     world.comes_to(world.state.rounds[0].root_until)
     contest = zoe.contests(0)
+    assert world.get_credit("zoe") == 1, "the bond came out of its credit"
     made = world.log[-1].made
     assert made is not None
     world.send_refused("ContestExists", "zoe", *made[:4], 1_000, made[5])
@@ -190,6 +197,10 @@ def the_kth_contest_costs_k_bonds() -> World:
     for contest in (second, third):
         world.anybody("bob").ends_contest(contest)
     assert world.get_credit("bob") == 300 + 450
+    world.plays_round()
+    with world.refuses("WrongBond"):
+        zoe.contests(1, bond=599)
+    zoe.contests(1, bond=600)
     return world
 
 
@@ -202,10 +213,16 @@ def other_contests_are_moot_after_a_fall() -> World:
     first, second, third = zoe.contests(0), yan.contests(0), una.contests(1)
     world.passes(11)
     zoe.ends_contest(first)
-    with world.refuses("NothingOpen"):
-        yan.answers_contest(second)
-    yan.ends_contest(second)
-    una.ends_contest(third)
+    assert set(world.state.contests) == {second, third}, "a fall ends its own contest only"
+    for actor, contest in ((yan, second), (una, third)):
+        with world.refuses("NothingOpen"):
+            world.anybody("bob").answers_contest(contest)
+        with world.refuses("NothingOpen"):
+            actor.names_child(contest)
+        with world.refuses("NothingOpen"):
+            world.anybody("bob").brings_leaf(contest)
+        assert calls.EndRootContest(contest) in list_upkeep(world.state, world.block)
+        actor.ends_contest(contest)
     assert world.get_credit("yan") == 600 and world.get_credit("una") == 900
     return world
 
