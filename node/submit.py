@@ -12,9 +12,10 @@ from torch import Tensor
 
 from touchstone.node.joining.task_reading import refer_dataset, refuse_harmful, require_format
 from touchstone.node.joining.task_step import refuse_costs
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import keep_step
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root, zero_root
 from touchstone.protocol.compute.drawn_weights import draw_weights
@@ -206,11 +207,11 @@ def _sketch_terms(plan: RoundPlan, count: int) -> PostedTerms:
     )
 
 
-def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) -> int:
+def refuse_bad_task(chain: GameChain, terms: PostedTerms, training: TrainingSpec) -> int:
     """Raises InvalidInput with every reason for which nodes would refuse it; else its escrow in wei."""
     spec = make_spec(terms, training)
-    game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, party.signing.contract))
-    refuse_harmful(game_terms, spec, None, party.chain.limits)
+    game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, chain.signing.contract))
+    refuse_harmful(game_terms, spec, None, chain.limits)
     require_format(terms.format, spec)
     step = get_step(training)
     require_fit(training, step.built.program, step.layout, terms.parameter_count)
@@ -219,7 +220,8 @@ def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) ->
 
 
 async def post_task(
-    party: Party,
+    chain: GameChain,
+    store: BlobStore,
     terms: PostedTerms,
     training: TrainingSpec,
     dataset: bytes | memoryview,
@@ -228,13 +230,13 @@ async def post_task(
     """Post a task that was built, with its escrow, and serve its dataset from now on, with the weights that
     it begins with (start) where they are given; returns the task's id. Raises InvalidInput where nodes would
     refuse it, ContractRefused where the account has too few tokens."""
-    escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
-    await asyncio.to_thread(party.store.put, refer_dataset(training), dataset)
-    await asyncio.to_thread(keep_step, party.store, training, get_step(training))
+    escrow_wei = await asyncio.to_thread(refuse_bad_task, chain, terms, training)
+    await asyncio.to_thread(store.put, refer_dataset(training), dataset)
+    await asyncio.to_thread(keep_step, store, training, get_step(training))
     if start is not None:
         put = (terms.initial_weights_root, tensor_bytes(start))
-        await asyncio.to_thread(party.store.put_tensor, *put)
-    await party.chain.deposit_missing(escrow_wei)
-    receipt = await party.chain.tasks.post_task(terms, encode_training(training))
+        await asyncio.to_thread(store.put_tensor, *put)
+    await chain.deposit_missing(escrow_wei)
+    receipt = await chain.tasks.post_task(terms, encode_training(training))
     posted: Event = receipt.find("TaskPosted")
     return bytes(posted.arguments["task"])

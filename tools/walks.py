@@ -4,13 +4,15 @@
 
 A walk begins when its first function is called and ends when its last one returns or waits, whichever thread
 runs them.
-A file counts where one of its functions was called in between. docs/architecture.md draws the walks.
+A file counts where one of its functions was called in between; a change of file is a call from one file
+of the product into another one. docs/architecture.md draws the walks.
 """
 
 import json
 import sys
 import threading
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,18 +37,30 @@ WALKS = {
     "tokens to claim root": Walk("tests/node/merging/test_lost_merge.py", "finish_claim", "_conclude"),
     "draw to vote": Walk("tests/verifier/test_replaying.py", "audit", "_vote"),
     "dispute to conviction": Walk("tests/e2e/test_disputes.py", "open_case", "prove_operation"),
+    "plan to posted task": Walk("tests/node/test_submit.py", "build_task", "encode_training"),
     "event to call": Walk("tests/e2e/test_happy_path.py", "decode_log", "_broadcast"),
 }
 
 
+@cache
+def find_product_file(name: str) -> str:
+    """Returns the path of a file of the product, relative to the root; empty for any other."""
+    if not name.startswith(str(ROOT)):
+        return ""
+    path = Path(name).resolve().relative_to(ROOT)
+    return str(path) if path.parts[0] in PRODUCT else ""
+
+
 @dataclass
 class Trail:
-    """The files that one walk has crossed so far."""
+    """The files that one walk has crossed so far. changes: the different pairs of files of which one calls
+    into the other."""
 
     walk: Walk
     has_begun: bool = False
     is_over: bool = False
     files: set[str] = field(default_factory=set)
+    changes: set[tuple[str, str]] = field(default_factory=set)
 
     def follow(self, frame: FrameType, event: str, _: Any) -> None:
         """What the interpreter calls at each call and return."""
@@ -55,9 +69,12 @@ class Trail:
             return
         if event == "call":
             self.has_begun |= code.co_name == self.walk.first
-            path = Path(code.co_filename).resolve().relative_to(ROOT)
-            if self.has_begun and path.parts[0] in PRODUCT:
-                self.files.add(str(path))
+            path = find_product_file(code.co_filename)
+            if self.has_begun and path:
+                self.files.add(path)
+                caller = find_product_file(frame.f_back.f_code.co_filename) if frame.f_back else ""
+                if caller not in ("", path):
+                    self.changes.add((caller, path))
         elif self.has_begun and code.co_name == self.walk.last:
             self.is_over = True
 
@@ -80,8 +97,14 @@ def main(names: list[str]) -> int:
     report: dict[str, Any] = {}
     for name in names or WALKS:
         trail = take(WALKS[name])
-        report[name] = {"complete": trail.is_over, "count": len(trail.files), "files": sorted(trail.files)}
-        print(f"{name}: {len(trail.files)} files" + ("" if trail.is_over else ", and it did not end"))
+        report[name] = {
+            "complete": trail.is_over,
+            "count": len(trail.files),
+            "changes": len(trail.changes),
+            "files": sorted(trail.files),
+        }
+        end = "" if trail.is_over else ", and it did not end"
+        print(f"{name}: {len(trail.files)} files, {len(trail.changes)} ways from one to another{end}")
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=1))
     return 0 if all(one["complete"] for one in report.values()) else 1

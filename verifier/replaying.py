@@ -3,17 +3,10 @@
     journal  SealMade before the seal is sent      VoteMade before the vote is
     killed   before SealMade: it begins anew       after: the same seal      after VoteMade: the same vote
 
-What a rejection must stand on. `is_start_right`, `judge_ends` and `judge_work` find it in the store alone:
-
-REJECT_START   boundary 0 is not what the round starts from       `Evidence.proveRightStart` may not hold
-REJECT_STATE   the ends differ beyond the limits at a leaf        the signer shows that leaf when asked
-REJECT_DELTA   a leaf is not the encoded difference, or what is   `Evidence.proveRightDelta` may not hold
-               handed on is not of the last boundary
-
-A word is chosen from everything at hand: first a wrong start, then the state, then the work leaf. If the
-solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it too much
-(`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does if nobody
-else answers it either (`own_network`).
+A word is chosen (`judging.py`) from everything at hand: first a wrong start, then the state, then the work
+leaf. If the solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it
+too much (`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does if
+nobody else answers it either (`own_network`).
 
 A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
 does a start from which a step leaves the finite numbers, because no training leads there. If that cost
@@ -22,10 +15,8 @@ UNSERVED still counts.
 """
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 
-from touchstone.node.kit.stored_tensors import StoredTensor, open_tensor
 from touchstone.node.records.audit_records import EndsShown, SealMade, VoteMade, make_sealed
 from touchstone.node.serving.audit_messages import (
     SEAL,
@@ -37,101 +28,20 @@ from touchstone.node.serving.audit_messages import (
     read_work,
     say_sealed,
 )
-from touchstone.node.serving.audit_room import AuditRoom, AuditTask, StateStore
+from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
-from touchstone.protocol.compute.audit.compare import judge_state
-from touchstone.protocol.compute.outer.pseudo_gradients import PART_ELEMENTS, encode_delta
-from touchstone.protocol.spec.claim_tree import compute_carried_root
-from touchstone.protocol.spec.commitments import compute_outer_root, compute_state_root
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_ends_until, compute_serving_until
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
-from touchstone.protocol.spec.game.previous_claim import find_last_merged
 from touchstone.protocol.spec.game.unserved_votes import may_say_unserved
-from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
-from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord
 from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.verifier.judging import Finding, find_carried, is_start_right, judge_ends, judge_work
 from touchstone.verifier.sealing import NotServed, ask_until, hold, make_seal
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a vote says: a word, and the leaf that it names."""
-
-    word: VoteWord
-    leaf: int = 0
-
-
-def judge_ends(
-    about: AuditTask, shelf: StateStore, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
-    is_exact: bool,
-) -> Finding | None:  # fmt: skip
-    """REJECT_STATE where the claim's end lies beyond the limits from the own one, both in the store; None
-    inside. Ends with one root are one state, whatever is in them. In an exact task any other end is beyond,
-    and is not looked at: no ask is about the leaf that is named. place: round and segment."""
-    if compute_state_root(own) == compute_state_root(end):
-        return None
-    if is_exact or (own.local_step, own.global_step) != (end.local_step, end.global_step):
-        return Finding(VoteWord.REJECT_STATE)
-    claimed, replayed = shelf.open(end), shelf.open(own)
-    verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), about.limits)
-    return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
-
-
-def judge_work(shelf: StateStore, base_weights: bytes, ends: EndsShown) -> Finding | None:
-    """REJECT_DELTA where the work leaf is wrong: what it hands on, or the first leaf of the pseudo-gradient
-    that is not the encoded difference of the base and the final weights. All are in the store."""
-    if ends.work.carried_root != compute_carried_root(ends.last.header):
-        return Finding(VoteWord.REJECT_DELTA)
-    count = shelf.parameter_count
-    before, after = (
-        open_tensor(shelf.store, refer_tensor(root, count))
-        for root in (base_weights, ends.last.header.weights_root)
-    )
-    delta = shelf.store.open_map(refer_delta(ends.work.delta_root, count))
-    leaf = _find_wrong_leaf(before, after, delta)
-    return None if leaf is None else Finding(VoteWord.REJECT_DELTA, leaf)
-
-
-def carry_nothing(about: AuditTask) -> bytes:
-    """The carried root of a boundary 0 that begins anew: moments of zeros, no step."""
-    return compute_carried_root(StateHeader(ZERO_WORD, about.zero_root, about.zero_root, 0, 0))
-
-
-def is_start_right(about: AuditTask, made: SealMade, base_weights: bytes, carried_root: bytes | None) -> bool:
-    """Whether boundary 0 is what the claim must start from. carried_root: None where the round that fixes it
-    is forgotten."""
-    header, index = made.first.header, made.sealed.round
-    is_placed = header.global_step == index * about.inner_steps
-    is_carried = carried_root in (None, compute_carried_root(header))
-    return header.weights_root == base_weights and is_placed and is_carried
-
-
-def _find_wrong_leaf(before: StoredTensor, after: StoredTensor, delta: memoryview) -> int | None:
-    """In parts: first of a million elements, then, where one is wrong, leaf by leaf."""
-    for start in range(0, before.elements, PART_ELEMENTS):
-        stop = min(start + PART_ELEMENTS, before.elements)
-        if not _is_encoded(before, after, delta, start, stop):
-            leaves = range(start, stop, LEAF_ELEMENTS)
-            return next(
-                one // LEAF_ELEMENTS
-                for one in leaves
-                if not _is_encoded(before, after, delta, one, one + LEAF_ELEMENTS)
-            )
-    return None
-
-
-def _is_encoded(before: StoredTensor, after: StoredTensor, delta: memoryview, start: int, stop: int) -> bool:
-    """A difference that has no encoding is the solver's own fault."""
-    first = start // LEAF_ELEMENTS * DELTA_LEAF_BYTES
-    try:
-        expected = encode_delta(before.cut(start, stop), after.cut(start, stop))
-    except ProtocolFault:
-        return False
-    return bytes(delta[first : first + len(expected)]) == expected
-
 
 END_FORM = make_form(EndShown)
 
@@ -161,8 +71,9 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
     """What the claim is, from everything at hand. Raises NotServed, and EnvironmentFault for what no solver
     owes."""
     base = await _load_base(room, drawn)
-    carried = await _find_carried(room, drawn)
-    if not is_start_right(room.about, made, base.weights_root, carried):
+    carried = await find_carried(room.about, room.get_game(), drawn.place, room.models.find_carried)
+    index, first = drawn.place.round, made.first.header
+    if not is_start_right(room.about, index, first, base.weights_root, carried):
         return Finding(VoteWord.REJECT_START)
     handed = await sign_seal(room, made)
     fetch = partial(_fetch_ends, room, drawn, made, ends, handed)
@@ -204,17 +115,6 @@ async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
             remedy="Fetch the model of the round before again.",
         )
     return base
-
-
-async def _find_carried(room: AuditRoom, drawn: DrawnAudit) -> bytes | None:
-    """The carried root that boundary 0 must have; None where the round that says so is forgotten."""
-    if not room.about.carry_moments:
-        return carry_nothing(room.about)
-    try:
-        before = find_last_merged(room.get_game(), drawn.place)
-    except KeyError:
-        return None
-    return carry_nothing(room.about) if before is None else await room.models.find_carried(*before)
 
 
 async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:

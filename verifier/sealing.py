@@ -9,7 +9,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import TypeVar
 
 from touchstone.node.records.audit_records import SealMade, WrongStart, make_sealed
@@ -18,25 +17,21 @@ from touchstone.node.serving.audit_messages import (
     AskStart,
     PlaceSaid,
     StartShown,
-    are_steps_right,
     compute_leaf,
     make_form,
     read_boundary,
 )
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.compute.batches import get_batch, prepare_steps
-from touchstone.protocol.compute.digest import StateTrees, build_state_trees
-from touchstone.protocol.compute.program.training_state import GetBatch
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import is_only_unserved, is_wanted
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import compute_seal
 from touchstone.verifier.own_network import was_anybody_reached
+from touchstone.verifier.replayed_segment import find_segment
 
 ASK_PAUSE_S = 0.25
 """Between two requests to a solver that did not serve."""
@@ -110,16 +105,19 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
 
     Raises NotServed and ReachesNobody."""
 
+    game_round = room.get_game().rounds[drawn.place.round]
+    segment = find_segment(room.about, game_round, drawn.place.slot, drawn.segment)
+
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
         """The headers of the first and the start state; if its numbers are right it is stored."""
         first, start = await _ask_start(room, drawn)
-        if _are_numbers_right(room, drawn, first.header, start.header):
+        if segment.are_numbers_right(first.header, start.header):
             hold(room, drawn, start.header)
             await room.states.fetch(room.client, [room.find_peer(drawn.solver)], start.header)
         return first, start
 
     first, start = await ask_until(room, drawn.solver, ask, until, "the start of the segment")
-    if not _are_numbers_right(room, drawn, first.header, start.header):
+    if not segment.are_numbers_right(first.header, start.header):
         _keep_wrong_start(room, drawn, first)
         raise make_unserved("a start state with the step numbers of its place", until)
     # The solver has served: a pause is no reason for a word against it.
@@ -127,8 +125,10 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     if not _is_wanted(room, drawn):
         room.passed.add(drawn.place)
         return None
-    await _prepare(room, drawn)
-    own = await room.run_apart(_replay, room, drawn, start.header)
+    # What no peer serves of the data is not the fault of the solver: no word against it follows.
+    await segment.prepare()
+    work = (segment.replay, room.states, start.header, room.train, segment.get_batches())
+    own = await room.run_apart(*work)
     # Held before it is in the store: the claimant that this node judges may have named this very state.
     hold(room, drawn, start.header, own.header)
     await asyncio.to_thread(room.states.put, own)
@@ -149,12 +149,6 @@ async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof,
     return read_boundary(drawn, 0, shown.first), read_boundary(drawn, drawn.segment, shown.start)
 
 
-def _are_numbers_right(room: AuditRoom, drawn: DrawnAudit, first: StateHeader, start: StateHeader) -> bool:
-    about, steps = room.about, drawn.segment * room.about.segment_steps
-    global_step = drawn.place.round * about.inner_steps + steps
-    return are_steps_right(start, first, global_step, steps, carries=about.carry_moments)
-
-
 def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) -> None:
     """Where boundary 0 itself has the numbers of another place, that is a proof against the solver."""
     header, about = first.header, room.about
@@ -171,36 +165,6 @@ def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
     if find_drawn(game, place) is None:
         return False
     return is_wanted(game, place, room.block) and not is_only_unserved(game, place, room.block)
-
-
-def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateTrees:
-    """The end of the segment, hashed."""
-    about = room.about
-    place = (drawn.segment * about.segment_steps, about.segment_steps)
-    # Only `train` holds the start: from its first step on, memory holds one state less.
-    end, _ = room.train(room.states.load(start), about.training, _get_batches(room, drawn), *place)
-    return build_state_trees(end)
-
-
-async def _prepare(room: AuditRoom, drawn: DrawnAudit) -> None:
-    """Have the data of the segment at hand. Raises EnvironmentFault where no peer serves some of it: that is
-    not the solver's fault, so no word against it follows."""
-    about = room.about
-    first = drawn.segment * about.segment_steps
-    steps = range(first, first + about.segment_steps)
-    await prepare_steps(about.corpus, about.training, *_find_deal(room, drawn), steps)
-
-
-def _find_deal(room: AuditRoom, drawn: DrawnAudit) -> tuple[bytes, int]:
-    """The beacon of the round, and the shard that it dealt to the slot."""
-    game_round = room.get_game().rounds[drawn.place.round]
-    beacon = game_round.beacon or ZERO_WORD
-    return beacon, deal_shards(beacon, len(game_round.pool.solvers))[drawn.place.slot]
-
-
-def _get_batches(room: AuditRoom, drawn: DrawnAudit) -> GetBatch:
-    """The data that the beacon of the round dealt to the slot."""
-    return partial(get_batch, room.about.corpus, room.about.training, *_find_deal(room, drawn))
 
 
 def _write_seal(

@@ -9,29 +9,27 @@ from typing import TypeVar
 from touchstone.node.joining.dataset import open_data
 from touchstone.node.joining.task_step import as_reader, fetch_step
 from touchstone.node.kit.config import PartyConfig, hold_folder
-from touchstone.node.loop.opening import Reader, open_reader
-from touchstone.node.models.global_model import WORK, AskWork, ask_outer
+from touchstone.node.kit.reader import Reader, open_reader
+from touchstone.node.kit.states import StateStore
+from touchstone.node.models.global_model import WORK, AskWork, WorkSaid, ask_outer
 from touchstone.node.serving.audit_messages import (
     PUBLIC,
     BoundarySaid,
     SegmentAsked,
     SegmentShown,
-    WorkSaid,
-    are_steps_right,
     make_form,
 )
-from touchstone.node.serving.audit_room import AuditTask, StateStore, read_audit_task
+from touchstone.node.serving.audit_room import AuditTask, read_audit_task
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.wire.hedging import ask_in_turn
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import measure_apart
-from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.calibration_profile import QUANTITIES
-from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_work_leaf, verify_in_claim
+from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from touchstone.protocol.spec.commitments import (
     compute_boundary_leaf,
     compute_outer_root,
@@ -40,17 +38,16 @@ from touchstone.protocol.spec.commitments import (
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.game.posted_terms import make_spec
-from touchstone.protocol.spec.game.previous_claim import find_last_merged
 from touchstone.protocol.spec.game.public_boundaries import is_segment_public
 from touchstone.protocol.spec.game.state import GameRound, GameState, SlotClaim
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 from touchstone.protocol.spec.training_codec import decode_training
-from touchstone.verifier.replaying import carry_nothing, judge_ends
+from touchstone.verifier.judging import find_carried, is_start_right, judge_ends
+from touchstone.verifier.replayed_segment import SegmentReplay, find_segment
 
 Answer = TypeVar("Answer")
 
@@ -92,12 +89,17 @@ class SeatlessAudit:
 
     reader: Reader
     about: AuditTask
-    shelf: StateStore
+    states: StateStore
     game: GameState
     game_round: GameRound
     place: Place
     peers: list[Peer]
     say: Callable[[str], None]
+
+    @property
+    def segment(self) -> SegmentReplay:
+        """What is trained again."""
+        return find_segment(self.about, self.game_round, self.place.slot, self.place.segment)
 
     @property
     def claim(self) -> SlotClaim:
@@ -139,8 +141,8 @@ async def _open_audit(reader: Reader, config: PartyConfig, place: Place) -> Seat
         return peer.account != solver, not state.is_member(peer.account, place.task)
 
     peers = sorted(state.network.peers.values(), key=rank)[:MOST_PEERS]
-    shelf = StateStore(reader.store, about.parameter_count)
-    return SeatlessAudit(reader, about, shelf, game, game_round, place, peers, config.say)
+    states = StateStore(reader.store, about.parameter_count)
+    return SeatlessAudit(reader, about, states, game, game_round, place, peers, config.say)
 
 
 def require_public(game: GameState, place: Place, block: int) -> GameRound:
@@ -197,30 +199,18 @@ def _read_boundary(audit: SeatlessAudit, boundary: int, said: BoundarySaid) -> B
 
 
 async def _is_start_right(audit: SeatlessAudit, first: StateHeader, start: StateHeader) -> bool:
-    """Whether boundary 0 has the weights that the round began with, the moments that the claim has to go on
-    from and the step number of the round; and the start the step numbers of its place."""
-    about, place = audit.about, audit.place
-    base, carried = await _find_base(audit), await _find_carried(audit)
-    begun, steps = place.round * about.inner_steps, place.segment * about.segment_steps
-    is_begun = (first.weights_root, first.global_step) == (base.weights_root, begun)
-    is_carried = carried in (None, compute_carried_root(first))
-    is_placed = are_steps_right(start, first, begun + steps, steps, carries=about.carry_moments)
-    return is_begun and is_carried and is_placed
-
-
-async def _find_carried(audit: SeatlessAudit) -> bytes | None:
-    """The carried root that boundary 0 must have; None where the round that says so is forgotten."""
-    place, claim, game_round = audit.place, audit.claim, audit.game_round
-    if not audit.about.carry_moments:
-        return carry_nothing(audit.about)
+    """Tells whether boundary 0 is what the claim must start from, and the start is of its place."""
+    about, place, game_round = audit.about, audit.place, audit.game_round
+    base = await _find_base(audit)
     where = (audit.game.terms.domain, place.round, game_round.base_root, game_round.seed or ZERO_WORD)
-    try:
-        before = find_last_merged(audit.game, AuditPlace(*where, place.slot, claim.claim_root, 0, 0))
-    except KeyError:
-        return None
-    if before is None:
-        return carry_nothing(audit.about)
-    return await _ask_any(audit, partial(_ask_carried, audit, *before))
+    named = AuditPlace(*where, place.slot, audit.claim.claim_root, 0, 0)
+    carried = await find_carried(about, audit.game, named, partial(_find_handed_on, audit))
+    is_begun = is_start_right(about, place.round, first, base.weights_root, carried)
+    return is_begun and audit.segment.are_numbers_right(first, start)
+
+
+async def _find_handed_on(audit: SeatlessAudit, index: int, slot: int) -> bytes:
+    return await _ask_any(audit, partial(_ask_carried, audit, index, slot))
 
 
 async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) -> bytes:
@@ -245,59 +235,50 @@ async def _find_base(audit: SeatlessAudit) -> OuterHeader:
 
 
 async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, word: VoteWord) -> Replayed:
-    about, place, game_round = audit.about, audit.place, audit.game_round
+    about, place = audit.about, audit.place
     is_exact, client = audit.game.terms.is_exact, audit.reader.client
     state_bytes = 12 * about.parameter_count
     # The start and both ends. A node of the same home writes to this disk too.
     needed_bytes = (2 if is_exact else 3) * state_bytes + SPARE_DISK_BYTES
-    audit.shelf.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
+    audit.states.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
     audit.say(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
-    await audit.shelf.fetch(client, audit.peers, start)
+    await audit.states.fetch(client, audit.peers, start)
     if not is_exact:
-        await audit.shelf.fetch(client, audit.peers, end)
-    assert game_round.beacon is not None, "a round that has a root was dealt"
-    shard = deal_shards(game_round.beacon, len(game_round.pool.solvers))[place.slot]
-    first = place.segment * about.segment_steps
-    deal = (about.corpus, about.training, game_round.beacon, shard)
+        await audit.states.fetch(client, audit.peers, end)
+    segment = audit.segment
     audit.say(f"fetching the samples of {about.segment_steps} steps")
-    await prepare_steps(*deal, range(first, first + about.segment_steps))
+    await segment.prepare()
+    deal, steps = segment.get_batches(), segment.steps
 
     def get_told(step: int) -> Batch:
         """The batch of a step; each tenth of the steps is told."""
-        done, steps = step - first, about.segment_steps
-        if done * 10 // steps != (done - 1) * 10 // steps:
-            audit.say(f"replaying: step {done + 1} of {steps}")
-        return get_batch(*deal, step)
+        done = step - steps.start
+        if done * 10 // len(steps) != (done - 1) * 10 // len(steps):
+            audit.say(f"replaying: step {done + 1} of {len(steps)}")
+        return deal(step)
 
     solver, claimed = audit.claim.account, compute_state_root(end)
     try:
-        own = await asyncio.to_thread(_train, audit, start, get_told, first)
+        trees = await asyncio.to_thread(segment.replay, audit.states, start, replay_segment, get_told)
     except ProtocolFault as fault:
         audit.say(f"no training leads from the start to an end: {fault}")
         return Replayed(solver, VoteWord.REJECT_STATE, claimed, None)
+    own = trees.header
+    await asyncio.to_thread(audit.states.put, trees)
     found = Replayed(solver, word, claimed, compute_state_root(own))
     is_comparable = (own.local_step, own.global_step) == (end.local_step, end.global_step)
     if own != end and not is_exact and is_comparable:
         found = replace(found, distances=await asyncio.to_thread(_measure, audit, own, end))
     where = (place.round, place.segment)
     judged = await asyncio.to_thread(
-        partial(judge_ends, about, audit.shelf, where, own, end, is_exact=is_exact)
+        partial(judge_ends, about, audit.states, where, own, end, is_exact=is_exact)
     )
     return found if judged is None or word != VoteWord.ACCEPT else replace(found, word=judged.word)
-
-
-def _train(
-    audit: SeatlessAudit, start: StateHeader, batches: Callable[[int], Batch], first: int
-) -> StateHeader:
-    """The own end, in the store. Raises ProtocolFault where it is not finite."""
-    about = audit.about
-    end, _ = replay_segment(audit.shelf.load(start), about.training, batches, first, about.segment_steps)
-    return audit.shelf.keep(end)
 
 
 def _measure(
     audit: SeatlessAudit, own: StateHeader, end: StateHeader
 ) -> tuple[tuple[str, float, float], ...]:
     rate = audit.about.get_rate_sum(audit.place.round, audit.place.segment)
-    pairs = measure_apart(audit.shelf.open(end), audit.shelf.open(own), rate, audit.about.limits)
+    pairs = measure_apart(audit.states.open(end), audit.states.open(own), rate, audit.about.limits)
     return tuple((name, *pair) for name, pair in zip(QUANTITIES, pairs, strict=True))

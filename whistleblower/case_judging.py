@@ -2,13 +2,23 @@
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.known_statements import (
+    are_steps_shown,
+    find_accused,
+    find_vote,
+    get_now,
+    is_disputable,
+    list_provable_rounds,
+)
+from touchstone.node.kit.view import Look, View
 from touchstone.node.records.dispute_records import (
     NO_STEP,
     DisputeDropped,
     DisputePlanned,
+    DisputeRecords,
     StatementKey,
     list_fields,
 )
@@ -17,15 +27,11 @@ from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.whistleblower.claimant_patience import start_waiting
-from touchstone.whistleblower.known_statements import (
-    are_steps_shown,
-    find_accused,
-    find_vote,
-    get_now,
-    is_disputable,
-    list_provable_rounds,
+from touchstone.whistleblower.step_judging import (
+    Claimed,
+    StepJudging,
+    find_false_step,
 )
-from touchstone.whistleblower.step_judging import Claimed, ask_headers, find_false_step, judge_steps
 from touchstone.whistleblower.suspicions import SuspectedFault, format_place, list_suspected_faults
 
 ASKED_SHARE = 6
@@ -57,26 +63,59 @@ def list_unjudged(view: View, block: int) -> Iterator[SuspectedFault]:
                 yield found
 
 
-async def judge_case(party: Party, found: SuspectedFault) -> None:
-    """Judge the claimant's steps one by one; write down a case, or that there is none. Raises ProtocolFault
-    or EnvironmentFault while they are not shown and there is time."""
-    book, sentence = party.task.cases, found.sentence
-    since = book.first_seen.setdefault(sentence, party.state.head_block)
-    until = since + compute_patience(party.game.terms) + 1
-    try:
-        step, around = await _find_false_step(party, found, start_waiting(party.view, until))
-    except (ProtocolFault, EnvironmentFault):
-        if party.state.head_block < until:
-            raise
-        step, around = NO_STEP, (b"", b"")
-    name, fields = format_place(sentence), list_fields(sentence)
-    if step is None:
-        party.say(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
-        book.write(DisputeDropped(party.task.task, *fields))
-        return
-    said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
-    party.say(f"{name}: {said}: to be disputed")
-    book.write(DisputePlanned(party.task.task, *fields, step, *around, secrets.token_bytes(32)))
+@dataclass(frozen=True)
+class CaseJudging:
+    """Judges suspected faults, and plans disputes."""
+
+    look: Look
+    cases: DisputeRecords
+    say: Say
+    step_judging: StepJudging
+
+    async def judge_case(self, found: SuspectedFault) -> None:
+        """Judge the claimant's steps one by one; write down a case, or that there is none. Raises
+        ProtocolFault or EnvironmentFault while they are not shown and there is time."""
+        view = self.look()
+        book, sentence = self.cases, found.sentence
+        since = book.first_seen.setdefault(sentence, view.head_block)
+        until = since + compute_patience(view.game.terms) + 1
+        try:
+            step, around = await self._find_false_step(found, start_waiting(self.look(), until))
+        except (ProtocolFault, EnvironmentFault):
+            if self.look().head_block < until:
+                raise
+            step, around = NO_STEP, (b"", b"")
+        name, fields = format_place(sentence), list_fields(sentence)
+        if step is None:
+            self.say(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
+            book.write(DisputeDropped(self.look().task, *fields))
+            return
+        said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
+        self.say(f"{name}: {said}: to be disputed")
+        book.write(DisputePlanned(self.look().task, *fields, step, *around, secrets.token_bytes(32)))
+
+    async def _find_false_step(
+        self, found: SuspectedFault, until: int
+    ) -> tuple[int | None, tuple[bytes, bytes]]:
+        """The step, None where all lie inside, and the roots of the states around it. until: as of
+        `Claimed`."""
+        view = self.look()
+        ref = found.sentence.ref
+        vote = find_vote(view, found.sentence)
+        accused = find_accused(get_now(view), ref, vote)
+        assert accused is not None
+        peer = view.chain_state.network.find(accused.account)
+        claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
+        steps = view.spec.terms.segment_steps
+        known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
+        headers = await self.step_judging.ask_headers(claimed, known, None if all(found.ends) else vote)
+        _require_other(claimed, found, compute_state_root(headers[-1]))
+        verdicts: list[Verdict] = []
+        await self.step_judging.judge_steps(claimed, headers, verdicts)
+        step = find_false_step(verdicts)
+        if step is None:
+            return None, (b"", b"")
+        return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
 
 
 def compute_patience(terms: GameTerms) -> int:
@@ -84,28 +123,6 @@ def compute_patience(terms: GameTerms) -> int:
     task admits trains the segment again meanwhile, beside another one of its own claim."""
     segment_blocks = -(-terms.windows.train_min // terms.segment_count)
     return terms.windows.audit_max // ASKED_SHARE + 2 * segment_blocks
-
-
-async def _find_false_step(
-    party: Party, found: SuspectedFault, until: int
-) -> tuple[int | None, tuple[bytes, bytes]]:
-    """The step, None where all lie inside, and the roots of the states around it. until: as of `Claimed`."""
-    ref = found.sentence.ref
-    vote = find_vote(party.view, found.sentence)
-    accused = find_accused(get_now(party.view), ref, vote)
-    assert accused is not None
-    peer = party.state.network.find(accused.account)
-    claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
-    steps = party.task.spec.terms.segment_steps
-    known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
-    headers = await ask_headers(party, claimed, known, None if all(found.ends) else vote)
-    _require_other(claimed, found, compute_state_root(headers[-1]))
-    verdicts: list[Verdict] = []
-    await judge_steps(party, claimed, headers, verdicts)
-    step = find_false_step(verdicts)
-    if step is None:
-        return None, (b"", b"")
-    return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
 
 
 def _require_other(claimed: Claimed, found: SuspectedFault, end: bytes) -> None:

@@ -15,16 +15,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.bonds import fund_bonds
+from touchstone.node.kit.config import Say
 from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.view import Look, View
 from touchstone.node.merging.turns import SPREAD_BLOCKS, compute_rank, take_turn
-from touchstone.node.models.claim_openings import fetch_delta, find_work
+from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.expected_merge import find_own_merge, get_root, make_key
-from touchstone.node.models.global_model import load_outer, load_outer_state
-from touchstone.node.models.outer_step import merge_claims
-from touchstone.node.records.claim_records import ContestMade, MergeMade
+from touchstone.node.models.global_model import GlobalModel
+from touchstone.node.models.outer_step import OuterSteps
+from touchstone.node.records.claim_records import ClaimBook, ContestMade, MergeMade
 from touchstone.node.records.round_seats import find_own_slot, sort_by_shard
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
 from touchstone.protocol.spec.contest_tree import compute_nodes_below, find_differing
@@ -36,34 +39,69 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, RootContest
 
 
-async def gather_inputs(party: Party, game_round: GameRound, leaf: int) -> bytes:
-    """The inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is needed."""
-    count = party.task.spec.terms.parameter_count
-    if leaf >= count_tensor_leaves(count):
-        return b""
-    outer = await load_outer(party, game_round.base_root)
-    await load_outer_state(party, outer)
-    parts = [
-        await asyncio.to_thread(_open, party, refer_tensor(root, count), leaf)
-        for root in (outer.weights_root, outer.momentum_root)
-    ]
-    for slot in sort_by_shard(game_round, game_round.merged):
-        parts.append(await _open_claim(party, game_round, slot, leaf))
-    return b"".join(parts)
+@dataclass(frozen=True)
+class Contesting:
+    """Checks posted roots, and plays contests of wrong ones."""
 
+    look: Look
+    store: BlobStore
+    chain: GameChain
+    claims: ClaimBook
+    locks: Locks
+    say: Say
+    claim_data: ClaimData
+    model: GlobalModel
+    outer_steps: OuterSteps
 
-async def _open_claim(party: Party, game_round: GameRound, slot: int, leaf: int) -> bytes:
-    """The pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
-    await fetch_delta(party, game_round, slot)
-    proof = await find_work(party, game_round, game_round.claims[slot])
-    ref = refer_delta(proof.delta_root, party.task.spec.terms.parameter_count)
-    opened = await asyncio.to_thread(_open, party, ref, leaf)
-    return opened + proof.carried_root + b"".join(proof.path)
+    async def gather_inputs(self, game_round: GameRound, leaf: int) -> bytes:
+        """The inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is needed."""
+        count = self.look().spec.terms.parameter_count
+        if leaf >= count_tensor_leaves(count):
+            return b""
+        outer = await self.model.load_outer(game_round.base_root)
+        await self.model.load_outer_state(outer)
+        parts = [
+            await asyncio.to_thread(self._open, refer_tensor(root, count), leaf)
+            for root in (outer.weights_root, outer.momentum_root)
+        ]
+        for slot in sort_by_shard(game_round, game_round.merged):
+            parts.append(await self._open_claim(game_round, slot, leaf))
+        return b"".join(parts)
 
+    async def _open_claim(self, game_round: GameRound, slot: int, leaf: int) -> bytes:
+        """The pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
+        await self.claim_data.fetch_delta(game_round, slot)
+        proof = await self.claim_data.find_work(game_round, game_round.claims[slot])
+        ref = refer_delta(proof.delta_root, self.look().spec.terms.parameter_count)
+        opened = await asyncio.to_thread(self._open, ref, leaf)
+        return opened + proof.carried_root + b"".join(proof.path)
 
-def _open(party: Party, ref: BlobRef, leaf: int) -> bytes:
-    (proof,) = party.store.open_leaves(ref, [leaf])
-    return proof.data + b"".join(proof.path)
+    def _open(self, ref: BlobRef, leaf: int) -> bytes:
+        (proof,) = self.store.open_leaves(ref, [leaf])
+        return proof.data + b"".join(proof.path)
+
+    def choose_child(self, contest: InnerContest, made: MergeMade) -> int:
+        """The first posted node that the own tree lacks."""
+        child = find_differing(self.list_nodes(contest, made), contest.nodes)
+        if child is None:
+            raise EnvironmentFault(
+                what="a contested root is right as far as it was opened",
+                expected="a node that the own tree lacks",
+                actual="none",
+                remedy="Nothing can be named: the contest is lost.",
+            )
+        return child
+
+    def list_nodes(self, contest: InnerContest, made: MergeMade) -> list[bytes]:
+        """The nodes that open the contested one, in the own tree."""
+        roots = (made.weights_root, made.momentum_root)
+        if contest.level == 0:
+            return list(roots)
+        tree = self._build_tree(roots[contest.tensor])
+        return compute_nodes_below(tree.levels, contest.level - 1, contest.index)
+
+    def _build_tree(self, root: bytes) -> ByteTree:
+        return build_byte_tree(self.store.get(refer_tensor(root, self.look().spec.terms.parameter_count)))
 
 
 ATTEMPTS_MAX = 2
@@ -80,12 +118,12 @@ class CheckRoot:
     root: bytes
     root_until: int
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Contesting") -> None:
         """Compute it, once."""
-        game_round = party.game.rounds[self.round]
-        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        game_round = room.look().game.rounds[self.round]
+        made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if get_root(made) != self.root:
-            party.say(f"round {self.round}: the posted root is wrong, it is contested")
+            room.say(f"round {self.round}: the posted root is wrong, it is contested")
 
 
 @dataclass(frozen=True)
@@ -97,15 +135,18 @@ class BeginContest:
     root_until: int
     attempt: int
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Contesting") -> None:
         """The bond comes out of this account's credit; the k-th open contest costs k bonds."""
-        book, name = party.task.claims, (self.round, self.root, self.root_until, self.attempt)
+        view = room.look()
+        book, name = room.claims, (self.round, self.root, self.root_until, self.attempt)
         if name not in book.contests:
-            book.write(ContestMade(party.task.task, *name, secrets.token_bytes(32)))
-        salt, game = book.contests[name].salt, party.game
-        async with party.task.locks["credit", None]:
-            limit_wei = await fund_bonds(party, len(game.contests), game.terms.amounts.contest_bond)
-            await party.chain.contests.contest(party.task.task, self.round, limit_wei, salt)
+            book.write(ContestMade(view.task, *name, secrets.token_bytes(32)))
+        salt, game = book.contests[name].salt, view.game
+        async with room.locks["credit", None]:
+            limit_wei = await fund_bonds(
+                room.chain, room.look(), len(game.contests), game.terms.amounts.contest_bond
+            )
+            await room.chain.contests.contest(room.look().task, self.round, limit_wei, salt)
 
 
 @dataclass(frozen=True)
@@ -116,72 +157,49 @@ class MoveContest:
     turn: InnerTurn
     level: int
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Contesting") -> None:
         """Answer, name a child, or bring the leaf. Raises EnvironmentFault where this node has not the tree
         of the posted root."""
-        contest = party.state.contests[party.task.task].contests[self.name]
-        game_round = party.game.rounds[contest.round]
-        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        view = room.look()
+        contest = view.chain_state.contests[view.task].contests[self.name]
+        game_round = view.game.rounds[contest.round]
+        made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if self.turn == InnerTurn.LEAF:
-            inputs = await gather_inputs(party, game_round, contest.index)
-            await party.chain.contests.bring_leaf(party.task.task, self.name, inputs)
+            inputs = await room.gather_inputs(game_round, contest.index)
+            await room.chain.contests.bring_leaf(room.look().task, self.name, inputs)
         elif self.turn == InnerTurn.CONTESTER:
-            child = await asyncio.to_thread(_choose_child, party, contest, made)
+            child = await asyncio.to_thread(room.choose_child, contest, made)
             nodes = list(contest.nodes)
-            await party.chain.contests.name_child(party.task.task, self.name, child, nodes)
+            await room.chain.contests.name_child(room.look().task, self.name, child, nodes)
         else:
-            nodes = await asyncio.to_thread(_list_nodes, party, contest, made)
-            await party.chain.contests.answer(party.task.task, self.name, nodes)
+            nodes = await asyncio.to_thread(room.list_nodes, contest, made)
+            await room.chain.contests.answer(room.look().task, self.name, nodes)
 
 
-def _choose_child(party: Party, contest: InnerContest, made: MergeMade) -> int:
-    """The first posted node that the own tree lacks."""
-    child = find_differing(_list_nodes(party, contest, made), contest.nodes)
-    if child is None:
-        raise EnvironmentFault(
-            what="a contested root is right as far as it was opened",
-            expected="a node that the own tree lacks",
-            actual="none",
-            remedy="Nothing can be named: the contest is lost.",
-        )
-    return child
-
-
-def _list_nodes(party: Party, contest: InnerContest, made: MergeMade) -> list[bytes]:
-    """The nodes that open the contested one, in the own tree."""
-    roots = (made.weights_root, made.momentum_root)
-    if contest.level == 0:
-        return list(roots)
-    tree = _build_tree(party, roots[contest.tensor])
-    return compute_nodes_below(tree.levels, contest.level - 1, contest.index)
-
-
-def _build_tree(party: Party, root: bytes) -> ByteTree:
-    return build_byte_tree(party.store.get(refer_tensor(root, party.task.spec.terms.parameter_count)))
-
-
-def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_duties(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
     """Posted roots that are not looked at yet, contests of wrong ones, and moves in contests."""
-    state = get_state_at(party.game, block)
+    state = get_state_at(view.game, block)
     for game_round in state.rounds.values():
         if game_round.phase == RoundPhase.POSTED and block <= game_round.root_until:
-            yield from _list_checks(party.view, state, game_round, block)
-    for contest in party.state.contests[party.task.task].contests.values():
+            yield from _list_checks(view, state, game_round, block)
+    for contest in view.chain_state.contests[view.task].contests.values():
         if contest.turn not in ENDED and block <= contest.clock:
-            yield from _list_moves(party.view, state, contest, block)
+            yield from _list_moves(view, state, contest, block)
 
 
-def list_own_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_own_moves(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
     """Moves in contests that this account has opened, for a role that opens none: the account may have had a
     seat of another role before, and a bond is left of it."""
-    state = get_state_at(party.game, block)
-    for contest in party.state.contests[party.task.task].contests.values():
+    state = get_state_at(view.game, block)
+    for contest in view.chain_state.contests[view.task].contests.values():
         is_open = contest.turn not in ENDED and block <= contest.clock
-        if is_open and contest.contester == party.account:
-            yield from _list_moves(party.view, state, contest, block)
+        if is_open and contest.contester == view.account:
+            yield from _list_moves(view, state, contest, block)
 
 
-def _list_checks(view: View, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+def _list_checks(
+    view: View, state: GameState, game_round: GameRound, block: int
+) -> Iterator[Duty[Contesting] | Wait]:
     assert game_round.root is not None
     made, posting = find_own_merge(view, game_round), (game_round.root, game_round.root_until)
     if made is None:
@@ -190,7 +208,9 @@ def _list_checks(view: View, state: GameState, game_round: GameRound, block: int
         yield from _list_contest(view, state, game_round, block)
 
 
-def _list_contest(view: View, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+def _list_contest(
+    view: View, state: GameState, game_round: GameRound, block: int
+) -> Iterator[Duty[Contesting] | Wait]:
     """An own contest, by turns. While another account contests the root, this node waits for the outcome as
     long as there is time: the other contester may give up, or lose on purpose."""
     open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
@@ -223,7 +243,9 @@ def _is_about(contest: RootContest, game_round: GameRound) -> bool:
     return (contest.round, contest.root, contest.root_until) == posting
 
 
-def _list_moves(view: View, state: GameState, contest: InnerContest, block: int) -> Iterator[Duty | Wait]:
+def _list_moves(
+    view: View, state: GameState, contest: InnerContest, block: int
+) -> Iterator[Duty[Contesting] | Wait]:
     """The contester's own move at once; answers and the leaf of a right root, by turns."""
     game_round = state.rounds[contest.round]
     is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root

@@ -1,19 +1,21 @@
 """Opens a dispute once, about a statement that was judged to be false."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from touchstone.node.kit.bonds import fund_bonds
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from touchstone.node.kit.known_statements import find_accused, find_vote, get_inner, get_now, sign_form
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.view import Look, View
 from touchstone.node.records.dispute_records import CLAIM, NO_STEP, DisputePlanned, StatementKey, to_key
 from touchstone.node.records.heard_statements import KnownVote
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.game.dispute_moves import is_pursued
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.open_questions import count_open_disputes
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.whistleblower.case_judging import OPENING_BLOCKS, is_open
-from touchstone.whistleblower.known_statements import find_accused, find_vote, get_inner, get_now, sign_form
 
 
 def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
@@ -38,22 +40,32 @@ def _is_pursued(view: View, case: DisputePlanned, dispute: InnerDispute) -> bool
     return is_pursued(dispute, step, until, OPENING_BLOCKS, view.game.terms.windows.respond)
 
 
-async def open_case(party: Party, case: DisputePlanned) -> None:
-    """Open the dispute; the k-th open one on a seat costs k bonds."""
-    known = find_vote(party.view, to_key(case))
-    draw = None if case.draw == CLAIM else case.draw
-    accused = find_accused(get_now(party.view), StatementRef(case.round, case.slot, draw, case.rank), known)
-    assert accused is not None
-    async with party.task.locks["credit", None]:
-        count = count_open_disputes(get_now(party.view), accused.number)
-        limit_wei = await fund_bonds(party, count, party.game.terms.amounts.dispute_bond)
-        await _send(party, case, known, limit_wei)
+@dataclass(frozen=True)
+class DisputeOpening:
+    """Opens disputes that are planned."""
 
+    look: Look
+    chain: GameChain
+    locks: Locks
 
-async def _send(party: Party, case: DisputePlanned, known: KnownVote | None, limit_wei: int) -> None:
-    disputes, task = party.chain.disputes, party.task.task
-    if known is None:
-        place = (case.round, case.slot, case.segment)
-        await disputes.dispute_claim(task, *place, limit_wei, case.salt)
-    else:
-        await disputes.dispute_vote(task, sign_form(known.vote, known.signature), limit_wei, case.salt)
+    async def open_case(self, case: DisputePlanned) -> None:
+        """Open the dispute; the k-th open one on a seat costs k bonds."""
+        view = self.look()
+        known = find_vote(view, to_key(case))
+        draw = None if case.draw == CLAIM else case.draw
+        accused = find_accused(get_now(view), StatementRef(case.round, case.slot, draw, case.rank), known)
+        assert accused is not None
+        async with self.locks["credit", None]:
+            count = count_open_disputes(get_now(self.look()), accused.number)
+            limit_wei = await fund_bonds(
+                self.chain, self.look(), count, self.look().game.terms.amounts.dispute_bond
+            )
+            await self._send(case, known, limit_wei)
+
+    async def _send(self, case: DisputePlanned, known: KnownVote | None, limit_wei: int) -> None:
+        disputes, task = self.chain.disputes, self.look().task
+        if known is None:
+            place = (case.round, case.slot, case.segment)
+            await disputes.dispute_claim(task, *place, limit_wei, case.salt)
+        else:
+            await disputes.dispute_vote(task, sign_form(known.vote, known.signature), limit_wei, case.salt)

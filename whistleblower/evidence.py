@@ -1,10 +1,17 @@
-"""Finds statements that one transaction proves false, seals the proof and sends it."""
+"""Finds statements that one transaction proves false."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import (
+    find_accused,
+    find_claim,
+    find_signer,
+    find_solver,
+    get_now,
+    is_provable,
+)
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import compute_own_leaf, find_own_root, open_boundary
 from touchstone.node.records.heard_statements import KnownSeal, KnownVote
@@ -19,16 +26,8 @@ from touchstone.protocol.spec.statement_checks import (
     does_vote_misname,
 )
 from touchstone.protocol.spec.statements import NAMING, Vote
-from touchstone.whistleblower.known_statements import (
-    find_accused,
-    find_claim,
-    find_signer,
-    find_solver,
-    get_now,
-    is_provable,
-)
 from touchstone.whistleblower.proof_calls import (
-    Prove,
+    Proof,
     prove_ends,
     prove_no_leaf,
     prove_two_seals,
@@ -39,23 +38,23 @@ from touchstone.whistleblower.proof_calls import (
 
 
 @dataclass(frozen=True)
-class Case:
-    """A statement that can be proven false. name: what by, and whose statement it is."""
+class ProvableFault:
+    """A statement that one call proves false. name: what by, and whose statement it is."""
 
     name: tuple[object, ...]
-    prove: Prove
+    proof: Proof
 
 
-def list_cases(party: Party, game_round: GameRound, block: int) -> Iterator[Case]:
+def list_provable_faults(view: View, game_round: GameRound, block: int) -> Iterator[ProvableFault]:
     """Statements about a round that can be proven false in `block`, by what is known of them alone; one for
     each seat is enough, for a conviction takes the whole seat."""
-    votes, seals = _list_known(party.view, game_round.index, block)
+    votes, seals = _list_known(view, game_round.index, block)
     for first, second in combinations(votes, 2):
         if first.auditor == second.auditor and do_votes_differ(first.vote, second.vote):
             yield _two_votes(first, second)
-    yield from _list_seal_cases(votes, seals)
+    yield from _list_seal_faults(votes, seals)
     for known in votes:
-        yield from _list_vote_cases(party, known)
+        yield from _list_vote_faults(view, known)
 
 
 def _list_known(view: View, index: int, block: int) -> tuple[list[KnownVote], list[KnownSeal]]:
@@ -74,7 +73,7 @@ def _list_known(view: View, index: int, block: int) -> tuple[list[KnownVote], li
     return votes, seals
 
 
-def _list_seal_cases(votes: list[KnownVote], seals: list[KnownSeal]) -> Iterator[Case]:
+def _list_seal_faults(votes: list[KnownVote], seals: list[KnownSeal]) -> Iterator[ProvableFault]:
     said = [one for one in seals if one.said.seal != ZERO_WORD]
     for first, second in combinations(said, 2):
         if first.auditor == second.auditor and do_seals_differ(first.said, second.said):
@@ -85,17 +84,17 @@ def _list_seal_cases(votes: list[KnownVote], seals: list[KnownSeal]) -> Iterator
                 yield _vote_and_seal(known, seal)
 
 
-def _list_vote_cases(party: Party, known: KnownVote) -> Iterator[Case]:
-    count = count_tensor_leaves(party.task.spec.terms.parameter_count)
+def _list_vote_faults(view: View, known: KnownVote) -> Iterator[ProvableFault]:
+    count = count_tensor_leaves(view.spec.terms.parameter_count)
     if known.vote.word in NAMING and known.vote.named_leaf >= count:
-        yield Case(("no leaf", known.signature), lambda party: prove_no_leaf(party, known))
+        yield ProvableFault(("no leaf", known.signature), prove_no_leaf(known))
     opening = known.opening
-    if party.game.terms.is_exact and opening is not None and not do_roots_fit_word(opening):
-        yield Case(("ends", known.signature), lambda party: prove_ends(party, known, opening))
-    if _is_on_own_claim(party.view, known.vote):
-        yield from _list_misnamed_own(party.view, known)
+    if view.game.terms.is_exact and opening is not None and not do_roots_fit_word(opening):
+        yield ProvableFault(("ends", known.signature), prove_ends(known, opening))
+    if _is_on_own_claim(view, known.vote):
+        yield from _list_misnamed_own(view, known)
     else:
-        yield from _list_misnamed(party.view, known)
+        yield from _list_misnamed(view, known)
 
 
 def _is_on_own_claim(view: View, vote: Vote) -> bool:
@@ -104,7 +103,7 @@ def _is_on_own_claim(view: View, vote: Vote) -> bool:
     return is_own and find_own_root(view, vote.round) == vote.claim_root
 
 
-def _list_misnamed(view: View, known: KnownVote) -> Iterator[Case]:
+def _list_misnamed(view: View, known: KnownVote) -> Iterator[ProvableFault]:
     """A vote that names another leaf than the claim's tree holds, by what its solver has shown."""
     vote, claim = known.vote, find_claim(get_now(view), known.vote.round, known.vote.slot)
     if claim is None:
@@ -119,7 +118,7 @@ def _list_misnamed(view: View, known: KnownVote) -> Iterator[Case]:
                 yield _misnamed(known, boundary, leaf, proof.path)
 
 
-def _list_misnamed_own(view: View, known: KnownVote) -> Iterator[Case]:
+def _list_misnamed_own(view: View, known: KnownVote) -> Iterator[ProvableFault]:
     """The same of this node's own claim: it knows each leaf, whatever its states are pruned to. An auditor
     may have asked for none, and made one up. A path costs the whole tree, so only a false vote has one."""
     vote = known.vote
@@ -129,21 +128,21 @@ def _list_misnamed_own(view: View, known: KnownVote) -> Iterator[Case]:
             yield _misnamed(known, boundary, leaf, open_boundary(view, vote.round, boundary).path)
 
 
-def _two_votes(first: KnownVote, second: KnownVote) -> Case:
+def _two_votes(first: KnownVote, second: KnownVote) -> ProvableFault:
     name = ("two votes", first.signature, second.signature)
-    return Case(name, lambda party: prove_two_votes(party, first, second))
+    return ProvableFault(name, prove_two_votes(first, second))
 
 
-def _two_seals(first: KnownSeal, second: KnownSeal) -> Case:
+def _two_seals(first: KnownSeal, second: KnownSeal) -> ProvableFault:
     name = ("two seals", first.signature, second.signature)
-    return Case(name, lambda party: prove_two_seals(party, first, second))
+    return ProvableFault(name, prove_two_seals(first, second))
 
 
-def _vote_and_seal(known: KnownVote, seal: KnownSeal) -> Case:
+def _vote_and_seal(known: KnownVote, seal: KnownSeal) -> ProvableFault:
     name = ("vote and seal", known.signature, seal.signature)
-    return Case(name, lambda party: prove_vote_and_seal(party, known, seal))
+    return ProvableFault(name, prove_vote_and_seal(known, seal))
 
 
-def _misnamed(known: KnownVote, boundary: int, leaf: bytes, path: tuple[bytes, ...]) -> Case:
+def _misnamed(known: KnownVote, boundary: int, leaf: bytes, path: tuple[bytes, ...]) -> ProvableFault:
     name = ("vote leaf", known.signature, boundary)
-    return Case(name, lambda party: prove_vote_leaf(party, known, boundary, leaf, path))
+    return ProvableFault(name, prove_vote_leaf(known, boundary, leaf, path))

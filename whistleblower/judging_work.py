@@ -1,44 +1,64 @@
-"""Finds wrong starts, pseudo-gradients and votes about them, as cases for one transaction."""
+"""Finds wrong starts, pseudo-gradients and votes about them, which one transaction proves false."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import find_accused, find_solver, get_now, is_provable
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.statements import COMPARED, VoteWord
-from touchstone.whistleblower.evidence import Case
-from touchstone.whistleblower.known_statements import find_accused, find_solver, get_now, is_provable
-from touchstone.whistleblower.work_proofs import prove_claim, prove_vote, prove_wrong_start
 
 WORK_WORDS = frozenset({VoteWord.REJECT_START, VoteWord.REJECT_DELTA})
 
 
-def list_work_cases(party: Party, game_round: GameRound, block: int) -> Iterator[Case]:
-    """What can be proven in `block` of starts and pseudo-gradients of a round."""
-    votes = list(party.task.audits.known.list_votes(game_round.index))
-    own = {one.vote.slot: one for one in votes if one.auditor == party.account and one.vote.word in COMPARED}
+@dataclass(frozen=True)
+class FalseClaim:
+    """A claim whose start or work is not what it must be, as this node's own vote says."""
+
+    vote: KnownVote
+
+
+@dataclass(frozen=True)
+class FalseStart:
+    """A claim whose start has step numbers that no claim of the round starts from."""
+
+    claim: StatementRef
+
+
+@dataclass(frozen=True)
+class FalseWorkVote:
+    """A vote that rejects a start or work by which this node stands."""
+
+    vote: KnownVote
+
+
+WorkFault = FalseClaim | FalseStart | FalseWorkVote
+
+
+def list_work_faults(view: View, game_round: GameRound, block: int) -> Iterator[WorkFault]:
+    """Lists what can be proven in `block` of starts and pseudo-gradients of a round."""
+    votes = list(view.audits.list_votes(game_round.index))
+    own = {one.vote.slot: one for one in votes if one.auditor == view.account and one.vote.word in COMPARED}
     for slot, found in own.items():
         ref = StatementRef(game_round.index, slot)
-        accused = find_accused(get_now(party.view), ref, None)
-        if found.vote.word in WORK_WORDS and is_provable(
-            get_now(party.view), ref, accused, party.account, block
-        ):
-            yield _make_claim_case(found)
-    for slot, _ in party.task.audits.known.list_wrong_starts(game_round.index):
+        accused = find_accused(get_now(view), ref, None)
+        if found.vote.word in WORK_WORDS and is_provable(get_now(view), ref, accused, view.account, block):
+            yield FalseClaim(found)
+    for slot, _ in view.audits.list_wrong_starts(game_round.index):
         ref = StatementRef(game_round.index, slot)
-        accused = find_accused(get_now(party.view), ref, None)
-        if slot not in own and is_provable(get_now(party.view), ref, accused, party.account, block):
-            yield _make_start_case(ref)
+        accused = find_accused(get_now(view), ref, None)
+        if slot not in own and is_provable(get_now(view), ref, accused, view.account, block):
+            yield FalseStart(ref)
     for known in votes:
-        accused = find_accused(get_now(party.view), known.ref, known)
+        accused = find_accused(get_now(view), known.ref, known)
         if (
             known.vote.word in WORK_WORDS
-            and is_provable(get_now(party.view), known.ref, accused, party.account, block)
-            and _is_right(party.view, known, own.get(known.vote.slot))
+            and is_provable(get_now(view), known.ref, accused, view.account, block)
+            and _is_right(view, known, own.get(known.vote.slot))
         ):
-            yield _make_vote_case(known)
+            yield FalseWorkVote(known)
 
 
 def _is_right(view: View, known: KnownVote, own: KnownVote | None) -> bool:
@@ -46,15 +66,3 @@ def _is_right(view: View, known: KnownVote, own: KnownVote | None) -> bool:
     if find_solver(get_now(view), known.vote.round, known.vote.slot) == view.account:
         return bool(list_own_boundaries(view, known.vote.round))
     return own is not None and own.vote.word not in WORK_WORDS
-
-
-def _make_claim_case(found: KnownVote) -> Case:
-    return Case(("claim", found.signature), lambda party: prove_claim(party, found))
-
-
-def _make_start_case(ref: StatementRef) -> Case:
-    return Case(("start", ref), lambda party: prove_wrong_start(party, ref))
-
-
-def _make_vote_case(known: KnownVote) -> Case:
-    return Case(("work", known.signature), lambda party: prove_vote(party, known))

@@ -1,17 +1,18 @@
 """The calls that prove a statement false, by what it says."""
 
-from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import seal_form, sign_form
+from touchstone.node.kit.view import Look
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteOpening
-from touchstone.whistleblower.known_statements import seal_form, sign_form
 
 NO_WORK = WorkProof(bytes(32), bytes(32), ())
 """Where moments do not carry over, or from no claim."""
@@ -24,19 +25,34 @@ EXPIRY_BLOCKS = 2
 Form = dict[str, Any]
 
 
-async def prove(party: Party, function: str, *arguments: Any) -> None:
-    """Seal the call of a function of Evidence, named as in Solidity, and make it once the seal counts.
+@dataclass(frozen=True)
+class Proof:
+    """A call of `Evidence` that proves a statement false. function: named as in Solidity."""
 
-    Raises ContractRefused where the proof does not hold, or another account convicted the seat first."""
-    evidence, call = party.chain.evidence, (party.task.task, *arguments)
-    data = encode_call(find_function(load_own_abi("Evidence"), function), call)
-    digest = await evidence.digest_of(party.account, data)
-    head = party.state.head_block
-    since = int(await evidence.sealed_block(party.account, digest))
-    lasts = party.game.limits.proof_seal_blocks - EXPIRY_BLOCKS
-    if not since or head >= since + lasts:
-        await evidence.seal_proof(digest)
-    await getattr(evidence, to_snake_case(function))(*call)
+    function: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ProofCalls:
+    """Sends proofs to `Evidence`: sealed first, so that no account copies them."""
+
+    look: Look
+    chain: GameChain
+
+    async def send_proof(self, proof: Proof) -> None:
+        """Seals the call of a proof, and makes it once the seal counts.
+
+        Raises ContractRefused where the proof does not hold, or another account convicted the seat first."""
+        evidence, call = self.chain.evidence, (self.look().task, *proof.arguments)
+        data = encode_call(find_function(load_own_abi("Evidence"), proof.function), call)
+        digest = await evidence.digest_of(self.look().account, data)
+        head = self.look().head_block
+        since = int(await evidence.sealed_block(self.look().account, digest))
+        lasts = self.look().game.limits.proof_seal_blocks - EXPIRY_BLOCKS
+        if not since or head >= since + lasts:
+            await evidence.seal_proof(digest)
+        await getattr(evidence, to_snake_case(proof.function))(*call)
 
 
 def claim_form(index: int, slot: int) -> Form:
@@ -59,69 +75,116 @@ def delta_form(
     return {"work": work, "base": base, "last": last, **dict(zip(names, leaves, strict=True))}
 
 
-async def prove_start(party: Party, index: int, slot: int, start: Form) -> None:
-    """The claim does not start from its base root, or with other moments and steps than it must."""
-    await prove(party, "proveStart", claim_form(index, slot), start)
+def prove_start(index: int, slot: int, start: Form) -> Proof:
+    """Proves that a claim does not start from its base root, or with other moments and steps than it must."""
+    return Proof(
+        "proveStart",
+        (
+            claim_form(index, slot),
+            start,
+        ),
+    )
 
 
-async def prove_delta(party: Party, index: int, slot: int, leaf: int, delta: Form) -> None:
-    """A leaf of the pseudo-gradient is not the encoded difference."""
-    await prove(party, "proveDelta", claim_form(index, slot), leaf, delta)
+def prove_delta(index: int, slot: int, leaf: int, delta: Form) -> Proof:
+    """Proves that a leaf of a pseudo-gradient is not the encoded difference."""
+    return Proof(
+        "proveDelta",
+        (
+            claim_form(index, slot),
+            leaf,
+            delta,
+        ),
+    )
 
 
-async def prove_scale(
-    party: Party, index: int, slot: int, leaf: int, work: WorkProof, opened: LeafProof
-) -> None:
-    """A leaf of the pseudo-gradient has a scale that no encoding has."""
-    await prove(party, "proveScale", claim_form(index, slot), leaf, work, opened)
+def prove_scale(index: int, slot: int, leaf: int, work: WorkProof, opened: LeafProof) -> Proof:
+    """Proves that a leaf of a pseudo-gradient has a scale that no encoding has."""
+    return Proof(
+        "proveScale",
+        (
+            claim_form(index, slot),
+            leaf,
+            work,
+            opened,
+        ),
+    )
 
 
-async def prove_carried(party: Party, index: int, slot: int, work: WorkProof, last: BoundaryProof) -> None:
-    """What the claim hands on is not that of its last boundary."""
-    await prove(party, "proveCarried", claim_form(index, slot), work, last)
+def prove_carried(index: int, slot: int, work: WorkProof, last: BoundaryProof) -> Proof:
+    """Proves that what a claim hands on is not that of its last boundary."""
+    return Proof(
+        "proveCarried",
+        (
+            claim_form(index, slot),
+            work,
+            last,
+        ),
+    )
 
 
-async def prove_vote_leaf(
-    party: Party, known: KnownVote, boundary: int, leaf: bytes, path: tuple[bytes, ...]
-) -> None:
-    """The vote names another leaf at a boundary than the claim's tree holds."""
-    await prove(party, "proveVoteLeaf", sign_form(known.vote, known.signature), boundary, leaf, path)
+def prove_vote_leaf(known: KnownVote, boundary: int, leaf: bytes, path: tuple[bytes, ...]) -> Proof:
+    """Proves that a vote names another leaf at a boundary than the claim's tree holds."""
+    return Proof(
+        "proveVoteLeaf",
+        (
+            sign_form(known.vote, known.signature),
+            boundary,
+            leaf,
+            path,
+        ),
+    )
 
 
-async def prove_two_votes(party: Party, first: KnownVote, second: KnownVote) -> None:
-    """Two votes on one draw that differ."""
-    await prove(party, "proveTwoVotes", *(sign_form(one.vote, one.signature) for one in (first, second)))
+def prove_two_votes(first: KnownVote, second: KnownVote) -> Proof:
+    """Proves that two votes on one draw differ."""
+    return Proof("proveTwoVotes", (*(sign_form(one.vote, one.signature) for one in (first, second)),))
 
 
-async def prove_two_seals(party: Party, first: KnownSeal, second: KnownSeal) -> None:
-    """Two seals of one draw that differ."""
-    await prove(party, "proveTwoSeals", *(seal_form(one.said, one.signature) for one in (first, second)))
+def prove_two_seals(first: KnownSeal, second: KnownSeal) -> Proof:
+    """Proves that two seals of one draw differ."""
+    return Proof("proveTwoSeals", (*(seal_form(one.said, one.signature) for one in (first, second)),))
 
 
-async def prove_vote_and_seal(party: Party, known: KnownVote, seal: KnownSeal) -> None:
-    """A vote that is not on what was sealed."""
+def prove_vote_and_seal(known: KnownVote, seal: KnownSeal) -> Proof:
+    """Proves that a vote is not on what was sealed."""
     forms = (sign_form(known.vote, known.signature), seal_form(seal.said, seal.signature))
-    await prove(party, "proveVoteAndSeal", *forms)
+    return Proof("proveVoteAndSeal", (*forms,))
 
 
-async def prove_no_leaf(party: Party, known: KnownVote) -> None:
-    """A REJECT of a leaf that is not there."""
-    await prove(party, "proveNoLeaf", sign_form(known.vote, known.signature))
+def prove_no_leaf(known: KnownVote) -> Proof:
+    """Proves that a vote rejects a leaf that is not there."""
+    return Proof("proveNoLeaf", (sign_form(known.vote, known.signature),))
 
 
-async def prove_right_start(party: Party, known: KnownVote, start: Form) -> None:
-    """A REJECT_START of a claim that starts as it must."""
-    await prove(party, "proveRightStart", sign_form(known.vote, known.signature), start)
+def prove_right_start(known: KnownVote, start: Form) -> Proof:
+    """Proves that a REJECT_START is of a claim that starts as it must."""
+    return Proof(
+        "proveRightStart",
+        (
+            sign_form(known.vote, known.signature),
+            start,
+        ),
+    )
 
 
-async def prove_right_delta(party: Party, known: KnownVote, delta: Form) -> None:
-    """A REJECT_DELTA of a leaf that is the encoded difference."""
-    await prove(party, "proveRightDelta", sign_form(known.vote, known.signature), delta)
+def prove_right_delta(known: KnownVote, delta: Form) -> Proof:
+    """Proves that a REJECT_DELTA is of a leaf that is the encoded difference."""
+    return Proof(
+        "proveRightDelta",
+        (
+            sign_form(known.vote, known.signature),
+            delta,
+        ),
+    )
 
 
-async def prove_ends(party: Party, known: KnownVote, opening: VoteOpening) -> None:
-    """In an exact task: an ACCEPT of two ends that differ, or a REJECT_STATE of equal ones."""
-    await prove(party, "proveEnds", sign_form(known.vote, known.signature), opening)
-
-
-Prove = Callable[[Party], Coroutine[Any, Any, None]]
+def prove_ends(known: KnownVote, opening: VoteOpening) -> Proof:
+    """Proves, in an exact task, an ACCEPT of two ends that differ, or a REJECT_STATE of equal ones."""
+    return Proof(
+        "proveEnds",
+        (
+            sign_form(known.vote, known.signature),
+            opening,
+        ),
+    )

@@ -17,14 +17,20 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.known_statements import get_now
 from touchstone.node.kit.remote_trace import RemoteTrace, open_trace
-from touchstone.node.kit.states import fetch_state, has_state, keep_state, load_state
+from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import TraceLayout, describe_layout
-from touchstone.node.kit.view import View
+from touchstone.node.kit.view import Look, View
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import get_shards
-from touchstone.node.training.segments import compute_state, get_batches
+from touchstone.node.training.segments import Segments
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
 from touchstone.protocol.compute.bounds.fault_proof import (
@@ -56,7 +62,6 @@ from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_sca
 from touchstone.protocol.spec.shard_draws import draw_sample_start
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower.claimant_patience import BlocksLeft, get_half_time, start_waiting, wait_for
-from touchstone.whistleblower.known_statements import get_now
 from touchstone.whistleblower.step_judging import find_start, format_name
 
 
@@ -96,30 +101,16 @@ def _draw_leaf(program: Program, layout: TraceLayout, node: int, place: int, cha
 
 
 CUT_PATIENCE = 4
+
+
 """Of the time for a search, one part in so many may pass while tensors for its layers are waited for. A
 claimant that shows those slowly leaves the rest for the search in order, which needs no cut."""
+
+
 LABELS, SCALARS = (INPUTS.index(role) for role in (Role.LABELS, Role.SCALARS))
+
+
 """Numbers of these buffers in every program."""
-
-
-async def prove_operation(
-    party: Party, dispute: InnerDispute, start: StateHeader, fault: OperationFault
-) -> None:
-    """Have the referee compute the element."""
-    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
-    proof = (fault.node, fault.element, fault.openings)
-    await party.chain.disputes.prove_operation(party.task.task, dispute.name, facts, start, *proof)
-
-
-async def prove_input(party: Party, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
-    """Show the token, label or scalar that the task gives beside the claimed one."""
-    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
-    if fault.buffer == SCALARS:
-        datum = open_scalars(party.view, start, fault.element)
-    else:
-        datum = await open_token(party, dispute, fault.element, fault.buffer == LABELS)
-    place = (fault.buffer, fault.element, fault.opening, datum)
-    await party.chain.disputes.prove_datum(party.task.task, dispute.name, facts, start, *place)
 
 
 def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
@@ -128,20 +119,6 @@ def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
     leaves = compute_scalar_leaves(view.spec)
     place = start.local_step if which else start.global_step
     return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
-
-
-async def open_token(party: Party, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
-    """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
-    training, ref = party.task.spec.training, dispute.statement
-    game_round = get_now(party.view).rounds[ref.round]
-    assert game_round.beacon is not None and dispute.step is not None
-    inner_step = dispute.segment * party.task.spec.terms.segment_steps + dispute.step
-    row, column = divmod(position, training.sequence_tokens)
-    shard, length = get_shards(game_round)[ref.slot], training.sequence_tokens
-    place = (shard, inner_step, row, training.token_count, length)
-    first = draw_sample_start(game_round.beacon, *place)
-    byte = (first + column + is_label) * training.token_bytes
-    return await party.task.corpus.open_leaf(byte // LEAF_BYTES)
 
 
 @dataclass(frozen=True)
@@ -154,60 +131,189 @@ class Withheld:
 
 
 Fetched = TypeVar("Fetched")
+
+
 Found = OperationFault | InputFault | Withheld | None
 
 
-async def prosecute(party: Party, dispute: InnerDispute) -> None:
-    """Look for a fault in the trace of a dispute, and prove it. Says so where there is none. What is not
-    served, or not in half of the time, is demanded on chain, once, and asked for again: raises ProtocolFault
-    or EnvironmentFault."""
-    trace, name = dispute.trace, format_name(dispute)
-    assert trace is not None
-    found = await find_fault(party, dispute, trace)
-    if isinstance(found, Withheld):
-        if dispute.stage == DisputeStage.PROVE:
-            party.say(f"dispute {name}: {found.fault}; demanding leaves of the trace on chain")
-            await demand(party, dispute, found.buffer)
-        raise found.fault
-    if found is None:
-        party.say(f"dispute {name}: every number of the trace lies inside its bound")
-        party.task.cases.searched.add(dispute.name)
-    elif isinstance(found, OperationFault):
-        party.say(f"dispute {name}: node {found.node.number} errs in element {found.element}: proving it")
-        await prove_operation(party, dispute, trace.start, found)
-    else:
-        party.say(f"dispute {name}: element {found.element} of buffer {found.buffer} is not the task's")
-        await prove_input(party, dispute, trace.start, found)
+@dataclass(frozen=True)
+class Prosecuting:
+    """Makes the opener's moves once a step is named: finds the fault, proves it, or demands leaves."""
 
+    look: Look
+    store: BlobStore
+    client: BlobClient
+    states: StateStore
+    chain: GameChain
+    cases: DisputeRecords
+    corpus: Corpus
+    say: Say
+    segments: Segments
 
-async def demand(party: Party, dispute: InnerDispute, withheld: int | None) -> None:
-    """Demand leaves of what is withheld: the claimant shows them on chain, or is convicted."""
-    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
-    program = get_program(party.task.spec.training).program
-    leaves = [
-        {"node": prove_node(program, one.node), "place": one.place, "leaf_index": one.leaf_index}
-        for one in list_demands(program, describe_layout(program), withheld)
-    ]
-    await party.chain.disputes.demand_leaves(party.task.task, dispute.name, facts, leaves)
+    async def prove_operation(self, dispute: InnerDispute, start: StateHeader, fault: OperationFault) -> None:
+        """Have the referee compute the element."""
+        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        proof = (fault.node, fault.element, fault.openings)
+        await self.chain.disputes.prove_operation(self.look().task, dispute.name, facts, start, *proof)
 
+    async def prove_input(self, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
+        """Show the token, label or scalar that the task gives beside the claimed one."""
+        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        if fault.buffer == SCALARS:
+            datum = open_scalars(self.look(), start, fault.element)
+        else:
+            datum = await self.open_token(dispute, fault.element, fault.buffer == LABELS)
+        place = (fault.buffer, fault.element, fault.opening, datum)
+        await self.chain.disputes.prove_datum(self.look().task, dispute.name, facts, start, *place)
 
-async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) -> Found:
-    """The first fault of the claimed step, or what the claimant does not serve of it in time."""
-    built = get_program(party.task.spec.training)
-    withheld: list[int] = []
-    until = _get_waited_until(party.view, dispute)
-    try:
-        peer = party.state.network.find(get_now(party.view).seats[dispute.seat].account)
-        start = await _find_step_start(party, dispute, peer, trace, until)
-        remote = await wait_for(party, until, open_remote(party, built, peer, trace))
+    async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
+        """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
+        view = self.look()
+        training, ref = view.spec.training, dispute.statement
+        game_round = get_now(view).rounds[ref.round]
+        assert game_round.beacon is not None and dispute.step is not None
+        inner_step = dispute.segment * view.spec.terms.segment_steps + dispute.step
+        row, column = divmod(position, training.sequence_tokens)
+        shard, length = get_shards(game_round)[ref.slot], training.sequence_tokens
+        place = (shard, inner_step, row, training.token_count, length)
+        first = draw_sample_start(game_round.beacon, *place)
+        byte = (first + column + is_label) * training.token_bytes
+        return await self.corpus.open_leaf(byte // LEAF_BYTES)
+
+    async def prosecute(self, dispute: InnerDispute) -> None:
+        """Look for a fault in the trace of a dispute, and prove it. Says so where there is none. What is not
+        served, or not in half of the time, is demanded on chain, once, and asked for again: raises
+        ProtocolFault or EnvironmentFault."""
+        trace, name = dispute.trace, format_name(dispute)
+        assert trace is not None
+        found = await self.find_fault(dispute, trace)
+        if isinstance(found, Withheld):
+            if dispute.stage == DisputeStage.PROVE:
+                self.say(f"dispute {name}: {found.fault}; demanding leaves of the trace on chain")
+                await self.demand(dispute, found.buffer)
+            raise found.fault
+        if found is None:
+            self.say(f"dispute {name}: every number of the trace lies inside its bound")
+            self.cases.searched.add(dispute.name)
+        elif isinstance(found, OperationFault):
+            self.say(f"dispute {name}: node {found.node.number} errs in element {found.element}: proving it")
+            await self.prove_operation(dispute, trace.start, found)
+        else:
+            self.say(f"dispute {name}: element {found.element} of buffer {found.buffer} is not the task's")
+            await self.prove_input(dispute, trace.start, found)
+
+    async def demand(self, dispute: InnerDispute, withheld: int | None) -> None:
+        """Demand leaves of what is withheld: the claimant shows them on chain, or is convicted."""
+        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        program = get_program(self.look().spec.training).program
+        leaves = [
+            {"node": prove_node(program, one.node), "place": one.place, "leaf_index": one.leaf_index}
+            for one in list_demands(program, describe_layout(program), withheld)
+        ]
+        await self.chain.disputes.demand_leaves(self.look().task, dispute.name, facts, leaves)
+
+    async def find_fault(self, dispute: InnerDispute, trace: PostedTrace) -> Found:
+        """The first fault of the claimed step, or what the claimant does not serve of it in time."""
+        view = self.look()
+        built = get_program(view.spec.training)
+        withheld: list[int] = []
+        until = _get_waited_until(view, dispute)
         try:
-            return await _search_remote(party, dispute, built, start, remote, withheld, until)
-        finally:
-            share = f"{remote.received_bytes} of {remote.size_bytes} bytes of the trace"
-            party.say(f"dispute {format_name(dispute)}: fetched {share}")
-            remote.evict()
-    except (ProtocolFault, EnvironmentFault) as fault:
-        return Withheld(withheld[0] if withheld else None, fault)
+            peer = self.look().chain_state.network.find(get_now(self.look()).seats[dispute.seat].account)
+            start = await self._find_step_start(dispute, peer, trace, until)
+            remote = await wait_for(self.look, until, self.open_remote(built, peer, trace))
+            try:
+                return await self._search_remote(dispute, built, start, remote, withheld, until)
+            finally:
+                share = f"{remote.received_bytes} of {remote.size_bytes} bytes of the trace"
+                self.say(f"dispute {format_name(dispute)}: fetched {share}")
+                remote.evict()
+        except (ProtocolFault, EnvironmentFault) as fault:
+            return Withheld(withheld[0] if withheld else None, fault)
+
+    async def _search_remote(
+        self,
+        dispute: InnerDispute,
+        built: BuiltProgram,
+        start: TrainingState,
+        remote: RemoteTrace,
+        withheld: list[int],
+        until: int,
+    ) -> OperationFault | InputFault | None:
+        loop = asyncio.get_running_loop()
+
+        def watch(buffer: int, fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
+            """Fetch of a buffer for the searching thread, and write down one that the claimant does not
+            show."""
+            try:
+                return asyncio.run_coroutine_threadsafe(wait_for(self.look, until, fetching), loop).result()
+            except (ProtocolFault, EnvironmentFault):
+                withheld.append(buffer)
+                raise
+
+        def fetch(buffer: int) -> Tensor:
+            """The whole buffer."""
+            return watch(buffer, remote.fetch(buffer))
+
+        patience = BlocksLeft(max(1, (until - self.look().head_block) // CUT_PATIENCE))
+
+        def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
+            """Fetch what a search can do without, while there is patience."""
+            return asyncio.run_coroutine_threadsafe(patience.wait(self.look, until, fetching), loop).result()
+
+        def fetch_cut(buffer: int) -> Tensor:
+            """The whole buffer, for a search in layers."""
+            return hurry(remote.fetch(buffer))
+
+        def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
+            """The first leaf that differs from the own one. In a task with limits the whole can be
+            fetched."""
+            fetching = remote.find_leaf(buffer, own)
+            return watch(buffer, fetching) if is_exact else hurry(fetching)
+
+        batches = self.segments.get_batches(dispute.statement.round, dispute.statement.slot)
+        batch = await asyncio.to_thread(batches, get_inner_step(self.look(), dispute))
+        is_exact = self.look().spec.training.numeric_format in PRODUCT_BITS
+        roots, listed = remote.roots, remote.listed
+        claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
+        if is_exact:
+            claimed = ClaimedRoots(roots, find_leaf, listed)
+        search = partial(_search, self.look(), built, start, batch, claimed)
+        return await loop.run_in_executor(self.cases.searchers, search)
+
+    async def _find_step_start(
+        self, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
+    ) -> TrainingState:
+        """The state before the named step: the claimant's, or the own one where it is the same."""
+        try:
+            return await wait_for(
+                self.look, until, self.states.fetch_and_load(self.client, [peer], trace.start)
+            )
+        except (ProtocolFault, EnvironmentFault):
+            own = await asyncio.to_thread(self._recompute_start, dispute, trace)
+            if own is None:
+                raise
+            return own
+
+    def _recompute_start(self, dispute: InnerDispute, trace: PostedTrace) -> TrainingState | None:
+        assert dispute.step is not None
+        place = (dispute.statement.round, dispute.statement.slot)
+        try:
+            start = find_start(self.look(), dispute)
+            if self.states.has(start):
+                state = self.segments.compute_state(place, dispute.segment, start, dispute.step)
+                return self.states.load(trace.start) if self.states.keep(state) == trace.start else None
+        except (EnvironmentFault, InvalidInput):
+            return None
+        return None
+
+    async def open_remote(self, built: BuiltProgram, peer: Peer, trace: PostedTrace) -> RemoteTrace:
+        """The claimant's trace; roots that the contract knows are not the claimant's to tell."""
+        start = trace.start
+        known = dict(enumerate((start.weights_root, start.first_moment_root, start.second_moment_root)))
+        known |= get_constant_roots(built.program)
+        layout = describe_layout(built.program)
+        return await open_trace(self.store, self.client, peer, trace.root, layout, known)
 
 
 def _get_waited_until(view: View, dispute: InnerDispute) -> int:
@@ -217,98 +323,14 @@ def _get_waited_until(view: View, dispute: InnerDispute) -> int:
     return start_waiting(view, get_half_time(view, dispute) if is_demandable else dispute.clock)
 
 
-async def _search_remote(
-    party: Party,
-    dispute: InnerDispute,
-    built: BuiltProgram,
-    start: TrainingState,
-    remote: RemoteTrace,
-    withheld: list[int],
-    until: int,
-) -> OperationFault | InputFault | None:
-    loop = asyncio.get_running_loop()
-
-    def watch(buffer: int, fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-        """Fetch of a buffer for the searching thread, and write down one that the claimant does not show."""
-        try:
-            return asyncio.run_coroutine_threadsafe(wait_for(party, until, fetching), loop).result()
-        except (ProtocolFault, EnvironmentFault):
-            withheld.append(buffer)
-            raise
-
-    def fetch(buffer: int) -> Tensor:
-        """The whole buffer."""
-        return watch(buffer, remote.fetch(buffer))
-
-    patience = BlocksLeft(max(1, (until - party.state.head_block) // CUT_PATIENCE))
-
-    def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-        """Fetch what a search can do without, while there is patience."""
-        return asyncio.run_coroutine_threadsafe(patience.wait(party, until, fetching), loop).result()
-
-    def fetch_cut(buffer: int) -> Tensor:
-        """The whole buffer, for a search in layers."""
-        return hurry(remote.fetch(buffer))
-
-    def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """The first leaf that differs from the own one. In a task with limits the whole can be fetched."""
-        fetching = remote.find_leaf(buffer, own)
-        return watch(buffer, fetching) if is_exact else hurry(fetching)
-
-    batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
-    batch = await asyncio.to_thread(batches, get_inner_step(party.view, dispute))
-    is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
-    roots, listed = remote.roots, remote.listed
-    claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
-    if is_exact:
-        claimed = ClaimedRoots(roots, find_leaf, listed)
-    search = partial(_search, party, built, start, batch, claimed)
-    return await loop.run_in_executor(party.task.cases.searchers, search)
-
-
-async def _find_step_start(
-    party: Party, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
-) -> TrainingState:
-    """The state before the named step: the claimant's, or the own one where it is the same."""
-    try:
-        return await wait_for(party, until, fetch_state(party, [peer], trace.start))
-    except (ProtocolFault, EnvironmentFault):
-        own = await asyncio.to_thread(_recompute_start, party, dispute, trace)
-        if own is None:
-            raise
-        return own
-
-
-def _recompute_start(party: Party, dispute: InnerDispute, trace: PostedTrace) -> TrainingState | None:
-    assert dispute.step is not None
-    place = (dispute.statement.round, dispute.statement.slot)
-    try:
-        start = find_start(party.view, dispute)
-        if has_state(party, start):
-            state = compute_state(party, place, dispute.segment, start, dispute.step)
-            return load_state(party, trace.start) if keep_state(party, state) == trace.start else None
-    except (EnvironmentFault, InvalidInput):
-        return None
-    return None
-
-
-async def open_remote(party: Party, built: BuiltProgram, peer: Peer, trace: PostedTrace) -> RemoteTrace:
-    """The claimant's trace; roots that the contract knows are not the claimant's to tell."""
-    start = trace.start
-    known = dict(enumerate((start.weights_root, start.first_moment_root, start.second_moment_root)))
-    known |= get_constant_roots(built.program)
-    layout = describe_layout(built.program)
-    return await open_trace(party.store, party.client, peer, trace.root, layout, known)
-
-
 def _search(
-    party: Party,
+    view: View,
     built: BuiltProgram,
     start: TrainingState,
     batch: Batch,
     claimed: ClaimedTrace | ClaimedRoots,
 ) -> OperationFault | InputFault | None:
-    training = party.task.spec.training
+    training = view.spec.training
     scalars = compute_scalars(training, start.local_step, start.global_step)
     vectors = (start.weights, start.first_moment, start.second_moment)
     if isinstance(claimed, ClaimedRoots):

@@ -4,21 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.bonds import fund_bonds
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.models.own_openings import list_own_boundaries
-from touchstone.node.records.dispute_records import StatementKey
-from touchstone.node.records.heard_statements import KnownVote, OwnReplay
-from touchstone.protocol.spec.data_trees import count_tensor_leaves
-from touchstone.protocol.spec.game.asks import ASKED_WORDS
-from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import AskEnding
-from touchstone.protocol.spec.game.open_questions import count_open_asks
-from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.game.timing import get_ask_until
-from touchstone.protocol.spec.openings import LeafProof, StateLeaves
-from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower.known_statements import (
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.known_statements import (
     find_accused,
     find_solver,
     find_spot_leaf,
@@ -29,6 +16,20 @@ from touchstone.whistleblower.known_statements import (
     list_provable_rounds,
     sign_form,
 )
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.own_openings import list_own_boundaries
+from touchstone.node.records.dispute_records import StatementKey
+from touchstone.node.records.heard_statements import KnownVote, OwnReplay
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
+from touchstone.protocol.spec.game.asks import ASKED_WORDS
+from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.inner_dispute import AskEnding
+from touchstone.protocol.spec.game.open_questions import count_open_asks
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.timing import get_ask_until
+from touchstone.protocol.spec.statements import VoteWord
 
 TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
 """An ask that others opened and that is open, or was answered, needs no second one."""
@@ -110,24 +111,35 @@ def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> 
     return has_claim or any(one.claimed_end is not None and one.beyond_leaf is None for one in here)
 
 
-async def ask(party: Party, doubt: OpenQuery) -> None:
-    """Ask the signer. The k-th open ask on a seat costs k bonds."""
-    known = _find(party.view, doubt.statement.round, doubt.signature)
-    if known is None:
-        return
-    accused, ref = find_accused(get_now(party.view), known.ref, known), known.ref
-    assert accused is not None
-    async with party.task.locks["credit", None]:
-        count = count_open_asks(get_now(party.view), accused.number)
-        limit_wei = await fund_bonds(party, count, party.game.terms.amounts.ask_bond)
-        form = sign_form(known.vote, known.signature)
-        await party.chain.asks.ask(party.task.task, form, doubt.leaf, limit_wei)
-    party.say(f"round {ref.round} slot {ref.slot}: asked {known.auditor} to show leaf {doubt.leaf}")
+@dataclass(frozen=True)
+class Queries:
+    """Asks signers for leaves."""
+
+    look: Look
+    chain: GameChain
+    locks: Locks
+    say: Say
+
+    async def ask(self, doubt: OpenQuery) -> None:
+        """Ask the signer. The k-th open ask on a seat costs k bonds."""
+        view = self.look()
+        known = _find(view, doubt.statement.round, doubt.signature)
+        if known is None:
+            return
+        accused, ref = find_accused(get_now(view), known.ref, known), known.ref
+        assert accused is not None
+        async with self.locks["credit", None]:
+            count = count_open_asks(get_now(self.look()), accused.number)
+            limit_wei = await fund_bonds(
+                self.chain, self.look(), count, self.look().game.terms.amounts.ask_bond
+            )
+            form = sign_form(known.vote, known.signature)
+            await self.chain.asks.ask(self.look().task, form, doubt.leaf, limit_wei)
+        self.say(f"round {ref.round} slot {ref.slot}: asked {known.auditor} to show leaf {doubt.leaf}")
 
 
 def _find(view: View, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(view, StatementKey(StatementRef(index, 0), 0, signature))
 
 
-NO_LEAF = StateLeaves(*(LeafProof(b"", ()) for _ in range(3)))
 """In place of the own leaf where both ends are one state."""

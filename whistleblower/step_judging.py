@@ -36,15 +36,23 @@ from typing import Any
 
 from touchstone.node.defending.step_requests import SHOWN_FORM, STEPS, StepsAsked, StepsShown
 from touchstone.node.defending.step_serving import list_kept
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.recompute_queue import AUDITS
-from touchstone.node.kit.states import fetch_tensors, load_state, open_state
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.known_statements import find_claim, get_now
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.recompute_queue import AUDITS, RecomputeQueue
+from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.stored_tensors import StoredState
-from touchstone.node.kit.view import View
-from touchstone.node.records.dispute_records import NO_STEP
+from touchstone.node.kit.view import Look, View
+from touchstone.node.records.dispute_records import NO_STEP, DisputeRecords
 from touchstone.node.records.heard_statements import KnownVote
-from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
+from touchstone.node.training.segments import (
+    Segments,
+    find_own_boundary,
+)
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, gather_excess, judge_state
 from touchstone.protocol.compute.audit.conditioning import shake, unshake
@@ -59,7 +67,6 @@ from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
 from touchstone.whistleblower.claimant_patience import NEVER, get_half_time, start_waiting, wait_for
-from touchstone.whistleblower.known_statements import find_claim, get_now
 
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
@@ -78,26 +85,179 @@ class Claimed:
     until: int = NEVER
 
 
-async def ask_headers(
-    party: Party, claimed: Claimed, known: Mapping[int, bytes], bound: KnownVote | None = None
-) -> list[StateHeader]:
-    """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement has, by
-    step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming the peer, where it
-    shows others, and EnvironmentFault while it shows none."""
-    peer, count = claimed.peer, party.task.spec.terms.segment_steps + 1
-    asked = StepsAsked(party.task.task, claimed.round, claimed.slot, claimed.segment)
-    shown = await wait_for(party, claimed.until, party.client.ask(peer, STEPS, asked, SHOWN_FORM))
-    headers = [decode_state(state, peer.account) for state in shown.states]
-    if len(headers) != count:
-        raise _blame(peer, "another number of states", count, len(headers))
-    for step, root in known.items():
-        found = compute_state_root(headers[step])
-        if found != root:
-            raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
-    _require_placed(party.view, claimed, headers)
-    if bound is not None:
-        _require_bound(party.view, claimed, bound, headers, shown)
-    return headers
+@dataclass(frozen=True)
+class StepJudging:
+    """Judges a claimant's steps by own ones, and names the one that is false."""
+
+    look: Look
+    store: BlobStore
+    client: BlobClient
+    states: StateStore
+    chain: GameChain
+    cases: DisputeRecords
+    recompute_queue: RecomputeQueue
+    locks: Locks
+    say: Say
+    segments: Segments
+
+    async def ask_headers(
+        self, claimed: Claimed, known: Mapping[int, bytes], bound: KnownVote | None = None
+    ) -> list[StateHeader]:
+        """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement
+        has, by step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming the peer,
+        where it shows others, and EnvironmentFault while it shows none."""
+        peer, count = claimed.peer, self.look().spec.terms.segment_steps + 1
+        asked = StepsAsked(self.look().task, claimed.round, claimed.slot, claimed.segment)
+        shown = await wait_for(self.look, claimed.until, self.client.ask(peer, STEPS, asked, SHOWN_FORM))
+        headers = [decode_state(state, peer.account) for state in shown.states]
+        if len(headers) != count:
+            raise _blame(peer, "another number of states", count, len(headers))
+        for step, root in known.items():
+            found = compute_state_root(headers[step])
+            if found != root:
+                raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
+        _require_placed(self.look(), claimed, headers)
+        if bound is not None:
+            _require_bound(self.look(), claimed, bound, headers, shown)
+        return headers
+
+    async def judge_steps(
+        self, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict], until: int = AUDITS
+    ) -> None:
+        """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
+        before it, up to the first one beyond the limits. until: the last block for it, as in
+        `RecomputeQueue`. Raises as `ask_headers` does."""
+        # A statement is judged once, however many duties want to know. Who is slow holds up no others.
+        place = (claimed.peer.account, claimed.round, claimed.slot, claimed.segment)
+        async with self.locks["steps", place]:
+            for step in range(len(headers) - 1):
+                found.append(await self._judge_step(claimed, headers, step, until))
+                if found[-1].is_beyond:
+                    return
+
+    async def _judge_step(
+        self, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
+    ) -> Verdict:
+        before, after = around = headers[step], headers[step + 1]
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self.borrow_state(claimed, before))
+            work: tuple[Any, ...] = (self._compare_roots, claimed, around, step)
+            if not self.look().game.terms.is_exact:
+                end = await held.enter_async_context(self.borrow_state(claimed, after))
+                work = (self._compare_step, claimed, around, end, step)
+            began = self.look().head_block
+            verdict: Verdict = await self.recompute_queue.compute(until, *work)
+            claimed.until += self.look().head_block - began
+            return verdict
+
+    def _compare_step(
+        self, claimed: Claimed, around: tuple[StateHeader, StateHeader], end: StoredState, step: int
+    ) -> Verdict:
+        """around: the claimed states before and after the step; end: the one after it, in the store."""
+        view = self.look()
+        terms, schedule = view.spec.terms, view.spec.training.schedule
+        before, _ = around
+        place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
+        own = self._take_step(claimed, before, step)
+        verdict = judge_state(end, own, *place)
+        if not verdict.is_beyond:
+            return verdict
+        undone = replace(self.states.load(before), local_step=own.local_step, global_step=own.global_step)
+        cap = compute_cap(judge_state(undone, own, *place).excess)
+        noises = (
+            gather_excess(self._take_step(claimed, before, step, secrets.randbits(31)), own, *place)
+            for _ in range(SHAKES)
+        )
+        return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
+
+    def _compare_roots(self, claimed: Claimed, around: tuple[StateHeader, StateHeader], step: int) -> Verdict:
+        """In an exact task the state after the step is the own one or false: it is not fetched. No claim has
+        the roots of a state that is not finite."""
+        before, after = around
+        own = self._take_step(claimed, before, step)
+        try:
+            is_other = state_header(own) != after
+        except ProtocolFault:
+            is_other = True
+        return Verdict(is_other, 0, inf if is_other else 0.0)
+
+    def _take_step(
+        self, claimed: Claimed, before: StateHeader, step: int, seed: int | None = None
+    ) -> TrainingState:
+        """One step from the claimed state. seed: from weights that are shaken so, and moved back
+        afterwards."""
+        spec, start = self.look().spec, self.states.load(before)
+        inner_step = claimed.segment * spec.terms.segment_steps + step
+        batches = self.segments.get_batches(claimed.round, claimed.slot)
+        train = self.cases.compute.train
+        if seed is None:
+            return train(start, spec.training, batches, inner_step, 1)[0]
+        return unshake(train(shake(start, seed), spec.training, batches, inner_step, 1)[0], start, seed)
+
+    @asynccontextmanager
+    async def borrow_state(self, claimed: Claimed, header: StateHeader) -> AsyncIterator[StoredState]:
+        """A state of the claimant inside the block, looked at piece by piece. What was fetched for it is gone
+        once no other look at it is under way: neighbouring segments, and votes of other nodes, have the same
+        states. What an audit has fetched stays: the claimant chooses which states it names."""
+        refs, book = refer_state(header, self.look().spec.terms.parameter_count), self.cases
+        book.fetched |= {ref.key for ref in refs if not self.store.has(ref)}
+        book.borrowed.update(ref.key for ref in refs)
+        try:
+            await wait_for(self.look, claimed.until, self.states.fetch(self.client, [claimed.peer], header))
+            yield await asyncio.to_thread(self.states.open, header)
+        finally:
+            self._give_back([ref.key for ref in refs])
+
+    def _give_back(self, keys: Sequence[BlobKey]) -> None:
+        book, kept = self.cases, list_kept(self.look())
+        book.borrowed.subtract(keys)
+        for key in {key for key in keys if book.borrowed[key] <= 0}:
+            del book.borrowed[key]
+            if key in book.fetched and key not in kept:  # An audit may have come to need it meanwhile.
+                self.store.delete(key)
+            book.fetched.discard(key)
+
+    async def name_step(self, dispute: InnerDispute) -> None:
+        """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
+        claimant does not show its states and there is time for it."""
+        step = await self.find_step(dispute)
+        self.say(f"dispute {format_name(dispute)}: naming step {step}")
+        await self.chain.disputes.name_step(self.look().task, dispute.name, step, dispute.roots)
+
+    async def find_step(self, dispute: InnerDispute) -> int:
+        """The step that this node has judged false before, if the posted roots around it are the judged ones.
+        Else the first step that lies beyond the limits, from the claimant's own state before it; the one
+        farthest off where none does. Where the states are not shown in half of the time, be it that they come
+        slowly, the first one after which the posted roots part from this node's own."""
+        judged = _find_judged(self.look(), dispute)
+        if judged is not None:
+            return judged
+        found: list[Verdict] = []
+        try:
+            claimed = make_claimed(self.look(), dispute)
+            headers = await self.ask_headers(claimed, dict(enumerate(dispute.roots)))
+            await self.judge_steps(claimed, headers, found, dispute.clock)
+        except (ProtocolFault, EnvironmentFault) as fault:
+            if self.look().head_block < get_half_time(self.look(), dispute):
+                raise
+            self.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
+            if found:
+                return len(found)  # A step whose end is not shown, or is no state, while its start is right.
+            start = await self.restore_start(dispute)
+            return await self.recompute_queue.compute(dispute.clock, self._find_by_roots, dispute, start)
+        return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
+
+    def _find_by_roots(self, dispute: InnerDispute, start: StateHeader) -> int:
+        place = (dispute.statement.round, dispute.statement.slot)
+        own = self.segments.compute_roots(place, dispute.segment, start)
+        parted = [step for step in range(len(own) - 1) if own[step + 1] != dispute.roots[step + 1]]
+        return parted[0] if parted else len(own) - 2
+
+    async def restore_start(self, dispute: InnerDispute) -> StateHeader:
+        """What `find_start` finds; of an own claim it is in the store from then on."""
+        if find_own_boundary(self.look(), dispute) is not None:
+            await self.segments.restore_boundary(dispute.statement.round, dispute.segment, dispute.clock)
+        return find_start(self.look(), dispute)
 
 
 def _require_bound(
@@ -149,145 +309,10 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
     )
 
 
-async def judge_steps(
-    party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict], until: int = AUDITS
-) -> None:
-    """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
-    before it, up to the first one beyond the limits. until: the last block for it, as in `RecomputeQueue`.
-    Raises as `ask_headers` does."""
-    # A statement is judged once, however many duties want to know. Who is slow holds up no others.
-    place = (claimed.peer.account, claimed.round, claimed.slot, claimed.segment)
-    async with party.task.locks["steps", place]:
-        for step in range(len(headers) - 1):
-            found.append(await _judge_step(party, claimed, headers, step, until))
-            if found[-1].is_beyond:
-                return
-
-
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
     """The step that lies beyond the limits, None where all lie inside."""
     last = len(verdicts) - 1
     return last if verdicts[last].is_beyond else None
-
-
-async def _judge_step(
-    party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
-) -> Verdict:
-    before, after = around = headers[step], headers[step + 1]
-    async with AsyncExitStack() as held:
-        await held.enter_async_context(borrow_state(party, claimed, before))
-        work: tuple[Any, ...] = (_compare_roots, party, claimed, around, step)
-        if not party.game.terms.is_exact:
-            end = await held.enter_async_context(borrow_state(party, claimed, after))
-            work = (_compare_step, party, claimed, around, end, step)
-        began = party.state.head_block
-        verdict: Verdict = await party.task.retraining.compute(until, *work)
-        claimed.until += party.state.head_block - began
-        return verdict
-
-
-def _compare_step(
-    party: Party, claimed: Claimed, around: tuple[StateHeader, StateHeader], end: StoredState, step: int
-) -> Verdict:
-    """around: the claimed states before and after the step; end: the one after it, in the store."""
-    terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
-    before, _ = around
-    place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
-    own = _take_step(party, claimed, before, step)
-    verdict = judge_state(end, own, *place)
-    if not verdict.is_beyond:
-        return verdict
-    undone = replace(load_state(party, before), local_step=own.local_step, global_step=own.global_step)
-    cap = compute_cap(judge_state(undone, own, *place).excess)
-    noises = (
-        gather_excess(_take_step(party, claimed, before, step, secrets.randbits(31)), own, *place)
-        for _ in range(SHAKES)
-    )
-    return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
-
-
-def _compare_roots(
-    party: Party, claimed: Claimed, around: tuple[StateHeader, StateHeader], step: int
-) -> Verdict:
-    """In an exact task the state after the step is the own one or false: it is not fetched. No claim has the
-    roots of a state that is not finite."""
-    before, after = around
-    own = _take_step(party, claimed, before, step)
-    try:
-        is_other = state_header(own) != after
-    except ProtocolFault:
-        is_other = True
-    return Verdict(is_other, 0, inf if is_other else 0.0)
-
-
-def _take_step(
-    party: Party, claimed: Claimed, before: StateHeader, step: int, seed: int | None = None
-) -> TrainingState:
-    """One step from the claimed state. seed: from weights that are shaken so, and moved back afterwards."""
-    spec, start = party.task.spec, load_state(party, before)
-    inner_step = claimed.segment * spec.terms.segment_steps + step
-    batches = get_batches(party, claimed.round, claimed.slot)
-    train = party.task.cases.compute.train
-    if seed is None:
-        return train(start, spec.training, batches, inner_step, 1)[0]
-    return unshake(train(shake(start, seed), spec.training, batches, inner_step, 1)[0], start, seed)
-
-
-@asynccontextmanager
-async def borrow_state(party: Party, claimed: Claimed, header: StateHeader) -> AsyncIterator[StoredState]:
-    """A state of the claimant inside the block, looked at piece by piece. What was fetched for it is gone
-    once no other look at it is under way: neighbouring segments, and votes of other nodes, have the same
-    states. What an audit has fetched stays: the claimant chooses which states it names."""
-    refs, book = refer_state(header, party.task.spec.terms.parameter_count), party.task.cases
-    book.fetched |= {ref.key for ref in refs if not party.store.has(ref)}
-    book.borrowed.update(ref.key for ref in refs)
-    try:
-        await wait_for(party, claimed.until, fetch_tensors(party, [claimed.peer], header))
-        yield await asyncio.to_thread(open_state, party, header)
-    finally:
-        _give_back(party, [ref.key for ref in refs])
-
-
-def _give_back(party: Party, keys: Sequence[BlobKey]) -> None:
-    book, kept = party.task.cases, list_kept(party.view)
-    book.borrowed.subtract(keys)
-    for key in {key for key in keys if book.borrowed[key] <= 0}:
-        del book.borrowed[key]
-        if key in book.fetched and key not in kept:  # An audit may have come to need it meanwhile.
-            party.store.delete(key)
-        book.fetched.discard(key)
-
-
-async def name_step(party: Party, dispute: InnerDispute) -> None:
-    """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
-    claimant does not show its states and there is time for it."""
-    step = await find_step(party, dispute)
-    party.say(f"dispute {format_name(dispute)}: naming step {step}")
-    await party.chain.disputes.name_step(party.task.task, dispute.name, step, dispute.roots)
-
-
-async def find_step(party: Party, dispute: InnerDispute) -> int:
-    """The step that this node has judged false before, if the posted roots around it are the judged ones.
-    Else the first step that lies beyond the limits, from the claimant's own state before it; the one farthest
-    off where none does. Where the states are not shown in half of the time, be it that they come slowly, the
-    first one after which the posted roots part from this node's own."""
-    judged = _find_judged(party.view, dispute)
-    if judged is not None:
-        return judged
-    found: list[Verdict] = []
-    try:
-        claimed = make_claimed(party.view, dispute)
-        headers = await ask_headers(party, claimed, dict(enumerate(dispute.roots)))
-        await judge_steps(party, claimed, headers, found, dispute.clock)
-    except (ProtocolFault, EnvironmentFault) as fault:
-        if party.state.head_block < get_half_time(party.view, dispute):
-            raise
-        party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
-        if found:
-            return len(found)  # A step whose end is not shown, or is no state, while its start is right.
-        start = await restore_start(party, dispute)
-        return await party.task.retraining.compute(dispute.clock, _find_by_roots, party, dispute, start)
-    return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
 
 
 def _find_judged(view: View, dispute: InnerDispute) -> int | None:
@@ -305,20 +330,6 @@ def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
     return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))
-
-
-def _find_by_roots(party: Party, dispute: InnerDispute, start: StateHeader) -> int:
-    place = (dispute.statement.round, dispute.statement.slot)
-    own = compute_roots(party, place, dispute.segment, start)
-    parted = [step for step in range(len(own) - 1) if own[step + 1] != dispute.roots[step + 1]]
-    return parted[0] if parted else len(own) - 2
-
-
-async def restore_start(party: Party, dispute: InnerDispute) -> StateHeader:
-    """What `find_start` finds; of an own claim it is in the store from then on."""
-    if find_own_boundary(party.view, dispute) is not None:
-        await restore_boundary(party, dispute.statement.round, dispute.segment, dispute.clock)
-    return find_start(party.view, dispute)
 
 
 def find_start(view: View, dispute: InnerDispute) -> StateHeader:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from touchstone.node.kit.known_statements import find_solver, get_now, is_counted, is_withheld
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import StatementKey, name_vote
@@ -12,7 +13,6 @@ from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower.known_statements import find_solver, get_now, is_counted, is_withheld
 
 
 @dataclass(frozen=True)

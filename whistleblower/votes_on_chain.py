@@ -4,12 +4,20 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from touchstone.node.kit.known_statements import (
+    find_solver,
+    get_now,
+    list_provable_rounds,
+    list_spot_slots,
+)
+from touchstone.node.kit.view import Look, View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.audit_records import VoteTaken
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
+from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.commitments import compute_boundary_leaf
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -17,12 +25,6 @@ from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, get_ever_draw
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
 from touchstone.protocol.spec.statement_checks import is_vote_whole
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
-from touchstone.whistleblower.known_statements import (
-    find_solver,
-    get_now,
-    list_provable_rounds,
-    list_spot_slots,
-)
 
 LOGGED = ("VotesCounted", "VotesOpened")
 
@@ -88,44 +90,73 @@ def _is_own(view: View, index: int, slot: int) -> bool:
     return find_solver(get_now(view), index, slot) == view.account
 
 
-async def read_votes(party: Party, unread: Unread) -> None:
-    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in. Raises
-    EnvironmentFault where the endpoint does not show all of them."""
-    first = min(counted.block for _, counted in unread.votes)
-    events = await party.chain.read_events(first, party.state.head_block)
-    own = [event for event in events if event.arguments.get("task") == party.task.task]
-    wanted = {
-        ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
-    }
-    found = set[int]()
-    for index, handed in await _read_handed(party, own):
-        # Any account can write thousands of other votes into a call.
-        if index == unread.round and (place := handed.place >> 48) in wanted:
-            await _take(party, index, handed)
-            found.add(place)
-    party.task.cases.read.update(wanted[place] for place in found)
-    if len(found) < len(wanted):
-        raise EnvironmentFault(
-            what="votes that were counted are not shown",
-            expected=f"{len(unread.votes)} votes of round {unread.round} in the calls that handed them in",
-            actual=f"{len(found)} of them",
-            remedy="The chain's node is asked again. Without the votes a false one cannot be disputed.",
-        )
+@dataclass(frozen=True)
+class VotesOnChain:
+    """Takes votes out of the transactions that handed them in."""
 
+    look: Look
+    chain: GameChain
+    cases: DisputeRecords
+    room: AuditRoom
 
-async def _read_handed(party: Party, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:
-    """Round and vote of each that was handed in with votes which counted. What a contract handed in the log
-    repeats; any other call is a transaction of its own."""
-    counted = [event for event in events if event.name in (*LOGGED, RELAYED)]
-    relayed = [event for event in counted if event.name == RELAYED]
-    told = {event.transaction_hash for event in relayed}
-    direct = dict.fromkeys(one.transaction_hash for one in counted if one.transaction_hash not in told)
-    found = [
-        (event.arguments["round"], HandedVote(*one)) for event in relayed for one in event.arguments["votes"]
-    ]
-    for name in direct:
-        found += _decode_call(await party.chain.connection.sent_data(name))
-    return found
+    async def read_votes(self, unread: Unread) -> None:
+        """Take these votes from the calls of their round; each is kept as if its auditor had handed it in.
+        Raises EnvironmentFault where the endpoint does not show all of them."""
+        first = min(counted.block for _, counted in unread.votes)
+        events = await self.chain.read_events(first, self.look().head_block)
+        own = [event for event in events if event.arguments.get("task") == self.look().task]
+        wanted = {
+            ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
+        }
+        found = set[int]()
+        for index, handed in await self._read_handed(own):
+            # Any account can write thousands of other votes into a call.
+            if index == unread.round and (place := handed.place >> 48) in wanted:
+                await self._take(index, handed)
+                found.add(place)
+        self.cases.read.update(wanted[place] for place in found)
+        if len(found) < len(wanted):
+            raise EnvironmentFault(
+                what="votes that were counted are not shown",
+                expected=f"{len(unread.votes)} votes of round {unread.round} in the calls that "
+                "handed them in",
+                actual=f"{len(found)} of them",
+                remedy="The chain's node is asked again. Without the votes a false one cannot be disputed.",
+            )
+
+    async def _read_handed(self, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:
+        """Round and vote of each that was handed in with votes which counted. What a contract handed in the
+        log repeats; any other call is a transaction of its own."""
+        counted = [event for event in events if event.name in (*LOGGED, RELAYED)]
+        relayed = [event for event in counted if event.name == RELAYED]
+        told = {event.transaction_hash for event in relayed}
+        direct = dict.fromkeys(one.transaction_hash for one in counted if one.transaction_hash not in told)
+        found = [
+            (event.arguments["round"], HandedVote(*one))
+            for event in relayed
+            for one in event.arguments["votes"]
+        ]
+        for name in direct:
+            found += _decode_call(await self.chain.connection.sent_data(name))
+        return found
+
+    async def _take(self, index: int, handed: HandedVote) -> None:
+        view = self.look()
+        found = _rebuild(get_now(view), index, handed)
+        if found is None:
+            return
+        drawn, vote, opening = found
+        room, signature = self.room, handed.r + handed.vs
+        known = room.book.taken_votes.get(get_place(vote))
+        is_news = known is None or known.vote != vote or (known.opening is None and opening is not None)
+        if drawn.seat.account == view.account or not is_news:
+            return
+        try:
+            signer = await asyncio.to_thread(room.recover, vote, signature, drawn.seat.account)
+        except ProtocolFault:
+            return
+        if signer == drawn.seat.account:
+            room.book.write(VoteTaken(self.look().task, vote, signature, opening))
 
 
 def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
@@ -150,24 +181,6 @@ def _list_handed(body: bytes, place: int) -> Iterator[HandedVote]:
 
 def _get_word(body: bytes, place: int) -> int:
     return int.from_bytes(body[WORD_BYTES * place : WORD_BYTES * (place + 1)], "big")
-
-
-async def _take(party: Party, index: int, handed: HandedVote) -> None:
-    found = _rebuild(get_now(party.view), index, handed)
-    if found is None:
-        return
-    drawn, vote, opening = found
-    room, signature = party.task.audits.room, handed.r + handed.vs
-    known = room.book.taken_votes.get(get_place(vote))
-    is_news = known is None or known.vote != vote or (known.opening is None and opening is not None)
-    if drawn.seat.account == party.account or not is_news:
-        return
-    try:
-        signer = await asyncio.to_thread(room.recover, vote, signature, drawn.seat.account)
-    except ProtocolFault:
-        return
-    if signer == drawn.seat.account:
-        room.book.write(VoteTaken(party.task.task, vote, signature, opening))
 
 
 def _rebuild(

@@ -39,13 +39,11 @@ from tests.e2e.demo.roster import CHEAT, SUBMITTER, Member
 from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
+from tests.e2e.world import Keeper, make_loop
 from tests.task_models import parameter_count
-from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.loop.node_loop import Loop
-from touchstone.node.loop.opening import open_party
+from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import build_task, post_task
-from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import TouchstoneError
@@ -221,22 +219,22 @@ async def open_submitter(
 ) -> AsyncIterator[None]:
     """Post the task and play it to its end with whoever else is there."""
     assert file.weights is not None
-    async with open_party(replace(show.configure(SUBMITTER), memory_mb=AUDITOR_MB)) as party:
+    async with open_node(replace(show.configure(SUBMITTER), memory_mb=AUDITOR_MB), Keeper) as node:
         with clock.time("post the task"):
             start = await asyncio.to_thread(file.weights.read)
             dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
-            built = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
-            task = await post_task(party, *built, dataset, start)
+            built = await asyncio.to_thread(build_task, file.plan, dataset, node.account, salt, start)
+            task = await post_task(node.chain, node.store, *built, dataset, start)
             del start
-        await catch_up(party)
-        await open_task(party, task)
-        looping = asyncio.create_task(Loop(party, (upkeep_duties.list_duties,)).run())
+        await node.following.take_next()
+        await node.join(task)
+        looping = asyncio.create_task(make_loop(node, node.list_rooms()).run())
         watching = asyncio.create_task(show.watch.run())
         try:
             await wait_for(lambda: looping.done() and watching.done(), company, ticking, looping, watching)
         finally:
             await cancel(looping, watching)
-        await withdraw(party)
+        await withdraw(node)
         yield
 
 

@@ -2,23 +2,25 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from touchstone.node.defending.step_serving import show_steps, show_trace
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import keep_state
+from touchstone.node.defending.step_serving import StepServing, show_trace
+from touchstone.node.kit.known_statements import find_solver, get_now
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.recompute_queue import RecomputeQueue
+from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import TraceKeeper, describe_layout, load_buffer
+from touchstone.node.kit.view import Look
 from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.compute import TracedStep
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.segments import (
-    compute_roots,
-    compute_state,
+    Segments,
     find_replay,
-    get_batches,
-    restore_own_start,
 )
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.bounds.step_openings import open_demanded, prove_outputs
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
@@ -30,37 +32,96 @@ from touchstone.protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispu
 from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.state_headers import StateHeader
-from touchstone.whistleblower.known_statements import find_solver, get_now
 
 
-async def post_roots(party: Party, dispute: InnerDispute) -> None:
-    """Post the root of each step's state, start and end included, as the statement binds them."""
-    place = (dispute.statement.round, dispute.statement.slot)
-    start = await restore_own_start(party, dispute)
-    work = (compute_roots, party, place, dispute.segment, start)
-    roots = await party.task.retraining.compute(dispute.clock, *work)
-    if dispute.statement.draw is None:
-        await _post_claim_roots(party, dispute, roots)
-    else:
-        await _post_vote_roots(party, dispute, roots)
+@dataclass(frozen=True)
+class DisputeAnswers:
+    """Makes the claimant's moves in a dispute about an own statement."""
 
+    look: Look
+    store: BlobStore
+    states: StateStore
+    chain: GameChain
+    cases: DisputeRecords
+    recompute_queue: RecomputeQueue
+    locks: Locks
+    segments: Segments
+    step_serving: StepServing
 
-async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
-    first = dispute.segment
-    ends = [open_boundary(party.view, dispute.statement.round, boundary) for boundary in (first, first + 1)]
-    require_end(ends[1].header, roots[-1])
-    await party.chain.disputes.post_claim_roots(party.task.task, dispute.name, roots, *ends)
+    async def post_roots(self, dispute: InnerDispute) -> None:
+        """Post the root of each step's state, start and end included, as the statement binds them."""
+        place = (dispute.statement.round, dispute.statement.slot)
+        start = await self.segments.restore_own_start(dispute)
+        work = (self.segments.compute_roots, place, dispute.segment, start)
+        roots = await self.recompute_queue.compute(dispute.clock, *work)
+        if dispute.statement.draw is None:
+            await self._post_claim_roots(dispute, roots)
+        else:
+            await self._post_vote_roots(dispute, roots)
 
+    async def _post_claim_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+        first = dispute.segment
+        ends = [
+            open_boundary(self.look(), dispute.statement.round, boundary) for boundary in (first, first + 1)
+        ]
+        require_end(ends[1].header, roots[-1])
+        await self.chain.disputes.post_claim_roots(self.look().task, dispute.name, roots, *ends)
 
-async def _post_vote_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
-    """The start's opening is the one that the solver has shown before this node sealed, the end's the one
-    that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and takes
-    whatever stands there."""
-    ref, replay = dispute.statement, find_replay(party.view, dispute.statement)
-    require_end(replay.own_end, roots[-1])
-    solver = find_solver(get_now(party.view), ref.round, ref.slot)
-    ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
-    await party.chain.disputes.post_vote_roots(party.task.task, dispute.name, roots, *ends)
+    async def _post_vote_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+        """The start's opening is the one that the solver has shown before this node sealed, the end's the one
+        that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and
+        takes whatever stands there."""
+        view = self.look()
+        ref, replay = dispute.statement, find_replay(view, dispute.statement)
+        require_end(replay.own_end, roots[-1])
+        solver = find_solver(get_now(view), ref.round, ref.slot)
+        ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
+        await self.chain.disputes.post_vote_roots(self.look().task, dispute.name, roots, *ends)
+
+    async def post_trace(self, dispute: InnerDispute) -> None:
+        """Run the named step again, keep all of it to be served, and post the root of its trace."""
+        traced = await self.trace_named_step(dispute)
+        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        proof = await asyncio.to_thread(prove_outputs, traced.tree)
+        ends = (traced.tree.root, traced.start, traced.end)
+        await self.chain.disputes.post_trace(self.look().task, dispute.name, facts, *ends, proof)
+
+    async def show_leaves(self, dispute: InnerDispute) -> None:
+        """Show the demanded leaves that are not shown yet."""
+        traced = await self.trace_named_step(dispute)
+        demands = dispute.demands[len(dispute.shown) :]
+        work = (_open_leaves, self.store, traced.tree, demands)
+        openings = await self.recompute_queue.compute(dispute.clock, *work)
+        await self.chain.disputes.show_leaves(self.look().task, dispute.name, traced.start, openings)
+
+    async def serve(self, dispute: InnerDispute) -> None:
+        """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
+        if dispute.trace is not None:
+            await self.trace_named_step(dispute)
+        await self.step_serving.show_steps(dispute)
+
+    async def trace_named_step(self, dispute: InnerDispute) -> TracedStep:
+        """The trace of the named step as this node computes it, once for each dispute."""
+        book, name = self.cases, dispute.name
+        async with self.locks["trace", name]:
+            if name not in book.traces:
+                start = await self.segments.restore_own_start(dispute)
+                traced = await self.recompute_queue.compute(dispute.clock, self._trace, dispute, start)
+                book.traces[name] = traced
+                show_trace(self.look(), dispute, book.traces[name])
+            return book.traces[name]
+
+    def _trace(self, dispute: InnerDispute, start: StateHeader) -> TracedStep:
+        assert dispute.step is not None
+        spec, place = self.look().spec, (dispute.statement.round, dispute.statement.slot)
+        before = self.segments.compute_state(place, dispute.segment, start, dispute.step)
+        inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
+        program = get_program(spec.training).program
+        keeper = TraceKeeper(self.store, describe_layout(program), get_constant_roots(program))
+        run = self.cases.compute.retrace
+        tree, end = run(before, spec.training, self.segments.get_batches(*place), inner_step, keeper.keep)
+        keeper.finish()
+        return TracedStep(tree, self.states.keep(before), self.states.keep(end))
 
 
 def require_end(end: StateHeader, root: bytes) -> None:
@@ -72,24 +133,6 @@ def require_end(end: StateHeader, root: bytes) -> None:
             actual=root.hex(),
             remedy="Bring back the versions of torch and of the drivers that the statement was made with.",
         )
-
-
-async def post_trace(party: Party, dispute: InnerDispute) -> None:
-    """Run the named step again, keep all of it to be served, and post the root of its trace."""
-    traced = await trace_named_step(party, dispute)
-    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
-    proof = await asyncio.to_thread(prove_outputs, traced.tree)
-    ends = (traced.tree.root, traced.start, traced.end)
-    await party.chain.disputes.post_trace(party.task.task, dispute.name, facts, *ends, proof)
-
-
-async def show_leaves(party: Party, dispute: InnerDispute) -> None:
-    """Show the demanded leaves that are not shown yet."""
-    traced = await trace_named_step(party, dispute)
-    demands = dispute.demands[len(dispute.shown) :]
-    work = (_open_leaves, party.store, traced.tree, demands)
-    openings = await party.task.retraining.compute(dispute.clock, *work)
-    await party.chain.disputes.show_leaves(party.task.task, dispute.name, traced.start, openings)
 
 
 def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLeaf]) -> list[BufferOpening]:
@@ -107,35 +150,3 @@ def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLe
 
     kept = replace(tree, get=load)
     return [open_demanded(kept, one.node, one.place, one.leaf_index) for one in demands]
-
-
-async def serve(party: Party, dispute: InnerDispute) -> None:
-    """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
-    if dispute.trace is not None:
-        await trace_named_step(party, dispute)
-    await show_steps(party, dispute)
-
-
-async def trace_named_step(party: Party, dispute: InnerDispute) -> TracedStep:
-    """The trace of the named step as this node computes it, once for each dispute."""
-    book, name = party.task.cases, dispute.name
-    async with party.task.locks["trace", name]:
-        if name not in book.traces:
-            start = await restore_own_start(party, dispute)
-            traced = await party.task.retraining.compute(dispute.clock, _trace, party, dispute, start)
-            book.traces[name] = traced
-            show_trace(party.view, dispute, book.traces[name])
-        return book.traces[name]
-
-
-def _trace(party: Party, dispute: InnerDispute, start: StateHeader) -> TracedStep:
-    assert dispute.step is not None
-    spec, place = party.task.spec, (dispute.statement.round, dispute.statement.slot)
-    before = compute_state(party, place, dispute.segment, start, dispute.step)
-    inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
-    program = get_program(spec.training).program
-    keeper = TraceKeeper(party.store, describe_layout(program), get_constant_roots(program))
-    run = party.task.cases.compute.retrace
-    tree, end = run(before, spec.training, get_batches(party, *place), inner_step, keeper.keep)
-    keeper.finish()
-    return TracedStep(tree, keep_state(party, before), keep_state(party, end))

@@ -1,19 +1,21 @@
 """Requests for the states of a segment's steps: who may ask, and what is answered."""
 
-from functools import partial
+from dataclasses import dataclass
 from itertools import product
 from typing import Annotated
 
 from msgspec import Meta
 
 from touchstone.node.defending.step_serving import compute_place
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import find_solver, get_inner
+from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import find_asked_until, find_supported_until
-from touchstone.node.kit.view import View
+from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.waking import Wake
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.wanted_steps import Asker
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.commitments import STATE_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -21,7 +23,6 @@ from touchstone.protocol.spec.game.drawn_audits import get_ever_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound
-from touchstone.whistleblower.known_statements import find_solver, get_inner
 
 STEPS = "steps"
 """Name of the handler."""
@@ -68,16 +69,51 @@ ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
 SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
 
 
-def make_handlers(party: Party) -> dict[str, RequestHandler]:
-    """Who answers which messages of this room."""
-    return {STEPS: RequestHandler(ASK_BYTES, partial(answer_steps, party))}
+@dataclass(frozen=True)
+class StepAnswers:
+    """Answers requests for the steps of own segments."""
+
+    look: Look
+    cases: DisputeRecords
+    recompute_queue: RecomputeQueue
+    wake: Wake
+
+    def _look_at_news(self, account: str) -> None:
+        """Have the loop look at what the handler has just noted, once a block for each account. At each look
+        all duties are listed, in the thread that serves."""
+        handler = self.cases.step_requests
+        if handler.is_news:
+            self.recompute_queue.look_again()
+            if handler.wakes.take(account, self.look().head_block):
+                self.wake()
+
+    async def answer_steps(self, account: str, body: bytes) -> StepsShown:
+        """The states of a segment of this node's own. Where they are not at hand they are noted, and computed
+        if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
+        view = self.look()
+        asked = ASKED_FORM.decode(body, account)
+        if asked.task == view.task and is_served(view, account):
+            book, place = self.cases, compute_place(view, asked.slot, asked.segment)
+            states = book.steps.get((asked.round, asked.slot, asked.segment))
+            if states is not None:
+                return _show(view, asked, states)
+            asker = Asker(account, is_auditor(view, account, asked))
+            found = book.step_requests.find(asker, asked.task, asked.round, place)
+            if found is not None:
+                pieces = range(0, len(found), STATE_BYTES)
+                return _show(view, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))
+            self._look_at_news(account)
+        raise EnvironmentFault(
+            what="the steps are not shown now",
+            expected="a segment of this node that no auditor may copy any more",
+            actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
+            remedy="Ask again: they may have to be computed.",
+        )
 
 
-def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
     """Whether a blob is shown because of a dispute, or of wanted steps."""
-    if party.joined is None:
-        return False
-    return party.task.cases.may_read(account, kind, root, is_served(party.view, account))
+    return view.cases.may_read(account, kind, root, is_served(view, account))
 
 
 def is_served(view: View, account: str) -> bool:
@@ -118,16 +154,6 @@ def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: Steps
     return until is not None and view.head_block < until
 
 
-def _look_at_news(party: Party, account: str) -> None:
-    """Have the loop look at what the handler has just noted, once a block for each account. At each look all
-    duties are listed, in the thread that serves."""
-    handler = party.task.cases.step_requests
-    if handler.is_news:
-        party.task.retraining.look_again()
-        if handler.wakes.take(account, party.state.head_block):
-            party.wake()
-
-
 def _show(view: View, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
     """The answer with these states. Those of this node's own claim need nothing that binds them."""
     replays = list(view.audits.list_replays(asked.round))
@@ -138,26 +164,3 @@ def _show(view: View, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShow
     if view.game.terms.is_exact:
         salts += dict.fromkeys(one.claimed_end.salt for one in here if one.claimed_end is not None)
     return StepsShown(states, (start.salt, *salts), tuple(start.path))
-
-
-async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
-    """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
-    they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
-    asked = ASKED_FORM.decode(body, account)
-    if party.joined is not None and asked.task == party.task.task and is_served(party.view, account):
-        book, place = party.task.cases, compute_place(party.view, asked.slot, asked.segment)
-        states = book.steps.get((asked.round, asked.slot, asked.segment))
-        if states is not None:
-            return _show(party.view, asked, states)
-        asker = Asker(account, is_auditor(party.view, account, asked))
-        found = book.step_requests.find(asker, asked.task, asked.round, place)
-        if found is not None:
-            pieces = range(0, len(found), STATE_BYTES)
-            return _show(party.view, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))
-        _look_at_news(party, account)
-    raise EnvironmentFault(
-        what="the steps are not shown now",
-        expected="a segment of this node that no auditor may copy any more",
-        actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
-        remedy="Ask again: they may have to be computed.",
-    )

@@ -1,16 +1,19 @@
 """What a claimant shows of its own steps, in a dispute and before one."""
 
 import asyncio
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.recompute_queue import AUDITS, QUESTIONS
+from touchstone.node.kit.known_statements import are_steps_shown, find_solver, get_inner, get_now
+from touchstone.node.kit.recompute_queue import AUDITS, QUESTIONS, RecomputeQueue
 from touchstone.node.kit.retention_windows import list_named
-from touchstone.node.kit.states import has_state, keep_state
+from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import describe_layout
-from touchstone.node.kit.view import View
+from touchstone.node.kit.view import Look, View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.compute import TracedStep
-from touchstone.node.training.segments import find_replay, iterate_states, restore_own_start
+from touchstone.node.records.dispute_records import DisputeRecords
+from touchstone.node.training.segments import Segments, find_replay
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.spec.commitments import encode_state
@@ -19,7 +22,6 @@ from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.state_headers import StateHeader
-from touchstone.whistleblower.known_statements import are_steps_shown, find_solver, get_now
 
 
 def compute_place(view: View, slot: int, segment: int) -> int:
@@ -28,14 +30,68 @@ def compute_place(view: View, slot: int, segment: int) -> int:
     return slot * view.game.terms.segment_count + segment
 
 
-async def show_steps(party: Party, dispute: InnerDispute) -> None:
-    """Show the state after each step of a disputed segment from now on."""
-    start = await restore_own_start(party, dispute)
-    place, book = (dispute.statement.round, dispute.statement.slot), party.task.cases
-    work = (keep_steps, party, place, dispute.segment, start)
-    headers = await party.task.retraining.compute(AUDITS, *work)
-    book.steps[*place, dispute.segment] = tuple(map(encode_state, headers))
-    book.shown["steps", dispute.name] = list_keys(headers)
+@dataclass(frozen=True)
+class StepServing:
+    """Shows the states of the steps of own segments, and lets them go."""
+
+    look: Look
+    store: BlobStore
+    states: StateStore
+    cases: DisputeRecords
+    recompute_queue: RecomputeQueue
+    segments: Segments
+
+    async def show_steps(self, dispute: InnerDispute) -> None:
+        """Show the state after each step of a disputed segment from now on."""
+        start = await self.segments.restore_own_start(dispute)
+        place, book = (dispute.statement.round, dispute.statement.slot), self.cases
+        work = (self.keep_steps, place, dispute.segment, start)
+        headers = await self.recompute_queue.compute(AUDITS, *work)
+        book.steps[*place, dispute.segment] = tuple(map(encode_state, headers))
+        book.shown["steps", dispute.name] = list_keys(headers)
+
+    def keep_steps(self, place: tuple[int, int], segment: int, start: StateHeader) -> list[StateHeader]:
+        """Keep all k + 1 states of a segment."""
+        headers = []
+        for state in self.segments.iterate_states(place, segment, start):
+            headers.append(self.states.keep(state))
+        return headers
+
+    def forget(self, name: object) -> None:
+        """Show something no more, and let go of what nothing else needs."""
+        book = self.cases
+        keys = book.shown.pop(name, frozenset())
+        for key in keys - list_kept(self.look()):
+            self.store.delete(key)
+
+    def forget_dispute(self, kind: str, name: bytes) -> None:
+        """Show the steps or the trace of a dispute no more. Two disputes may be about one segment, whose
+        states then stay with the other one."""
+        self.forget((kind, name))
+        book, disputes = self.cases, get_inner(self.look()).disputes
+        book.traces.pop(name, None)
+        place = _get_place(disputes[name])
+        if not any(
+            _get_place(one) == place for one in disputes.values() if ("steps", one.name) in book.shown
+        ):
+            book.steps.pop(place, None)
+
+    async def show_wanted(self, wanted: tuple[int, int]) -> None:
+        """Recompute a segment that was asked for, (round, place), and show the state after each step from now
+        on; of what others than auditors asked for only the last segments stay. While it waits its turn an
+        auditor may come to ask for it too."""
+        (index, place), book, retraining = wanted, self.cases, self.recompute_queue
+        asked = (self.look().task, index, place)
+        slot, segment = divmod(place, self.look().game.terms.segment_count)
+        async with retraining.take_turn(lambda: AUDITS if book.step_requests.is_urgent(asked) else QUESTIONS):
+            start = find_own_start(self.look(), index, place, self.look().head_block + 1)
+            if start is None:
+                return
+            headers = await retraining.run(self.keep_steps, (index, slot), segment, start)
+        states = tuple(map(encode_state, headers))
+        book.shown["wanted", states] = list_keys(headers)
+        for old in book.step_requests.offer(asked, states):
+            await asyncio.to_thread(self.forget, ("wanted", old))
 
 
 def show_trace(view: View, dispute: InnerDispute, traced: TracedStep) -> None:
@@ -49,25 +105,13 @@ def show_trace(view: View, dispute: InnerDispute, traced: TracedStep) -> None:
     view.cases.shown["trace", dispute.name] = frozenset(keys) | list_keys([traced.start, traced.end])
 
 
-def keep_steps(party: Party, place: tuple[int, int], segment: int, start: StateHeader) -> list[StateHeader]:
-    """Keep all k + 1 states of a segment."""
-    headers = []
-    for state in iterate_states(party, place, segment, start):
-        headers.append(keep_state(party, state))
-    return headers
-
-
 def list_keys(headers: list[StateHeader]) -> frozenset[BlobKey]:
     """The blobs of states."""
     return frozenset(ref.key for header in headers for ref in refer_state(header, 1))
 
 
-def forget(party: Party, name: object) -> None:
-    """Show something no more, and let go of what nothing else needs."""
-    book = party.task.cases
-    keys = book.shown.pop(name, frozenset())
-    for key in keys - list_kept(party.view):
-        party.store.delete(key)
+def _get_place(dispute: InnerDispute) -> tuple[int, int, int]:
+    return dispute.statement.round, dispute.statement.slot, dispute.segment
 
 
 def list_kept(view: View) -> frozenset[BlobKey]:
@@ -77,33 +121,33 @@ def list_kept(view: View) -> frozenset[BlobKey]:
     return list_named(view.claims, book).union(*shown, *book.held.values())
 
 
-def list_wanted(party: Party, block: int) -> list[tuple[int, int]]:
+def list_wanted(view: View, block: int) -> list[tuple[int, int]]:
     """(round, place) of what was asked for and may be shown; all other requests are dropped."""
-    handler, found = party.task.cases.step_requests, []
+    handler, found = view.cases.step_requests, []
     for wanted in list(handler.wanted):
         task, index, place = wanted
-        if task == party.task.task and find_own_start(party, index, place, block) is not None:
+        if task == view.task and find_own_start(view, index, place, block) is not None:
             found.append((index, place))
         else:
             handler.drop(wanted)
     return found
 
 
-def find_own_start(party: Party, index: int, place: int, block: int) -> StateHeader | None:
+def find_own_start(view: View, index: int, place: int, block: int) -> StateHeader | None:
     """The start of the segment at a place, where this node made a statement on it and its steps may be shown.
     None else, and where it is not on disk: for a question alone no round is trained again. What auditors may
     ask for before they dispute it stays as long as they need."""
     ref, segment = (
-        _find_own_statement(party.view, index, place, block),
-        place % party.game.terms.segment_count,
+        _find_own_statement(view, index, place, block),
+        place % view.game.terms.segment_count,
     )
     if ref is None:
         return None
     if ref.draw is None:
-        start = list_own_boundaries(party.view, index).get(segment)
+        start = list_own_boundaries(view, index).get(segment)
     else:
-        start = find_replay(party.view, ref).start.header
-    return start if start is not None and has_state(party, start) else None
+        start = find_replay(view, ref).start.header
+    return start if start is not None and view.stored.has(start) else None
 
 
 def _find_own_statement(view: View, index: int, place: int, block: int) -> StatementRef | None:
@@ -117,21 +161,3 @@ def _find_own_statement(view: View, index: int, place: int, block: int) -> State
         return StatementRef(index, slot)
     replays = view.audits.list_replays(index)
     return next((one.ref for one in replays if (one.ref.slot, one.segment) == (slot, segment)), None)
-
-
-async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
-    """Recompute a segment that was asked for, (round, place), and show the state after each step from now on;
-    of what others than auditors asked for only the last segments stay. While it waits its turn an auditor may
-    come to ask for it too."""
-    (index, place), book, retraining = wanted, party.task.cases, party.task.retraining
-    asked = (party.task.task, index, place)
-    slot, segment = divmod(place, party.game.terms.segment_count)
-    async with retraining.take_turn(lambda: AUDITS if book.step_requests.is_urgent(asked) else QUESTIONS):
-        start = find_own_start(party, index, place, party.state.head_block + 1)
-        if start is None:
-            return
-        headers = await retraining.run(keep_steps, party, (index, slot), segment, start)
-    states = tuple(map(encode_state, headers))
-    book.shown["wanted", states] = list_keys(headers)
-    for old in book.step_requests.offer(asked, states):
-        await asyncio.to_thread(forget, party, ("wanted", old))

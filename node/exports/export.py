@@ -6,7 +6,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from touchstone.node.exports.model_choice import (
+from touchstone.node.exports.model_note import ModelNote, check_tokenizer
+from touchstone.node.exports.written_model import clean_config, write_model
+from touchstone.node.joining.task_step import as_reader, fetch_step
+from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
+from touchstone.node.kit.reader import Reader, open_reader
+from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.models.global_model import ask_outer
+from touchstone.node.models.model_choice import (
     Choice,
     advise,
     choose,
@@ -14,15 +21,9 @@ from touchstone.node.exports.model_choice import (
     choose_settled,
     explain_refusal,
 )
-from touchstone.node.exports.model_note import ModelNote, check_tokenizer
-from touchstone.node.exports.written_model import clean_config, write_model
-from touchstone.node.joining.start_weights import make_start
-from touchstone.node.joining.task_step import as_reader, fetch_step
-from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
-from touchstone.node.kit.stored_tensors import load_tensor
-from touchstone.node.loop.opening import RECORDS, Reader, open_reader
-from touchstone.node.models.global_model import ask_outer
+from touchstone.node.models.start_weights import make_start
 from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.adapters.wire.peer import Peer

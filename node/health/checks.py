@@ -26,9 +26,11 @@ from touchstone.node.health.endpoint_watch import (
     list_said,
     open_endpoints,
 )
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.gas_factor import measure_gas_factor
-from touchstone.node.kit.party import Party
-from touchstone.protocol.adapters.chain.chain_client import is_old
+from touchstone.node.kit.view import FindView
+from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old
+from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
 from touchstone.protocol.adapters.chain.gate import BLOCK_S, find_age_fault
 from touchstone.protocol.adapters.files.private_files import replace_private_file
 from touchstone.protocol.adapters.messages import encode_message
@@ -113,11 +115,16 @@ def take_over(home: Path) -> Past:
 
 @dataclass
 class Watch:
-    """The watch of one party. troubles: those of now; counts: how often each began; gas_left: gas that the
+    """The watch of one node. max_fee_wei: the most that one gas may cost; find_view: what may be looked at of
+    the task; troubles: those of now; counts: how often each began; gas_left: gas that the
     account's coin pays for at the price of now, gas_factor: how many times the gas of the
     figures calls take on this chain; None before that is known."""
 
-    party: Party
+    chain: GameChain
+    chain_state: ChainState
+    home: Path
+    find_view: FindView
+    max_fee_wei: int = NO_CAP_WEI
     past: Past = Past()
     troubles: dict[HealthIssue, SeenTrouble] = field(default_factory=dict)
     counts: Counter[HealthIssue] = field(default_factory=Counter)
@@ -150,7 +157,7 @@ class Watch:
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-            await close_endpoints(self._endpoints, self.party.chain.connection)
+            await close_endpoints(self._endpoints, self.chain.connection)
             self.write(end)
 
     async def _run(self) -> None:
@@ -164,8 +171,8 @@ class Watch:
 
     async def look(self) -> None:
         """One look at everything, told and written down."""
-        connection = self.party.chain.connection
-        is_probing = self._looks % (PROBE_LOOKS if self.party.chain.limits.name in BLOCK_S else 1) == 0
+        connection = self.chain.connection
+        is_probing = self._looks % (PROBE_LOOKS if self.chain.limits.name in BLOCK_S else 1) == 0
         if is_probing:
             await self._probe()
         # A lone endpoint was just asked by the connection that counts.
@@ -183,7 +190,7 @@ class Watch:
         """Ask each endpoint whether its chain is still that of the deployment, and now and then for the coin:
         each in a time of its own, or a slow node would never tell of the coin."""
         is_known = await self._look_at_endpoints()
-        await self._ask(self.party.chain.gate.pass_through)
+        await self._ask(self.chain.gate.pass_through)
         if is_known and self._looks % COIN_LOOKS == 0:
             await self._ask(self._note_gas_left)
             await self._ask(self._note_header)
@@ -204,7 +211,7 @@ class Watch:
 
     async def _look_at_endpoints(self) -> bool:
         """Whether one has answered."""
-        chain = self.party.chain
+        chain = self.chain
         connection, deployment = chain.connection, chain.deployment
         if not self._endpoints:
             self._endpoints = open_endpoints(connection, PROBE_S)
@@ -217,13 +224,13 @@ class Watch:
         return any(answered)
 
     async def _note_origin(self) -> None:
-        self._origin = await find_origin(self._endpoints, self.party.chain.gate.folded)
+        self._origin = await find_origin(self._endpoints, self.chain.gate.folded)
 
     async def _note_header(self) -> None:
         """Whether the newest block could be proven to the contracts. No answer tells nothing."""
         self._unproven = ""
         try:
-            await self.party.chain.require_provable()
+            await self.chain.require_provable()
         except EnvironmentFault as fault:
             if not fault.retryable:
                 self._unproven = str(fault.actual)
@@ -232,12 +239,12 @@ class Watch:
         self.gas_left = await self._find_gas_left()
 
     async def _note_gas_factor(self) -> None:
-        self.gas_factor = await measure_gas_factor(self.party.chain)
+        self.gas_factor = await measure_gas_factor(self.chain)
 
     async def _find_gas_left(self) -> int:
-        connection = self.party.chain.connection
+        connection = self.chain.connection
         price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
-        return await connection.balance_of(self.party.account) // max(1, price_wei)
+        return await connection.balance_of(self.chain.address) // max(1, price_wei)
 
     def _tell(self, found: dict[HealthIssue, str]) -> None:
         now_s = int(time.time())
@@ -263,12 +270,12 @@ class Watch:
 
     def _try_to_write(self) -> str:
         """What the system says where it refuses; else empty."""
-        party, past, now_s = self.party, self.past, int(time.time())
+        past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
-        now = (party.state.head_block, tuple(self.troubles.values()))
-        state = NodeState(party.account, self._started_s, now_s, self._end, *counts, *now)
+        now = (self.chain_state.head_block, tuple(self.troubles.values()))
+        state = NodeState(self.chain.address, self._started_s, now_s, self._end, *counts, *now)
         try:
-            replace_private_file(party.config.home / STATE_FILE, encode_message(state))
+            replace_private_file(self.home / STATE_FILE, encode_message(state))
         except OSError as error:
             return error.strerror or str(error)
         return ""
@@ -277,7 +284,7 @@ class Watch:
     def _list_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
         of_chain = list(self._list_chain_troubles())
         yield from of_chain
-        reason, sender = self.party.chain.gate.reason, self.party.chain.sender
+        reason, sender = self.chain.gate.reason, self.chain.sender
         if reason and not of_chain:
             yield HealthIssue.NOTHING_SIGNED, f"nothing is signed or sent now: {reason}"
         if said := list_said(one.silence for one in self._endpoints):
@@ -292,12 +299,12 @@ class Watch:
 
     def _tell_fees(self) -> str:
         """What one gas costs, and what it may cost."""
-        head, cap_wei = self.party.chain.connection.health.head, self.party.config.max_fee_wei
+        head, cap_wei = self.chain.connection.health.head, self.max_fee_wei
         asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
         return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
 
     def _list_chain_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
-        health, name = self.party.chain.connection.health, self.party.chain.limits.name
+        health, name = self.chain.connection.health, self.chain.limits.name
         silence_s = time.monotonic() - health.answered_s
         if silence_s > SILENT_S:
             yield (
@@ -317,7 +324,7 @@ class Watch:
 
     def _list_disk_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
         try:
-            free_bytes = shutil.disk_usage(self.party.config.home).free
+            free_bytes = shutil.disk_usage(self.home).free
         except OSError as error:
             yield HealthIssue.DISK_FULL, f"the home of this node cannot be reached: {error.strerror}"
             return
@@ -334,10 +341,10 @@ class Watch:
 
     def _compute_needed_bytes(self) -> int:
         """What a solver writes in one round, or an auditor for one replay; not less than some spare room."""
-        party = self.party
-        if party.joined is None or not party.is_task_known:
+        view = self.find_view()
+        if view is None:
             return SPARE_DISK_BYTES
-        seat, terms = find_seat(party.game, party.account), party.task.spec.terms
+        seat, terms = find_seat(view.game, view.account), view.spec.terms
         is_solver = seat is not None and seat.role == SeatRole.SOLVER
         states = terms.segment_count + 1 if is_solver else 2
         return max(SPARE_DISK_BYTES, 12 * terms.parameter_count * states)

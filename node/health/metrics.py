@@ -15,9 +15,13 @@ from dataclasses import dataclass, field
 from touchstone.node.health.checks import Watch
 from touchstone.node.health.deadlines import list_deadlines
 from touchstone.node.health.open_disputes import count_disputes
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import Meter
+from touchstone.node.kit.view import FindView, View
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.reports.metrics_server import Metric, MetricsServer, Samples
 from touchstone.protocol.adapters.reports.node_state import HealthIssue
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -84,7 +88,11 @@ class Measures:
     """What a node's metrics are read from. Deadlines and money take a tenth of a second where a task is
     large: they are listed once for each state of it."""
 
-    party: Party
+    chain: GameChain
+    chain_state: ChainState
+    client: BlobClient
+    meter: Meter
+    find_view: FindView
     watch: Watch
     server: BlobServer
     _listed_for: tuple[object, ...] = ()
@@ -108,14 +116,14 @@ class Measures:
         return values
 
     def _read_chain(self) -> Values:
-        health, state = self.party.chain.connection.health, self.party.state
+        health, state = self.chain.connection.health, self.chain_state
         head = health.head
         values: Values = {
             "touchstone_processed_block": _one(state.head_block),
             "touchstone_rpc_silence_seconds": _one(time.monotonic() - health.answered_s),
             "touchstone_rpc_errors_total": _by_name(health.errors),
-            "touchstone_refolds_total": _one(self.party.meter.refolds),
-            "touchstone_credit_tokens": _one(state.credits[self.party.account] / TOKEN_WEI),
+            "touchstone_refolds_total": _one(self.meter.refolds),
+            "touchstone_credit_tokens": _one(state.credits[self.chain.address] / TOKEN_WEI),
         }
         if head is not None:
             values["touchstone_head_block"] = _one(head.number)
@@ -123,7 +131,7 @@ class Measures:
         return values
 
     def _read_work(self) -> Values:
-        meter = self.party.meter
+        meter = self.meter
         return {
             "touchstone_open_duties": _by_name(meter.due),
             "touchstone_duty_failures_total": _by_name(meter.failures),
@@ -131,13 +139,13 @@ class Measures:
             "touchstone_tokens_trained_total": _one(meter.tokens_trained),
             "touchstone_loss": {} if meter.loss is None else _one(meter.loss),
             "touchstone_served_bytes_total": _one(self.server.served_bytes),
-            "touchstone_fetched_bytes_total": _one(self.party.client.fetched_bytes),
+            "touchstone_fetched_bytes_total": _one(self.client.fetched_bytes),
         }
 
     def _read_machine(self) -> Values:
         watch = self.watch
         return {
-            "touchstone_disk_free_bytes": _one(shutil.disk_usage(self.party.config.home).free),
+            "touchstone_disk_free_bytes": _one(shutil.disk_usage(self.watch.home).free),
             "touchstone_trouble": {(kind.value,): float(kind in watch.troubles) for kind in HealthIssue},
             "touchstone_troubles_total": {(kind.value,): float(watch.counts[kind]) for kind in HealthIssue},
             "touchstone_restarts": _one(watch.past.restarts),
@@ -148,34 +156,33 @@ class Measures:
 
     def _read_task(self) -> Values:
         """Nothing before a task is joined, or while the chain has taken it back."""
-        party = self.party
-        if party.joined is None or not party.is_task_known:
+        view = self.find_view()
+        if view is None:
             return {}
-        block = party.state.head_block + 1
-        words = Counter(made.vote.word for made in party.task.audits.room.book.votes.values())
-        reported = [made.report for made in party.task.claims.reports.values()]
+        block = view.head_block + 1
+        words = Counter(made.vote.word for made in view.audits.book.votes.values())
+        reported = [made.report for made in view.claims.reports.values()]
         newest = max(reported, key=lambda report: report.round, default=None)
-        self._list(block)
+        self._list(view, block)
         return {
             "touchstone_round_loss": {} if newest is None else _one(newest.mean_micronats / 1e6),
             "touchstone_deadline_blocks": self._nearest,
             "touchstone_votes": {(word.name,): float(words[word]) for word in VoteWord},
-            "touchstone_disputes": count_disputes(party.view),
-            **_read_seat(get_state_at(party.game, block), party.account),
+            "touchstone_disputes": count_disputes(view),
+            **_read_seat(get_state_at(view.game, block), view.account),
             **self._money,
         }
 
-    def _list(self, block: int) -> None:
-        state, task = self.party.state, self.party.task.task
+    def _list(self, view: View, block: int) -> None:
+        state, task, game = self.chain_state, view.task, view.game
         # What is folded anew is another object.
-        now = (block, self.party.game, state.inner[task], state.contests[task])
+        now = (block, game, state.inner[task], state.contests[task])
         if not _is_same(now, self._listed_for):
             nearest: dict[tuple[str, ...], float] = {}
-            for duty, last_block in list_deadlines(self.party.view, block):
+            for duty, last_block in list_deadlines(view, block):
                 left = float(last_block - state.head_block)
                 nearest[duty,] = min(left, nearest.get((duty,), left))
-            game, account = self.party.game, self.party.account
-            money = compute_account(get_state_at(game, block), game.money, account, block)
+            money = compute_account(get_state_at(game, block), game.money, view.account, block)
             self._listed_for, self._nearest, self._money = now, nearest, _read_money(money)
 
 
@@ -216,15 +223,14 @@ def _read_money(money: AccountMoney) -> Values:
     return values
 
 
-async def show_metrics(measures: Measures, stack: AsyncExitStack) -> None:
-    """Listen where the home says, until `stack` is closed; nothing without a port. A port that is taken stops
+async def show_metrics(measures: Measures, host: str, port: int, stack: AsyncExitStack) -> None:
+    """Listen at `host` and `port` until `stack` is closed; nothing without a port. A port that is taken stops
     no node, since silence would cost more: it is logged."""
-    config = measures.party.config
-    if not config.metrics_port:
+    if not port:
         return
     server = MetricsServer(METRICS, measures.read)
     try:
-        await server.start(config.metrics_host, config.metrics_port)
+        await server.start(host, port)
     except EnvironmentFault as fault:
         log.warning("%s", fault)
         return

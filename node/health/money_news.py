@@ -6,9 +6,10 @@ A line is told once, and as soon as the state says so. What had happened before 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.adapters.chain.pace import Pace, measure_pace
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
@@ -89,36 +90,36 @@ class MoneyNews:
     first: Head | None = None
     looked_at: tuple[LoggedGame, int] | None = None
 
-    def list_lines(self, party: Party) -> list[str]:
+    def list_lines(self, view: View, chain: GameChain) -> list[str]:
         """Returns what is new, in words."""
-        game, block = party.game, party.state.head_block + 1
+        game, block = view.game, view.head_block + 1
         before, self.looked_at = self.looked_at, (game, block)
         if before is not None and before[0] is game and before[1] == block:
             return []
         now = get_state_at(game, block)
         lines = [
-            *self._list_of_rounds(now, party, block),
-            *self._list_of_account(game, party.account),
-            *self._list_settled(game, party.account),
+            *self._list_of_rounds(now, view, chain, block),
+            *self._list_of_account(game, view.account),
+            *self._list_settled(game, view.account),
         ]
         if before is None:
-            return list(tell_begin(compute_account(now, game.money, party.account, block)))
+            return list(tell_begin(compute_account(now, game.money, view.account, block)))
         return lines
 
-    def _find_pace(self, party: Party) -> Pace:
+    def _find_pace(self, view: View, chain: GameChain) -> Pace:
         """As it was measured since the first line; before, that of the preset."""
-        head = party.chain.connection.health.head
+        head = chain.connection.health.head
         if head is None:
-            return Pace(party.state.head_block, None)
+            return Pace(view.head_block, None)
         self.first = self.first or head
         if head.number >= self.first.number + MEASURED_BLOCKS:
             return measure_pace(self.first, head)
-        return Pace(head.number, BLOCK_S.get(party.chain.limits.name))
+        return Pace(head.number, BLOCK_S.get(chain.limits.name))
 
     # --- Rounds -----------------------------------------------------------------------------------------
-    def _list_of_rounds(self, now: GameState, party: Party, block: int) -> Iterator[str]:
+    def _list_of_rounds(self, now: GameState, view: View, chain: GameChain, block: int) -> Iterator[str]:
         """Rounds that have changed since they were looked at, and those that the clock may decide."""
-        seat, before, self.rounds = find_seat(now, party.account), self.rounds, dict(now.rounds)
+        seat, before, self.rounds = find_seat(now, view.account), self.rounds, dict(now.rounds)
         if seat is None:
             return
         for index, game_round in now.rounds.items():
@@ -134,7 +135,9 @@ class MoneyNews:
                 if key not in self.told:
                     self.told.add(key)
                     due = find_due(now, seat, game_round.index, block, estimate_round_blocks(now))
-                    yield _tell_round(game_round.index, what, wei, self._find_pace(party).show_wait(due))
+                    yield _tell_round(
+                        game_round.index, what, wei, self._find_pace(view, chain).show_wait(due)
+                    )
 
     # --- What is over -----------------------------------------------------------------------------------
     def _list_of_account(self, game: LoggedGame, account: str) -> Iterator[str]:

@@ -1,10 +1,12 @@
 """Tells an operator that stops a node what its seat keeps locked, and until when to be back."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from touchstone.node.health.deadlines import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.config import Say
 from touchstone.node.kit.view import View
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat, get_stake, is_held
@@ -22,35 +24,54 @@ COSTS = {
 ANY_TIME = "if somebody questions a statement of this seat now, no answer by then costs all of the stake"
 
 
-def tell_parting(party: Party) -> None:
-    """Says it where the account has a seat of the task, and what it has sent that is not mined yet."""
-    if unsent := _tell_unsent(party):
-        party.say(f"WARNING: {unsent}")
-    if party.joined is None or not party.is_task_known:
-        return
-    game, seat = party.game, find_seat(party.game, party.account)
-    if seat is None:
-        return
-    stake = format_tokens(get_stake(game, seat.number))
-    name = f"{seat.role.name.lower()} {seat.number & NUMBER_MASK}"
-    is_leaving = seat.status == SeatStatus.LEAVING
-    ends = "The seat is leaving already" if is_leaving else "`touchstone leave` gives the seat up"
-    sentences = [_tell_return(party), *_tell_next_round(party.view, seat), ends]
-    party.say(
-        f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. {'. '.join(sentences)}; the "
-        "node is needed until the stake is out"
-    )
+@dataclass(frozen=True)
+class Parting:
+    """Tells it an operator that stops a node."""
 
+    chain: GameChain
+    say: Say
 
-def _tell_unsent(party: Party) -> str:
-    """What of this account waits for a block, empty where nothing does."""
-    sender = party.chain.sender
-    count = 0 if sender is None else len(sender.queue.list_all())
-    if not count:
-        return ""
-    if count == 1:
-        return "a transaction of this node is not mined yet: the next start goes on with it"
-    return f"{count} transactions of this node are not mined yet: the next start goes on with them"
+    def tell(self, view: View | None) -> None:
+        """Says it where the account has a seat of the task, and what it has sent that is not mined yet. view:
+        None while the chain has no task that this node works on."""
+        if unsent := self._tell_unsent():
+            self.say(f"WARNING: {unsent}")
+        if view is None:
+            return
+        game, seat = view.game, find_seat(view.game, view.account)
+        if seat is None:
+            return
+        stake = format_tokens(get_stake(game, seat.number))
+        name = f"{seat.role.name.lower()} {seat.number & NUMBER_MASK}"
+        is_leaving = seat.status == SeatStatus.LEAVING
+        ends = "The seat is leaving already" if is_leaving else "`touchstone leave` gives the seat up"
+        sentences = [self._tell_return(view), *_tell_next_round(view, seat), ends]
+        self.say(
+            f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. "
+            f"{'. '.join(sentences)}; the "
+            "node is needed until the stake is out"
+        )
+
+    def _tell_unsent(self) -> str:
+        """What of this account waits for a block, empty where nothing does."""
+        sender = self.chain.sender
+        count = 0 if sender is None else len(sender.queue.list_all())
+        if not count:
+            return ""
+        if count == 1:
+            return "a transaction of this node is not mined yet: the next start goes on with it"
+        return f"{count} transactions of this node are not mined yet: the next start goes on with them"
+
+    def _tell_return(self, view: View) -> str:
+        head = view.head_block
+        if not view.game.rounds:
+            return "Be back before the task begins"
+        soonest, duty = min(((last, duty) for duty, last in list_deadlines(view, head + 1)), default=(0, ""))
+        silence = head + view.game.terms.windows.respond
+        last, why = (soonest, COSTS[duty]) if duty and soonest <= silence else (silence, ANY_TIME)
+        block_s = BLOCK_S.get(self.chain.limits.name)
+        hours = "" if block_s is None else f" (in {(last - head) * block_s / HOUR_S:.1f} hours)"
+        return f"Be back before block {last}{hours}: {why}"
 
 
 def _tell_next_round(view: View, seat: Seat) -> Iterator[str]:
@@ -66,17 +87,3 @@ def _tell_next_round(view: View, seat: Seat) -> Iterator[str]:
         yield f"A round may open meanwhile: to miss it costs a fee of {fee}"
     else:
         yield "A round may open meanwhile: an audit that is missed is not paid"
-
-
-def _tell_return(party: Party) -> str:
-    head = party.state.head_block
-    if not party.game.rounds:
-        return "Be back before the task begins"
-    soonest, duty = min(
-        ((last, duty) for duty, last in list_deadlines(party.view, head + 1)), default=(0, "")
-    )
-    silence = head + party.game.terms.windows.respond
-    last, why = (soonest, COSTS[duty]) if duty and soonest <= silence else (silence, ANY_TIME)
-    block_s = BLOCK_S.get(party.chain.limits.name)
-    hours = "" if block_s is None else f" (in {(last - head) * block_s / HOUR_S:.1f} hours)"
-    return f"Be back before block {last}{hours}: {why}"

@@ -2,45 +2,79 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from touchstone.node.joining.seat_taking import DISPUTE_MOVES
-from touchstone.node.joining.task_inputs import DatasetParts, PartedCorpus, open_outline, telling_bytes
+from touchstone.node.joining.task_inputs import DatasetParts, PartedCorpus, open_outline
 from touchstone.node.joining.task_reading import refer_dataset
 from touchstone.node.joining.task_step import sort_peers
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.peers import list_peers
-from touchstone.node.kit.waiting import telling
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.peers import Peers
+from touchstone.node.kit.waiting import telling, telling_bytes
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.store.leaf_source import LeafSource
+from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.task_spec import TaskSpec
 
 
-async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
-    """The dataset of a task, of which this node fetches what its samples touch; all of it beforehand where
-    the configuration says `whole_dataset` and there is no seat yet: who has one has disputes to answer, and
-    does not wait for peers that serve slowly or not at all. Raises ProtocolFault or EnvironmentFault where
-    not even its outline can be had, InvalidInput where there is no peer."""
-    ref, source = refer_dataset(spec.training), LeafSource(party.store, party.parts)
-    if party.config.whole_dataset and not has_duties(party.state.games[task], party.account):
-        await fetch_whole(party, task, spec)
-    elif party.config.whole_dataset and not party.store.has(ref):
-        party.say("WARNING: not all of the dataset is here. Going on in parts: there is a seat, or a bond.")
-    peers = partial(list_peers, party, task, first=spec.terms.submitter)
-    async with telling(
-        party.say, lambda: f"waiting for the outline of the dataset from {len(peers())} peers"
-    ):
-        outline = await open_outline(source, party.client, ref, peers)
-    kept = count_kept_blocks(party.state.games[task].terms)
-    parts = DatasetParts(
-        source, party.client, outline, peers, lambda: party.state.head_block, kept, party.say
-    )
-    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), party.say)
+@dataclass(frozen=True)
+class DatasetSource:
+    """Opens the dataset of a task that this node joins. is_whole: the operator wants all of it on the
+    disk."""
+
+    store: BlobStore
+    parts: PartStore | None
+    peers: Peers
+    say: Say
+    is_whole: bool
+
+    async def open(self, spec: TaskSpec) -> PartedCorpus:
+        """The dataset of a task, of which this node fetches what its samples touch; all of it beforehand
+        where the configuration says `whole_dataset` and there is no seat yet: who has one has disputes to
+        answer, and does not wait for peers that serve slowly or not at all. Raises ProtocolFault or
+        EnvironmentFault where not even its outline can be had, InvalidInput where there is no peer."""
+        game = self.peers.chain_state.games[self.peers.task]
+        ref, source = refer_dataset(spec.training), LeafSource(self.store, self.parts)
+        if self.is_whole and not has_duties(game, self.peers.account):
+            await self.fetch_whole(spec)
+        elif self.is_whole and not self.store.has(ref):
+            self.say(
+                "WARNING: not all of the dataset is here. Going on in parts: there is a seat, or a bond."
+            )
+        peers = partial(self.peers.list, first=spec.terms.submitter)
+        async with telling(
+            self.say, lambda: f"waiting for the outline of the dataset from {len(peers())} peers"
+        ):
+            outline = await open_outline(source, self.peers.client, ref, peers)
+        kept = count_kept_blocks(game.terms)
+        parts = DatasetParts(
+            source,
+            self.peers.client,
+            outline,
+            peers,
+            lambda: self.peers.chain_state.head_block,
+            kept,
+            self.say,
+        )
+        return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), self.say)
+
+    async def fetch_whole(self, spec: TaskSpec) -> BlobRef:
+        """Have all of the dataset in the store, from the submitter or any other peer that has it."""
+        submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
+        if not self.store.has(ref):
+            async with telling_bytes(self.peers.client, self.say, ref, "the dataset"):
+                await self.peers.fetch(ref, first=submitter)
+        return ref
+
+    async def fetch(self, spec: TaskSpec) -> bytes:
+        """The raw tokens, all in memory."""
+        return await asyncio.to_thread(self.store.get, await self.fetch_whole(spec))
 
 
 async def open_data(
@@ -64,17 +98,3 @@ def count_kept_blocks(terms: GameTerms) -> int:
     statement about it can be disputed or asked about and the game about it lasts."""
     w = terms.windows
     return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond
-
-
-async def fetch_whole(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
-    """Have all of the dataset in the store, from the submitter or any other peer that has it."""
-    submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
-    if not party.store.has(ref):
-        async with telling_bytes(party, ref, "the dataset"):
-            await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)
-    return ref
-
-
-async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
-    """The raw tokens, all in memory."""
-    return await asyncio.to_thread(party.store.get, await fetch_whole(party, task, spec))

@@ -1,12 +1,15 @@
 """Checks a machine on a task's first step: its arithmetic, and what the deployed referee says of it."""
 
 import asyncio
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from touchstone.node.joining.start_weights import require_start_here
-from touchstone.node.kit.party import Party
-from touchstone.node.models.global_model import get_initial_header, load_weights
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.view import Look
+from touchstone.node.models.global_model import GlobalModel, get_initial_header
+from touchstone.node.models.start_weights import require_start_here
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
 from touchstone.protocol.compute.bounds.exhibits import Exhibit
@@ -27,32 +30,81 @@ TAG_REHEARSAL = "touchstone.rehearsal"
 VERDICTS = {True: "a fault", False: "no fault"}
 
 
-async def check_machine(party: Party) -> None:
-    """Refuse a task that this node could lose its stake on although it is honest. Raises InvalidInput where
-    the referee judges otherwise, EnvironmentFault where this machine leaves the bounds (in an exact task:
-    where two kinds of kernels differ) or the chain does not answer. A node that has a seat already says so
-    instead and goes on: silence would cost more."""
-    try:
-        await _rehearse(party)
-    except (InvalidInput, EnvironmentFault) as reason:
-        if find_seat(party.game, party.account) is None:
-            raise
-        party.say(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
+@dataclass(frozen=True)
+class MachineCheck:
+    """Rehearses one step of a task, and has the referee judge it, before a stake is locked."""
 
+    look: Look
+    chain: GameChain
+    say: Say
+    corpus: Corpus
+    model: GlobalModel
 
-async def _rehearse(party: Party) -> None:
-    require_start_here(party)
-    task = party.task
-    seed = hash_words(TAG_REHEARSAL, task.task, party.account)
-    party.say("checking one step of the task on this machine; it takes as long as five to nine steps")
-    facts = await asyncio.to_thread(compute_step_facts, task.spec)
-    await require_referee(party)
-    await prepare_steps(task.corpus, task.spec.training, seed, 0, (0,))
-    weights = await load_weights(party, get_initial_header(party.view))
-    found = await asyncio.to_thread(_rehearse_step, weights, task.spec.training, task.corpus, seed)
-    for exhibit in found.exhibits:
-        await require_verdict(party, facts, found, exhibit)
-    party.say(describe_check(found, task.spec.training.numeric_format))
+    async def check_machine(self) -> None:
+        """Refuse a task that this node could lose its stake on although it is honest. Raises InvalidInput
+        where the referee judges otherwise, EnvironmentFault where this machine leaves the bounds (in an exact
+        task: where two kinds of kernels differ) or the chain does not answer. A node that has a seat already
+        says so instead and goes on: silence would cost more."""
+        try:
+            await self._rehearse()
+        except (InvalidInput, EnvironmentFault) as reason:
+            if find_seat(self.look().game, self.look().account) is None:
+                raise
+            self.say(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
+
+    async def _rehearse(self) -> None:
+        require_start_here(self.look())
+        spec = self.look().spec
+        seed = hash_words(TAG_REHEARSAL, self.look().task, self.look().account)
+        self.say("checking one step of the task on this machine; it takes as long as five to nine steps")
+        facts = await asyncio.to_thread(compute_step_facts, spec)
+        await self.require_referee()
+        await prepare_steps(self.corpus, spec.training, seed, 0, (0,))
+        weights = await self.model.load_weights(get_initial_header(self.look()))
+        found = await asyncio.to_thread(_rehearse_step, weights, spec.training, self.corpus, seed)
+        for exhibit in found.exhibits:
+            await self.require_verdict(facts, found, exhibit)
+        self.say(describe_check(found, spec.training.numeric_format))
+
+    async def require_referee(self) -> None:
+        """Raises InvalidInput unless the deployment's referee is the one that disputes ask."""
+        named, asked = self.chain.deployment.referee, str(await self.chain.disputes.referee()).lower()
+        if named != asked:
+            raise InvalidInput(
+                what="disputes ask another referee than the deployment names",
+                expected=named,
+                actual=asked,
+                where=f"Disputes {self.chain.deployment.disputes}",
+                remedy="Do not stake on this chain; ask the account that deployed it for its file.",
+            )
+
+    async def require_verdict(self, facts: StepFacts, found: Rehearsal, exhibit: Exhibit) -> None:
+        """Raises InvalidInput unless the referee judges the exhibit as this node does."""
+        context, proof = StepContext(facts, found.start, exhibit.trace_root), exhibit.proof
+        try:
+            is_fault = await self.chain.referee.judge(context, proof.node, proof.element, proof.openings)
+        except ContractRefused as refusal:
+            raise self._disagree(exhibit, f"a refusal: {refusal.what}, {refusal.actual}") from refusal
+        except EnvironmentFault as fault:
+            if fault.retryable:
+                raise
+            raise self._disagree(exhibit, f"no verdict: {fault.what}, {fault.actual}") from fault
+        if is_fault != exhibit.is_fault:
+            raise self._disagree(exhibit, VERDICTS[is_fault])
+
+    def _disagree(self, exhibit: Exhibit, answer: str) -> InvalidInput:
+        proof, kind = exhibit.proof, "a spoiled" if exhibit.is_fault else "an honest"
+        return InvalidInput(
+            what="the deployed referee does not judge as this node does",
+            expected=f"{VERDICTS[exhibit.is_fault]} for {kind} element",
+            actual=answer,
+            where=(
+                f"Referee {self.chain.deployment.referee}, node {proof.node.number} "
+                f"({exhibit.operation.name}), element {proof.element}"
+            ),
+            remedy="Do not stake on this chain with this version: take the version that its "
+            "contracts are of.",
+        )
 
 
 def describe_check(found: Rehearsal, numeric_format: str) -> str:
@@ -71,45 +123,3 @@ def _rehearse_step(weights: Tensor, training: TrainingSpec, corpus: Corpus, seed
     batch = get_batch(corpus, training, seed, 0, 0)
     require_live_parameters(get_step(training), training, weights, batch)
     return rehearse(begin_round(weights, 0), training, batch, seed)
-
-
-async def require_referee(party: Party) -> None:
-    """Raises InvalidInput unless the deployment's referee is the one that disputes ask."""
-    named, asked = party.chain.deployment.referee, str(await party.chain.disputes.referee()).lower()
-    if named != asked:
-        raise InvalidInput(
-            what="disputes ask another referee than the deployment names",
-            expected=named,
-            actual=asked,
-            where=f"Disputes {party.chain.deployment.disputes}",
-            remedy="Do not stake on this chain; ask the account that deployed it for its file.",
-        )
-
-
-async def require_verdict(party: Party, facts: StepFacts, found: Rehearsal, exhibit: Exhibit) -> None:
-    """Raises InvalidInput unless the referee judges the exhibit as this node does."""
-    context, proof = StepContext(facts, found.start, exhibit.trace_root), exhibit.proof
-    try:
-        is_fault = await party.chain.referee.judge(context, proof.node, proof.element, proof.openings)
-    except ContractRefused as refusal:
-        raise _disagree(party, exhibit, f"a refusal: {refusal.what}, {refusal.actual}") from refusal
-    except EnvironmentFault as fault:
-        if fault.retryable:
-            raise
-        raise _disagree(party, exhibit, f"no verdict: {fault.what}, {fault.actual}") from fault
-    if is_fault != exhibit.is_fault:
-        raise _disagree(party, exhibit, VERDICTS[is_fault])
-
-
-def _disagree(party: Party, exhibit: Exhibit, answer: str) -> InvalidInput:
-    proof, kind = exhibit.proof, "a spoiled" if exhibit.is_fault else "an honest"
-    return InvalidInput(
-        what="the deployed referee does not judge as this node does",
-        expected=f"{VERDICTS[exhibit.is_fault]} for {kind} element",
-        actual=answer,
-        where=(
-            f"Referee {party.chain.deployment.referee}, node {proof.node.number} "
-            f"({exhibit.operation.name}), element {proof.element}"
-        ),
-        remedy="Do not stake on this chain with this version: take the version that its contracts are of.",
-    )

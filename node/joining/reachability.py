@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.view import Look
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import Refused
@@ -52,29 +53,44 @@ class SeenBy:
         return f"{self.who}: {self.words}"
 
 
-async def require_reached(party: Party) -> None:
-    """Raises EnvironmentFault where peers answer and none of them reaches this node (`is_unreached`). Tells
-    the operator what they saw, or that nobody could tell."""
-    own = party.state.network.peers.get(party.account)
-    if not party.config.check_reach or own is None:
-        return
-    first = party.game.terms.submitter
-    waiting = list_askable(party.state, own, party.task.task, first)
-    seen = await ask_peers(party.client, waiting, own, lambda peer: f"{peer.account[:10]} at {peer.url}")
-    answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
-    told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
-    staked = [peer.account == first or party.state.is_staked(peer.account) for peer in waiting]
-    if is_unreached(seen, staked):
-        raise make_unreached(own.url, told)
-    if not answers:
-        party.say(
-            f"whether peers reach {own.url} is not known ({told}). Going on. A seat that nobody reaches "
-            "serves nobody and pays fees: type `touchstone doctor` once others are up"
-        )
-    elif not all(answers):
-        party.say(f"WARNING: not all peers reach {own.url}: {told}. Going on; `touchstone doctor` asks again")
-    else:
-        party.say(f"peers reach {own.url}: {told}")
+@dataclass(frozen=True)
+class Reachability:
+    """Asks peers whether they reach this node."""
+
+    look: Look
+    client: BlobClient
+    say: Say
+    is_wanted: bool
+    """Whether no seat is to be taken where peers answer and none reaches this node."""
+
+    async def require_reached(self) -> None:
+        """Raises EnvironmentFault where peers answer and none of them reaches this node (`is_unreached`).
+        Tells the operator what they saw, or that nobody could tell."""
+        view = self.look()
+        own = view.chain_state.network.peers.get(view.account)
+        if not self.is_wanted or own is None:
+            return
+        first = view.game.terms.submitter
+        waiting = list_askable(view.chain_state, own, view.task, first)
+        seen = await ask_peers(self.client, waiting, own, lambda peer: f"{peer.account[:10]} at {peer.url}")
+        answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
+        told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
+        staked = [
+            peer.account == first or self.look().chain_state.is_staked(peer.account) for peer in waiting
+        ]
+        if is_unreached(seen, staked):
+            raise make_unreached(own.url, told)
+        if not answers:
+            self.say(
+                f"whether peers reach {own.url} is not known ({told}). Going on. A seat that nobody reaches "
+                "serves nobody and pays fees: type `touchstone doctor` once others are up"
+            )
+        elif not all(answers):
+            self.say(
+                f"WARNING: not all peers reach {own.url}: {told}. Going on; `touchstone doctor` asks again"
+            )
+        else:
+            self.say(f"peers reach {own.url}: {told}")
 
 
 def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:

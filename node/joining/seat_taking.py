@@ -1,15 +1,20 @@
 """Takes a seat in a task, and refuses one that could not be kept."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from touchstone.node.joining.machine_check import check_machine
-from touchstone.node.joining.reachability import require_reached
-from touchstone.node.kit.party import Party
+from touchstone.node.joining.machine_check import MachineCheck
+from touchstone.node.joining.reachability import Reachability
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.view import Look
+from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.round_seats import find_own_slot
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import JoinSeat
@@ -42,25 +47,92 @@ class SeatRequest:
     require_wanted: Callable[[GameState], None] | None = field(default=None, compare=False)
 
 
-async def take_seat(party: Party, wish: SeatRequest) -> None:
-    """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
-    where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
-    then."""
-    require_records(party)
-    stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
-    is_new, call = find_seat(party.game, party.account) is None, JoinSeat(wish.role, stake_wei)
-    if is_new:
-        require_joinable(party.game, call, party.account, party.state.head_block + 1)
-    async with _keeping_up(party):
-        await check_machine(party)
-        if not is_new:
-            return
-        await require_reached(party)
-        require_joinable(party.game, call, party.account, party.state.head_block + 1)
-        if wish.require_wanted is not None:
-            wish.require_wanted(party.game)
-        await _send_patiently(party, call)
-    party.say(f"took a seat as {wish.role.name.lower()}; it works {_tell_when(party.game)}")
+@dataclass(frozen=True)
+class SeatTaking:
+    """Takes a seat, once this machine was checked and peers reach it. keep_up: folds what the chain does, for
+    ever."""
+
+    look: Look
+    chain: GameChain
+    journal: Journal
+    claims: ClaimBook
+    say: Say
+    keep_up: Callable[[], Coroutine[Any, Any, None]]
+    machine_check: MachineCheck
+    reachability: Reachability
+
+    async def take_seat(self, wish: SeatRequest) -> None:
+        """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
+        where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
+        then."""
+        view = self.look()
+        self.require_records()
+        stake_wei = wish.stake_wei or get_required_stake(view.game, wish.role)
+        is_new, call = (
+            find_seat(view.game, view.account) is None,
+            JoinSeat(wish.role, stake_wei),
+        )
+        if is_new:
+            require_joinable(view.game, call, view.account, view.head_block + 1)
+        async with self._keeping_up():
+            await self.machine_check.check_machine()
+            if not is_new:
+                return
+            await self.reachability.require_reached()
+            require_joinable(self.look().game, call, self.look().account, self.look().head_block + 1)
+            if wish.require_wanted is not None:
+                wish.require_wanted(self.look().game)
+            await self._send_patiently(call)
+        self.say(f"took a seat as {wish.role.name.lower()}; it works {_tell_when(self.look().game)}")
+
+    @asynccontextmanager
+    async def _keeping_up(self) -> AsyncIterator[None]:
+        """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now."""
+        keeping = asyncio.create_task(self.keep_up())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            # What it failed with, whoever reads next is told.
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _send_patiently(self, call: JoinSeat) -> None:
+        """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right
+        soon. Raises GameRefusal where the task does not take the seat any more."""
+        told = ""
+        while True:
+            try:
+                require_joinable(self.look().game, call, self.look().account, self.look().head_block + 1)
+                await self.chain.deposit_missing(call.wei)
+                await self.chain.tasks.join(self.look().task, call.role, call.wei)
+                return
+            except GateShut as shut:
+                if str(shut.actual) != told:
+                    told = str(shut.actual)
+                    self.say(f"waiting to join: {told}")
+            await asyncio.sleep(SHUT_PAUSE_S)
+
+    def require_records(self) -> None:
+        """Raises EnvironmentFault where the chain has a claim of this account that still counts, and the
+        journal lacks it: it is another journal than the one that was written to, or an older copy of it."""
+        view = self.look()
+        game, seat = view.game, find_seat(view.game, view.account)
+        rounds = [] if seat is None else [r for r in game.rounds.values() if r.index >= seat.settled]
+        for game_round in rounds:
+            slot = find_own_slot(game, game_round, view.account)
+            claim = None if slot is None else game_round.claims.get(slot)
+            finished = None if claim is None else self.claims.find(game_round).finished
+            if claim is not None and (finished is None or finished.claim_root != claim.claim_root):
+                raise EnvironmentFault(
+                    what="the journal is not the one of what this account did before",
+                    expected=f"the claim {claim.claim_root.hex()} of round {game_round.index}",
+                    actual="none" if finished is None else finished.claim_root.hex(),
+                    where=str(self.journal.path),
+                    remedy="Bring back the newest journal with all its files: claims cannot be "
+                    "defended without. "
+                    "Where it is lost, give up the seat with `touchstone leave`.",
+                    retryable=False,
+                )
 
 
 def _tell_when(game: GameState) -> str:
@@ -68,35 +140,6 @@ def _tell_when(game: GameState) -> str:
     if first is None:
         return "once enough others sit in the task"
     return f"from round {first} on" if first < game.terms.rounds else "only if the task starts again"
-
-
-@asynccontextmanager
-async def _keeping_up(party: Party) -> AsyncIterator[None]:
-    """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now."""
-    keeping = asyncio.create_task(party.keep_up())
-    try:
-        yield
-    finally:
-        keeping.cancel()
-        # What it failed with, whoever reads next is told.
-        await asyncio.gather(keeping, return_exceptions=True)
-
-
-async def _send_patiently(party: Party, call: JoinSeat) -> None:
-    """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right soon.
-    Raises GameRefusal where the task does not take the seat any more."""
-    told = ""
-    while True:
-        try:
-            require_joinable(party.game, call, party.account, party.state.head_block + 1)
-            await party.chain.deposit_missing(call.wei)
-            await party.chain.tasks.join(party.task.task, call.role, call.wei)
-            return
-        except GateShut as shut:
-            if str(shut.actual) != told:
-                told = str(shut.actual)
-                party.say(f"waiting to join: {told}")
-        await asyncio.sleep(SHUT_PAUSE_S)
 
 
 def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:
@@ -107,24 +150,3 @@ def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) 
     except GameRefusal as refusal:
         if refusal.name != "CreditTooSmall":
             raise
-
-
-def require_records(party: Party) -> None:
-    """Raises EnvironmentFault where the chain has a claim of this account that still counts, and the journal
-    lacks it: it is another journal than the one that was written to, or an older copy of it."""
-    game, seat = party.game, find_seat(party.game, party.account)
-    rounds = [] if seat is None else [r for r in game.rounds.values() if r.index >= seat.settled]
-    for game_round in rounds:
-        slot = find_own_slot(game, game_round, party.account)
-        claim = None if slot is None else game_round.claims.get(slot)
-        finished = None if claim is None else party.task.claims.find(game_round).finished
-        if claim is not None and (finished is None or finished.claim_root != claim.claim_root):
-            raise EnvironmentFault(
-                what="the journal is not the one of what this account did before",
-                expected=f"the claim {claim.claim_root.hex()} of round {game_round.index}",
-                actual="none" if finished is None else finished.claim_root.hex(),
-                where=str(party.journal.path),
-                remedy="Bring back the newest journal with all its files: claims cannot be defended without. "
-                "Where it is lost, give up the seat with `touchstone leave`.",
-                retryable=False,
-            )

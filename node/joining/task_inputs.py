@@ -2,13 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor, stack
 
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.waiting import telling
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.store.chunk_leaves import RootList
@@ -225,17 +223,3 @@ class PartedCorpus:
                 f"{self.spec.vocabulary_size - 1}. Every node takes such a number for token "
                 f"{OUTSIDE_TOKEN}, so no stake is at risk; the model learns less from it."
             )
-
-
-@asynccontextmanager
-async def telling_bytes(party: Party, ref: BlobRef, what: str) -> AsyncIterator[None]:
-    """Tells that a blob is fetched, and now and then how much has come while the block lasts."""
-    size, before = f"{ref.size_bytes / 1e6:.1f} MB", party.client.fetched_bytes
-    party.say(f"fetching {what}, {size}")
-
-    def describe() -> str:
-        came = (party.client.fetched_bytes - before) / 1e6
-        return f"still fetching {what}: {came:.1f} MB of {size} have come"
-
-    async with telling(party.say, describe):
-        yield

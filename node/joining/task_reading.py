@@ -1,7 +1,7 @@
 """Reads a task from the chain, and refuses one that could hurt."""
 
-from touchstone.node.joining.start_weights import compute_start_bytes
 from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.models.start_weights import compute_start_bytes
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.compute.program.costs import ProgramCosts
 from touchstone.protocol.economics.assumptions import Figures

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.reader import Reader
 from touchstone.node.kit.stored_step import list_constants, open_step, read_program, refer_named
-from touchstone.node.loop.opening import Reader
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient

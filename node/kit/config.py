@@ -105,6 +105,9 @@ class PartyConfig:
         return read_game_deployment(self.deployment, self.deployment_sha256)
 
 
+Say = Callable[[str], None]
+"""Shows the operator a line."""
+
 FAR = 1 << 62
 """A block that never comes."""
 

@@ -2,20 +2,23 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+
+Tools = TypeVar("Tools", contravariant=True)
+RoomTools = TypeVar("RoomTools")
 
 
-class Duty(Hashable, Protocol):
-    """One thing to do now."""
+class Duty(Hashable, Protocol[Tools]):
+    """One thing to do now, with the tools of its room."""
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, tools: Tools, /) -> None:
         """Do it. Raises ContractRefused where another account was faster, ProtocolFault or EnvironmentFault
         where it has to be tried again later."""
 
 
-def name_duty(duty: Duty) -> str:
+def name_duty(duty: object) -> str:
     """Returns the name of a duty in metrics and logs: its own `title`, where its type has several kinds, or
     that of its type."""
     return str(getattr(duty, "title", type(duty).__name__))
@@ -34,5 +37,14 @@ class Wait:
     block: int
 
 
-ListDuties = Callable[[Party, int], Iterator[Duty | Wait]]
-"""(party, block): what is due for the party in the next block, whose number is `block`."""
+ListDuties = Callable[[View, int], Iterator[Duty[RoomTools] | Wait]]
+"""(view, block): what is due in the next block, whose number is `block`."""
+
+
+@dataclass(frozen=True)
+class Room(Generic[RoomTools]):
+    """Duties of one kind, and what they act with. Nothing is listed with the tools, and nothing of a view
+    acts."""
+
+    list_duties: ListDuties[RoomTools]
+    tools: RoomTools

@@ -1,20 +1,48 @@
-"""In which order a node asks its peers for public data."""
+"""The other nodes: in which order to ask them, and what they answer."""
 
-from touchstone.node.kit.party import Party
+from dataclasses import dataclass
+from typing import TypeVar
+
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.protocol.adapters.messages import Form, Message
+from touchstone.protocol.adapters.store.blobs import BlobRef
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 
+Answer = TypeVar("Answer")
 
-def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
-    """All other reachable peers, in the order in which to ask: members of the task and `first`, then
-    strangers.
 
-    Members go first because an endpoint costs nothing: otherwise the account that announced the first hundred
-    would be asked first. In each group, peers that were silent come last, in the order of their last silence.
-    Of equally silent ones `first` leads."""
+@dataclass(frozen=True)
+class Peers:
+    """All reachable nodes but this one. task: whose members are asked first; account: this node's own;
+    chain_state: where each account serves, as the chain has it now."""
 
-    def rank(peer: Peer) -> tuple[bool, float, bool]:
-        """Sort key: members first, then who was silent longest ago."""
-        is_stranger = peer.account != first and not party.state.is_member(peer.account, task)
-        return is_stranger, party.client.get_silence(peer), peer.account != first
+    client: BlobClient
+    chain_state: ChainState
+    account: str
+    task: bytes
 
-    return sorted(party.state.network.others(party.account), key=rank)
+    def list(self, first: str = "") -> list[Peer]:
+        """Lists all other reachable peers, in the order in which to ask: members of the task and `first`,
+        then strangers.
+
+        Members go first because an endpoint costs nothing: otherwise the account that announced the first
+        hundred would be asked first. In each group, peers that were silent come last, in the order of their
+        last silence. Of equally silent ones `first` leads."""
+
+        def rank(peer: Peer) -> tuple[bool, float, bool]:
+            """Sort key: members first, then who was silent longest ago."""
+            is_stranger = peer.account != first and not self.chain_state.is_member(peer.account, self.task)
+            return is_stranger, self.client.get_silence(peer), peer.account != first
+
+        return sorted(self.chain_state.network.others(self.account), key=rank)
+
+    async def fetch(self, ref: BlobRef, first: str = "") -> None:
+        """Has a blob in the store, from the first peer that shows it. Raises as `BlobClient.fetch_from_any`
+        does."""
+        await self.client.fetch_from_any(self.list(first), ref)
+
+    async def ask(self, peer: Peer, handler: str, question: Message, form: Form[Answer]) -> Answer:
+        """Returns what a peer answers. Raises ProtocolFault for what no honest node says, EnvironmentFault
+        where it does not answer now."""
+        return await self.client.ask(peer, handler, question, form)

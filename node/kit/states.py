@@ -2,60 +2,78 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
-from touchstone.protocol.adapters.store.blobs import refer_state
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobRef, refer_state
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.digest import build_state_trees
+from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.openings import StateLeaves
 from touchstone.protocol.spec.state_headers import StateHeader
 
 
-def keep_state(party: Party, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
-    """Hash a state, once, and put its three tensors into the store; first it is brought home. is_cached:
-    as for `fill_file`."""
-    trees = build_state_trees(state.bring_home())
-    keep_state_trees(party.store, trees, is_cached=is_cached)
-    return trees.header
+@dataclass(frozen=True)
+class StateStore:
+    """States of one model size in a store."""
 
+    store: BlobStore
+    parameter_count: int
 
-def has_state(party: Party, header: StateHeader) -> bool:
-    """Whether all three tensors of a state are in the store."""
-    count = party.task.spec.terms.parameter_count
-    return all(party.store.has(ref) for ref in refer_state(header, count))
+    def refer(self, header: StateHeader) -> tuple[BlobRef, BlobRef, BlobRef]:
+        """Returns the blobs of a state: W, m, v."""
+        return refer_state(header, self.parameter_count)
 
+    def has(self, header: StateHeader) -> bool:
+        """Tells whether all three tensors of a state are here."""
+        return all(map(self.store.has, self.refer(header)))
 
-def load_state(party: Party, header: StateHeader) -> TrainingState:
-    """A state from the store. Raises InvalidInput where a tensor is not there."""
-    count = party.task.spec.terms.parameter_count
-    weights, first, second = (load_tensor(party.store, ref) for ref in refer_state(header, count))
-    return TrainingState(weights, first, second, header.local_step, header.global_step)
+    def has_blob(self, ref: BlobRef) -> bool:
+        """Tells whether a blob is here."""
+        return self.store.has(ref)
 
+    def get_size_bytes(self, key: BlobKey) -> int | None:
+        """Returns the length of a blob; None where it is not here."""
+        return self.store.get_size_bytes(key)
 
-def open_state(party: Party, header: StateHeader) -> StoredState:
-    """A state of the store that is looked at piece by piece. Raises as `load_state` does."""
-    refs = refer_state(header, party.task.spec.terms.parameter_count)
-    return StoredState(header, tuple(open_tensor(party.store, ref) for ref in refs))
+    def keep(self, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
+        """Hashes a state, once, and puts its three tensors into the store; first it is brought home.
+        is_cached: as for `fill_file`. Raises ProtocolFault where a tensor is not finite."""
+        trees = build_state_trees(state.bring_home())
+        self.put(trees, is_cached=is_cached)
+        return trees.header
 
+    def put(self, trees: StateTrees, *, is_cached: bool = True) -> None:
+        """Puts the tensors of a hashed state into the store."""
+        keep_state_trees(self.store, trees, is_cached=is_cached)
 
-async def fetch_state(party: Party, peers: list[Peer], header: StateHeader) -> TrainingState:
-    """A state from the store or from the first of `peers` that shows it. Raises as `fetch_tensors` does."""
-    await fetch_tensors(party, peers, header)
-    return await asyncio.to_thread(load_state, party, header)
+    def load(self, header: StateHeader) -> TrainingState:
+        """Returns a state from the store. Raises InvalidInput where a tensor is not there."""
+        weights, first, second = (load_tensor(self.store, ref) for ref in self.refer(header))
+        return TrainingState(weights, first, second, header.local_step, header.global_step)
 
+    def open(self, header: StateHeader) -> StoredState:
+        """Opens a state that is looked at piece by piece. Raises as `load` does."""
+        return StoredState(header, tuple(open_tensor(self.store, ref) for ref in self.refer(header)))
 
-async def fetch_tensors(party: Party, peers: list[Peer], header: StateHeader) -> None:
-    """Have the tensors of a state in the store, from the first of `peers` that shows each where it is not.
-    Raises ProtocolFault or EnvironmentFault."""
-    for ref in refer_state(header, party.task.spec.terms.parameter_count):
-        await party.client.fetch_from_any(peers, ref)
+    def open_leaves(self, header: StateHeader, indices: Sequence[int]) -> list[StateLeaves]:
+        """Opens the same leaves of W, m and v of a state, with their paths. Raises as
+        `BlobStore.open_leaves` does."""
+        proofs = [self.store.open_leaves(ref, indices) for ref in self.refer(header)]
+        return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
 
+    async def fetch(self, client: BlobClient, peers: Sequence[Peer], header: StateHeader) -> None:
+        """Has the tensors of a state in the store, from the first of `peers` that shows each where it is not
+        there. Raises ProtocolFault or EnvironmentFault."""
+        for ref in self.refer(header):
+            await client.fetch_from_any(peers, ref)
 
-def open_state_leaves(party: Party, header: StateHeader, indices: Sequence[int]) -> list[StateLeaves]:
-    """The same leaves of W, m and v of a state in the store, with their paths. Raises as
-    `BlobStore.open_leaves` does."""
-    refs = refer_state(header, party.task.spec.terms.parameter_count)
-    proofs = [party.store.open_leaves(ref, indices) for ref in refs]
-    return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
+    async def fetch_and_load(
+        self, client: BlobClient, peers: Sequence[Peer], header: StateHeader
+    ) -> TrainingState:
+        """Returns a state from the store, or from the first of `peers` that shows it. Raises as `fetch`
+        does."""
+        await self.fetch(client, peers, header)
+        return await asyncio.to_thread(self.load, header)

@@ -1,21 +1,39 @@
 """What a decision may look at: one task as the chain tells it, and this node's own records. Nothing acts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_audits import KnownAudits
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobRef
 from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import TaskSpec
+
+
+class StoredData(Protocol):
+    """What lies on the disk: a decision may ask for it, and reads none of it."""
+
+    def has(self, header: StateHeader) -> bool:
+        """Tells whether a state is here."""
+
+    def has_blob(self, ref: BlobRef) -> bool:
+        """Tells whether a blob is here."""
+
+    def get_size_bytes(self, key: BlobKey) -> int | None:
+        """Returns the length of a blob; None where it is not here."""
 
 
 @dataclass(frozen=True)
 class View:
     """One moment of a node. account: lower case; domain: of the task's hashes and statements; found_game: the
     rounds, folded up to `head_block`, None while the chain does not have the task; chain_state: all else that
-    the chain tells; audits: records of audits as the chain has them now; cases: records of disputes."""
+    the chain tells; audits: records of audits as the chain has them now; cases: records of disputes; stored:
+    what is on the disk."""
 
     account: str
     task: bytes
@@ -28,6 +46,12 @@ class View:
     audits: KnownAudits
     cases: DisputeRecords
     pruning: PruningMemory
+    stored: StoredData
+
+    @property
+    def is_task_known(self) -> bool:
+        """Tells whether the chain has the task: a reorg may take back the block in which it was posted."""
+        return self.found_game is not None
 
     @property
     def game(self) -> LoggedGame:
@@ -40,3 +64,10 @@ class View:
         """Tells whether an account is the submitter of the task, or has a seat in it. A seat of another task
         says nothing: any account can post a task in which seats cost next to nothing."""
         return self.chain_state.is_member(account, self.task) or account == self.game.terms.submitter
+
+
+Look = Callable[[], View]
+"""Returns what a decision may look at now: to be called again after each wait, for the chain goes on."""
+
+FindView = Callable[[], View | None]
+"""The same; None before a task is joined, and while the chain does not have it."""

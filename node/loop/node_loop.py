@@ -8,22 +8,17 @@ goes on with what is still due.
 
 import asyncio
 import logging
-import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from touchstone.node.health.money_news import MoneyNews
-from touchstone.node.health.parting import tell_parting
 from touchstone.node.health.task_news import list_news
-from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seat_taking import SeatRequest, take_seat
-from touchstone.node.kit.config import FAR
-from touchstone.node.kit.duty import Duty, ListDuties, Wait, find_round, name_duty
-from touchstone.node.kit.party import Party
-from touchstone.node.training.idle_mode import wait_until_idle
-from touchstone.node.upkeep.self_test import check_bits
+from touchstone.node.kit.config import FAR, Meter, Say
+from touchstone.node.kit.duty import Duty, Room, Wait, find_round, name_duty
+from touchstone.node.kit.following import Following
+from touchstone.node.kit.view import FindView, View
 from touchstone.node.upkeep.upkeep_duties import find_next_block, is_gathering
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.gate import GateShut
@@ -31,6 +26,7 @@ from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_bond
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameState, Seat
@@ -60,24 +56,29 @@ class Pause:
 
 @dataclass
 class Loop:
-    """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
-    performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
-    reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
-    a seat, and ends with it; is_bound: it began without one, for a bond, and ends with that; bond_block: the
-    last head at which the account had a bond; seat: as it was last seen since the chain last took back
-    blocks; told: the news that the operator knows; money: what it knows of its money."""
+    """The duties of the rooms of one node. find_view: what may be looked at of the task; finished: the last
+    head at which a duty that was performed is not looked at again: the next block tells what came of it. A
+    node that lags behind the chain reads other blocks before that one, and would ask or dispute twice.
+    is_seated: whether the party works for a seat, and ends with it; is_bound: it began without one, for a
+    bond, and ends with that; bond_block: the last head at which the account had a bond; seat: as it was last
+    seen since the chain last took back blocks; told: the news that the operator knows; money: what it knows
+    of its money."""
 
-    party: Party
-    rooms: Sequence[ListDuties]
+    following: Following
+    find_view: FindView
+    account: str
+    meter: Meter
+    say: Say
+    rooms: Sequence[Room[Any]]
     is_seated: bool = False
     is_bound: bool = False
     bond_block: int = -REORG_BLOCKS - 1
     seat: Seat | None = None
     told: set[str] = field(default_factory=set)
     money: MoneyNews = field(default_factory=MoneyNews)
-    running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
-    pauses: dict[Duty, Pause] = field(default_factory=dict)
-    finished: dict[Duty, int] = field(default_factory=dict)
+    running: dict[Duty[Any], asyncio.Task[None]] = field(default_factory=dict)
+    pauses: dict[Duty[Any], Pause] = field(default_factory=dict)
+    finished: dict[Duty[Any], int] = field(default_factory=dict)
     unlisted: Counter[str] = field(default_factory=Counter)
     """How often in a row a room could not list its duties, by its name."""
     refolded_at: int = -REFOLD_PAUSE_BLOCKS
@@ -94,57 +95,62 @@ class Loop:
                 if max(self.unlisted.values(), default=0) >= 2:
                     await self._fold_anew(f"{self.unlisted.most_common(1)[0][0]} cannot list its duties")
                     continue
-                following = self.party.read()
-                woken = asyncio.ensure_future(self.party.woken.wait())
+                following = self.following.read()
+                woken = asyncio.ensure_future(self.following.woken.wait())
                 both: set[asyncio.Future[Any]] = {following, woken}
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
-                self.party.woken.clear()
+                self.following.woken.clear()
                 if following.done():
-                    self.party.reading = None
                     await self._take(following.result())
         finally:
-            self.party.stop_reading()
+            self.following.stop_reading()
             await self._stop()
-        return self.party.game.is_closed
+        view = self.find_view()
+        return view is not None and view.game.is_closed
 
     def _look_at_seat(self) -> None:
-        if self.party.is_task_known:
-            self.seat = find_seat(self.party.game, self.party.account) or self.seat
-            if has_bond(self.party.game, self.party.account):
-                self.bond_block = self.party.state.head_block
+        view = self.find_view()
+        if view is not None:
+            self.seat = find_seat(view.game, self.account) or self.seat
+            if has_bond(view.game, self.account):
+                self.bond_block = view.head_block
 
     def _tell_news(self) -> None:
-        for line in list_news(self.party.game, self.party.account) if self.party.is_task_known else ():
+        view = self.find_view()
+        if view is None:
+            return
+        for line in list_news(view.game, self.account):
             if line not in self.told:
                 self.told.add(line)
-                self.party.say(line)
-        for line in self.money.list_lines(self.party) if self.party.is_task_known else ():
-            self.party.say(line)
+                self.say(line)
+        for line in self.money.list_lines(view, self.following.chain):
+            self.say(line)
 
     def _is_over(self) -> bool:
         """Whether there is nothing more to wait for. The chain may take back the block in which the task was
         posted: its transaction is mined again."""
-        return self.party.is_task_known and (self.party.game.is_closed or self._has_left())
+        view = self.find_view()
+        return view is not None and (view.game.is_closed or self._has_left(view.game))
 
-    def _has_left(self) -> bool:
+    def _has_left(self, game: LoggedGame) -> bool:
         """Whether the seat is paid out and nothing is left to do. Where the task is over the node stays to
         close it; where it has a bond in some game, to play that until the chain does not take back its end
         any more."""
-        game, account = self.party.game, self.party.account
-        is_free = self.party.state.head_block > self.bond_block + REORG_BLOCKS
-        if self.is_bound and find_seat(game, account) is None:
+        head = self.following.state.head_block
+        is_free = head > self.bond_block + REORG_BLOCKS
+        if self.is_bound and find_seat(game, self.account) is None:
             return is_free
         if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
             return False
-        is_closing = is_over(game, self.party.state.head_block + 1) and not is_gathering(game)
+        is_closing = is_over(game, head + 1) and not is_gathering(game)
         return self.seat.status != SeatStatus.CLOSED and is_free and not is_closing
 
     async def _fold_anew(self, why: str) -> None:
         """Read the whole chain again: what was folded may be wrong. Raises EnvironmentFault where that was
         done a short while ago: then the service starts the node again."""
-        party, head = self.party, self.party.state.head_block
-        party.meter.refolds += 1
+        head = self.following.state.head_block
+        self.meter.refolds += 1
         if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
             raise EnvironmentFault(
                 what="this node cannot work with what it has read of the chain",
@@ -155,15 +161,12 @@ class Loop:
         log.error("%s: reading the chain anew", why)
         self.refolded_at = head
         self.unlisted.clear()
-        party.state.forget_all()
-        party.stop_reading()
-        party.batches = party.chain.follow(patience_s=math.inf)
-        party.take(await anext(party.batches))
+        await self.following.fold_anew()
         self._look_at_seat()
 
     async def _take(self, batch: LogBatch) -> None:
         try:
-            self.party.take(batch)
+            self.following.take(batch)
         except Exception as error:
             log.exception("what the chain tells cannot be folded")
             await self._fold_anew(f"block {batch.head.number}: {type(error).__name__}: {error}")
@@ -171,14 +174,15 @@ class Loop:
             # The join may be taken back as well, and the seat's number be another account's now.
             self.seat = None
         self._look_at_seat()
-        head = self.party.state.head_block
+        head = self.following.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
 
     def _is_still_paid_out(self) -> bool:
         """Whether the seat was paid out in a block that the chain has kept."""
-        if self.seat is None or not self.party.is_task_known:
+        view = self.find_view()
+        if self.seat is None or view is None:
             return False
-        former = self.party.game.former.get(self.seat.number)
+        former = view.game.former.get(self.seat.number)
         place = (self.seat.account, self.seat.joined)
         return former is not None and (former.account, former.joined) == place
 
@@ -189,35 +193,37 @@ class Loop:
 
     def _schedule(self) -> None:
         """Begin what is due; while the chain does not have the task, nothing is."""
-        if not self.party.is_task_known:
+        view = self.find_view()
+        if view is None:
             return
-        head = self.party.state.head_block
-        waits = [find_next_block(self.party.game, head + 1) or FAR]
+        head = view.head_block
+        waits = [find_next_block(view.game, head + 1) or FAR]
         if self.bond_block < head <= self.bond_block + REORG_BLOCKS:
             waits.append(self.bond_block + REORG_BLOCKS + 1)
-        due = self._list(head + 1, waits)
-        self.party.meter.due = Counter(map(name_duty, due))
+        due = self._list(view, head + 1, waits)
+        self.meter.due = Counter(map(name_duty, due))
         # A counter that begins at its first failure hides it: there is nothing that it has grown from.
-        self.party.meter.failures.update(dict.fromkeys(self.party.meter.due, 0))
-        for duty in due:
+        self.meter.failures.update(dict.fromkeys(self.meter.due, 0))
+        for duty, tools in due.items():
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:
                 waits.append(pause.until_block + 1)
             elif self.finished.get(duty, -1) >= head:
                 waits.append(self.finished[duty] + 1)
             elif duty not in self.running:
-                self.running[duty] = asyncio.create_task(self._attempt(duty))
-        self.party.status.waiting_for_block = head if self.running else min(waits)
-        self.party.status.processed_block = head
+                self.running[duty] = asyncio.create_task(self._attempt(duty, tools))
+        self.following.status.waiting_for_block = head if self.running else min(waits)
+        self.following.status.processed_block = head
 
-    def _list(self, block: int, waits: list[int]) -> list[Duty]:
-        """What is due in `block`; blocks that are waited for are added to `waits`."""
-        found: list[Duty] = []
-        for list_duties in self.rooms:
-            room = getattr(list_duties, "func", list_duties)
-            name = f"{room.__module__}.{getattr(room, '__qualname__', room)}"
+    def _list(self, view: View, block: int, waits: list[int]) -> dict[Duty[Any], Any]:
+        """What is due in `block`, and the tools that it needs; blocks that are waited for are added to
+        `waits`."""
+        found: dict[Duty[Any], Any] = {}
+        for room in self.rooms:
+            lists = getattr(room.list_duties, "func", room.list_duties)
+            name = f"{lists.__module__}.{getattr(lists, '__qualname__', lists)}"
             try:
-                listed = list(list_duties(self.party, block))
+                listed = list(room.list_duties(view, block))
             except Exception:
                 # A bug of ours, or a wrong fold: the other rooms go on, and this one looks again.
                 log.exception("%s cannot list its duties", name)
@@ -225,16 +231,18 @@ class Loop:
                 continue
             self.unlisted.pop(name, None)
             waits += [max(block + 1, duty.block) for duty in listed if isinstance(duty, Wait)]
-            found += [duty for duty in listed if not isinstance(duty, Wait)]
+            for duty in listed:
+                if not isinstance(duty, Wait):
+                    found.setdefault(duty, room.tools)
         return found
 
-    async def _attempt(self, duty: Duty) -> None:
+    async def _attempt(self, duty: Duty[Any], tools: Any) -> None:
         with about_round(find_round(duty)):
-            await self._perform(duty)
+            await self._perform(duty, tools)
 
-    async def _perform(self, duty: Duty) -> None:
+    async def _perform(self, duty: Duty[Any], tools: Any) -> None:
         try:
-            await duty.perform(self.party)
+            await duty.perform(tools)
             self.pauses.pop(duty, None)
         except GateShut as shut:
             # The duty is due as before; it is looked at again with the next block.
@@ -253,13 +261,13 @@ class Loop:
             self._fail(duty, error, logging.ERROR)
         finally:
             self.running.pop(duty, None)
-            self.finished[duty] = max(self.party.state.head_block, self.party.chain.mined_block - 1)
-            self.party.wake()
+            self.finished[duty] = max(self.following.state.head_block, self.following.chain.mined_block - 1)
+            self.following.wake()
 
-    def _fail(self, duty: Duty, error: Exception, level: int) -> None:
+    def _fail(self, duty: Duty[Any], error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())
-        pause.extend(self.party.state.head_block)
-        self.party.meter.failures[name_duty(duty)] += 1
+        pause.extend(self.following.state.head_block)
+        self.meter.failures[name_duty(duty)] += 1
         # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
         is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
         pause.reason = str(error)
@@ -274,40 +282,3 @@ def _is_paid_out(game: GameState, seat: Seat) -> bool:
     not there any more was not paid out: the chain has taken back its join."""
     is_held = find_seat(game, seat.account) is not None
     return not is_held and (seat.number in game.former or seat.number in game.seats)
-
-
-async def play(
-    party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatRequest | None = None
-) -> bool:
-    """Work on `task` until it is closed (True), or the seat has left and is paid out (False). wish: None for
-    who works without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault (no chain,
-    no peer)."""
-    await catch_up(party)
-    if wish is not None and not wish.is_held and await wait_until_idle(party, task):
-        wish = replace(wish, is_held=True)
-    await open_task(party, task, wish.figures if wish else None)
-    try:
-        seat: Seat | None = None
-        is_bound = False
-        if wish is not None and wish.is_held and find_seat(party.game, party.account) is None:
-            # Paid out since that was agreed on: nobody has agreed on another one.
-            seat = next((one for one in party.game.former.values() if one.account == party.account), None)
-            is_bound = has_bond(party.game, party.account)
-            if seat is None and not is_bound:
-                return party.game.is_closed
-        elif wish is not None:
-            party.say(
-                "training one step of the task here; at the first start its kernels are compiled before"
-            )
-            await check_bits(party)
-            await take_seat(party, wish)
-        return await Loop(party, rooms, is_seated=wish is not None, is_bound=is_bound, seat=seat).run()
-    except asyncio.CancelledError:
-        tell_parting(party)
-        raise
-    finally:
-        party.task.audits.close()
-        party.task.cases.close()
-        party.task.retraining.close()
-        if party.task.team is not None:
-            party.task.team.close()

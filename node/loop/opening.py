@@ -1,17 +1,13 @@
-"""Opens a party, or a reader of the chain and of what nodes serve.
+"""Opens a node: chain, journal, store and client, and the server that its peers ask.
 
-A party has chain, journal, store and client, and the server that its peers ask. What the rooms of a node keep
-in the journal is put together here, what they offer to peers in `node/serving`.
-
-A reader announces no endpoint and sends no transaction. So it takes an account that can sign requests, and no
-coin and no stake. It takes no journal either: it works beside a running node of the same home.
+What the rooms of a node keep in the journal is put together here, what they offer to peers in `node/serving`.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from typing import TypeVar
 
 from touchstone.node.health.checks import Watch, take_over
 from touchstone.node.health.metrics import Measures, show_metrics
@@ -27,14 +23,14 @@ from touchstone.node.kit.config import (
     limit_memory,
     share_interpreter,
 )
+from touchstone.node.kit.following import Following
 from touchstone.node.kit.loss_board import LossBoard
-from touchstone.node.kit.party import Party
-from touchstone.node.records import audit_records, dispute_records
-from touchstone.node.records import claim_records as merge_records
-from touchstone.node.serving.being_reached import be_reached
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.served_data import ServedData
+from touchstone.node.records.record_kinds import RECORDS
+from touchstone.node.serving.being_reached import OwnEndpoint
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
-from touchstone.node.serving.served_data import ServedData
-from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
+from touchstone.protocol.adapters.chain.chain_client import Sending, open_game_chain
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
 from touchstone.protocol.adapters.journal import Journal, JournalBegun
@@ -49,16 +45,17 @@ from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identi
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.typed_data import SigningDomain
 
-RECORDS = (JournalBegun, *merge_records.RECORDS, *audit_records.RECORDS, *dispute_records.RECORDS)
-"""All kinds of the journal."""
+Kind = TypeVar("Kind", bound=Node)
 
 
 @asynccontextmanager
-async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIterator[Party]:
+async def open_node(
+    config: PartyConfig, role: Callable[..., Kind], *, is_held: bool = False
+) -> AsyncIterator[Kind]:
     """Open chain, store, journal, server and client, announce the endpoint where it changed, and watch the
-    node. is_held: as of `be_reached`. Raises what they raise, and InvalidInput for an endpoint that no peer
-    could use, a bucket that is none, the journal of another account, or where TensorBoard's writer is wanted
-    and not installed."""
+    node. role: the kind of node, which says what it does; is_held: as of `be_reached`. Raises what they
+    raise, and InvalidInput for an endpoint that no peer could use, a bucket that is none, the journal of
+    another account, or where TensorBoard's writer is wanted and not installed."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -92,11 +89,21 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
         client = BlobClient(store, signer, storage=storage, own_host=own_host)
         await stack.enter_async_context(client)
         state, status = ChainState.of(chain), Status(chain.address)
-        outside = config, chain, store, journal, client
-        party = Party(*outside, state, status, chain.follow(patience_s=math.inf), parts, bucket, board)
-        watch = await stack.enter_async_context(Watch(party, past).running())
-        await show_metrics(Measures(party, watch, await _serve(party, stack, is_held=is_held)), stack)
-        yield party
+        following = Following(chain, state, status, chain.follow(patience_s=math.inf))
+        node = role(config, following, store, journal, client, parts, bucket, board)
+        watch = Watch(chain, state, config.home, node.find_view, config.max_fee_wei, past)
+        await stack.enter_async_context(watch.running())
+        identity = load_or_create_identity(config.home)
+        probe = ReachabilityProbe(state, node.account, node.is_member)
+        stack.push_async_callback(probe.close)
+        node.served = ServedData(probe, status, node.is_member)
+        mine = store, node.account, chain.signing, identity, node.served.make_policy()
+        server = BlobServer(*mine, parts=parts, bucket=bucket)
+        at = OwnEndpoint(chain, config.listen_host, config.listen_port, config.public_url, config.say)
+        await at.be_reached(server, identity, stack, is_held=is_held)
+        measures = Measures(chain, state, client, node.meter, node.find_view, watch, server)
+        await show_metrics(measures, config.metrics_host, config.metrics_port, stack)
+        yield node
 
 
 def _require_owner(journal: Journal, account: str) -> None:
@@ -113,42 +120,3 @@ def _require_owner(journal: Journal, account: str) -> None:
             where=str(journal.path),
             remedy="Give each account a home of its own, made by `touchstone init`; copy no journal.",
         )
-
-
-async def _serve(party: Party, stack: AsyncExitStack, *, is_held: bool) -> BlobServer:
-    """Answer peers until the party is closed, and say on chain where. Raises as `be_reached` does."""
-    identity, offers = load_or_create_identity(party.config.home), ServedData(party, ReachabilityProbe(party))
-    stack.push_async_callback(offers.lookout.close)
-    mine = party.store, party.account, party.signing, identity, offers.make_policy()
-    server = BlobServer(*mine, parts=party.parts, bucket=party.bucket)
-    await be_reached(party, server, identity, stack, is_held=is_held)
-    return server
-
-
-@dataclass
-class Reader:
-    """A chain as far as it went when this was opened, and a client for what is served. account: lower-case
-    address that signs the requests."""
-
-    account: str
-    chain: GameChain
-    store: BlobStore
-    client: BlobClient
-    state: ChainState
-
-
-@asynccontextmanager
-async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
-    """Open chain, store and client, and fold all events up to the head. Raises what they raise."""
-    limit_memory(config)
-    deployment, account = config.read_deployment(), config.key.address.lower()
-    store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
-    async with AsyncExitStack() as stack:
-        chain = await stack.enter_async_context(open_game_chain(config.endpoints, deployment))
-        signer = RequestSigner(config.key, chain.signing)
-        own_host = find_own_host(config.listen_host, config.public_url)
-        client = BlobClient(store, signer, storage=config.object_storage, own_host=own_host)
-        await stack.enter_async_context(client)
-        state = ChainState(account, chain.limits, chain.signing)
-        state.take(await anext(chain.follow()))
-        yield Reader(account, chain, store, client, state)

@@ -1,11 +1,10 @@
 """Requests for merge signatures, models and work: who may ask, and what is answered."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.merging.round_judging import MergeSet, find_merge_set
+from touchstone.node.kit.signer import Signer
+from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.waking import Wake
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, is_on_chain, make_statement
 from touchstone.node.models.global_model import (
@@ -14,59 +13,79 @@ from touchstone.node.models.global_model import (
     OUTER,
     WORK,
     AskMerge,
+    GlobalModel,
     MergeAnswer,
-    answer_outer,
     get_initial_header,
     read_message,
 )
 from touchstone.node.models.outer_step import find_oldest
-from touchstone.node.models.work_requests import answer_work, may_read_delta
-from touchstone.node.records.claim_records import MergeKey, MergeMade
+from touchstone.node.models.round_judging import MergeSet, find_merge_set
+from touchstone.node.models.work_requests import WorkRequests, may_read_delta
+from touchstone.node.records.claim_records import ClaimBook, MergeKey, MergeMade
 from touchstone.node.records.round_seats import find_own_slot, list_open_solvers
-from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.request_handler import RequestHandler
+from touchstone.protocol.adapters.wire.request_handler import Answer
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound
 
-
-async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
-    """This node's signature of a merge. Raises EnvironmentFault while it cannot sign it, ProtocolFault where
-    it never will."""
-    asked = read_message(AskMerge, body, account)
-    game_round = _require_waiting(party, asked)
-    key = MergeKey(asked.round, asked.base_root, asked.slots, asked.claim_roots)
-    if not is_on_chain(game_round, key):
-        raise _refuse("claims of the round in shard order", "others", account)
-    if account not in {seat.account for seat in list_open_solvers(party.game, game_round)}:
-        raise _refuse("a solver of the round", account, account)
-    missing = find_missing(
-        party.view, find_merge_set(party.view, game_round, party.state.head_block + 1), key.slots
-    )
-    if missing is not None:
-        raise _not_yet(*missing)
-    made, wanted = party.task.claims.merges.get(key), party.task.claims.wanted
-    if made is None:
-        if wanted.note(account, key) and wanted.wakes.take(account, party.state.head_block):
-            party.wake()
-        raise _not_yet("this node's own merge of these claims", "not computed yet")
-    if get_root(made) != asked.root:
-        raise _refuse(get_root(made).hex(), asked.root.hex(), account)
-    return MergeAnswer(await sign_merge(party, made))
+BODY_BYTES = dict.fromkeys((OUTER, WORK, MERGE), MAX_BYTES)
+"""How long a message to each handler of this room may be."""
 
 
-async def sign_merge(party: Party, made: MergeMade) -> bytes:
-    """Returns this node's signature of its own merge. Raises GateShut while nothing may be signed."""
-    return await party.sign(make_statement(party.task.domain, made))
+@dataclass(frozen=True)
+class MergeRequests:
+    """Answers requests for models, work and signatures of a merge, and says who may read blobs of them."""
+
+    look: Look
+    claims: ClaimBook
+    wake: Wake
+    signer: Signer
+    model: GlobalModel
+    work_requests: WorkRequests
+
+    async def answer_merge(self, account: str, body: bytes) -> MergeAnswer:
+        """This node's signature of a merge. Raises EnvironmentFault while it cannot sign it, ProtocolFault
+        where it never will."""
+        view = self.look()
+        asked = read_message(AskMerge, body, account)
+        game_round = _require_waiting(view, asked)
+        key = MergeKey(asked.round, asked.base_root, asked.slots, asked.claim_roots)
+        if not is_on_chain(game_round, key):
+            raise _refuse("claims of the round in shard order", "others", account)
+        if account not in {seat.account for seat in list_open_solvers(view.game, game_round)}:
+            raise _refuse("a solver of the round", account, account)
+        missing = find_missing(view, find_merge_set(view, game_round, view.head_block + 1), key.slots)
+        if missing is not None:
+            raise _not_yet(*missing)
+        made, wanted = self.claims.merges.get(key), self.claims.wanted
+        if made is None:
+            if wanted.note(account, key) and wanted.wakes.take(account, view.head_block):
+                self.wake()
+            raise _not_yet("this node's own merge of these claims", "not computed yet")
+        if get_root(made) != asked.root:
+            raise _refuse(get_root(made).hex(), asked.root.hex(), account)
+        return MergeAnswer(await self.sign_merge(made))
+
+    async def sign_merge(self, made: MergeMade) -> bytes:
+        """Returns this node's signature of its own merge. Raises GateShut while nothing may be signed."""
+        return await self.signer.sign(make_statement(self.look().domain, made))
+
+    def list_answers(self) -> dict[str, Answer]:
+        """Returns what answers each message of this room, by name."""
+        return {
+            OUTER: self.model.answer_outer,
+            WORK: self.work_requests.answer_work,
+            MERGE: self.answer_merge,
+        }
 
 
-def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
-    if party.joined is None or asked.task != party.task.task:
+def _require_waiting(view: View, asked: AskMerge) -> GameRound:
+    if asked.task != view.task:
         raise _not_yet("a task that this node works on", asked.task.hex())
-    state = get_state_at(party.game, party.state.head_block + 1)
+    state = get_state_at(view.game, view.head_block + 1)
     game_round = get_waiting_round(state)
     is_it = game_round is not None and (game_round.index, game_round.base_root) == (
         asked.round,
@@ -74,7 +93,7 @@ def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
     )
     if game_round is None or not is_it or game_round.beacon is None:
         raise _not_yet(f"round {asked.round}, closed and without a root", "another")
-    if find_own_slot(state, game_round, party.account) is None:
+    if find_own_slot(state, game_round, view.account) is None:
         raise _not_yet("a solver seat of this node in the round", "none")
     return game_round
 
@@ -113,30 +132,17 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
     )
 
 
-Answer = Callable[[Party, str, bytes], Awaitable[Message]]
-
-
-def make_handlers(party: Party) -> dict[str, RequestHandler]:
-    """Who answers which messages of this room."""
-    answers: dict[str, Answer] = {OUTER: answer_outer, WORK: answer_work, MERGE: answer_merge}
-    return {name: RequestHandler(MAX_BYTES, partial(answer, party)) for name, answer in answers.items()}
-
-
-def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
     """Whether `account` may have this blob now.
 
-    The dataset, the step and the task's first model are for any account that signs. A pseudo-gradient is for
+    The task's first model is for any account that signs. A pseudo-gradient is for
     any account once its round is closed. A global model is for the submitter and for accounts with a seat in
     any task once its root is posted. It is for any account once its root cannot be contested any more, also
     where the chain has forgotten its round."""
-    if kind in (BlobKind.DATASET, BlobKind.STEP):
-        return True
-    if party.joined is None:
-        return False
     if kind is BlobKind.DELTA:
-        return may_read_delta(party.view, root)
-    is_member = party.state.is_staked(account) or account == party.game.terms.submitter
-    return kind is BlobKind.TENSOR and _is_model(party.view, root, is_member=is_member)
+        return may_read_delta(view, root)
+    is_member = view.chain_state.is_staked(account) or account == view.game.terms.submitter
+    return kind is BlobKind.TENSOR and _is_model(view, root, is_member=is_member)
 
 
 def _is_model(view: View, root: bytes, *, is_member: bool) -> bool:

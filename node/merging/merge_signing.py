@@ -5,15 +5,17 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.merging.merge_requests import find_missing, sign_merge
-from touchstone.node.merging.round_judging import find_merge_set, is_majority
-from touchstone.node.models.claim_openings import have_delta
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.peers import Peers
+from touchstone.node.kit.signer import Signer
+from touchstone.node.kit.view import Look, View
+from touchstone.node.merging.merge_requests import MergeRequests, find_missing
+from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.expected_merge import get_root, is_on_chain, make_statement
-from touchstone.node.models.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
-from touchstone.node.models.outer_step import name_merge, require_round
-from touchstone.node.records.claim_records import MergeKey, MergeMade
+from touchstone.node.models.global_model import MERGE, AskMerge, MergeAnswer, make_form
+from touchstone.node.models.outer_step import OuterSteps, require_round
+from touchstone.node.models.round_judging import find_merge_set, is_majority
+from touchstone.node.records.claim_records import ClaimBook, MergeKey, MergeMade
 from touchstone.node.records.round_seats import list_open_solvers
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -32,52 +34,66 @@ NUMBER_MASK = 0xFFFF
 """Of a seat's id: its number within its role."""
 
 
-async def gather_signatures(party: Party, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
-    """Signatures of a merge by the number of their seat: the own one, and those of other solvers. It ends
-    with a majority, or when all were asked: a solver that does not answer holds up none of the others."""
-    seats = {seat.number & NUMBER_MASK: seat.account for seat in list_open_solvers(party.game, game_round)}
-    kept = party.task.claims.signatures.setdefault(_name(made), {})
-    asking = [
-        asyncio.create_task(_keep(party, number, account, made, kept))
-        for number, account in seats.items()
-        if number not in kept
-    ]
-    try:
-        for done in asyncio.as_completed(asking):
-            await done
-            if is_majority(party.view, game_round, len(kept.keys() & seats)):
-                break
-    finally:
-        for task in asking:
-            task.cancel()
-    return {number: signature for number, signature in kept.items() if number in seats}
+@dataclass(frozen=True)
+class MergeSigning:
+    """Gathers the other solvers' signatures of a merge."""
 
+    look: Look
+    peers: Peers
+    claims: ClaimBook
+    locks: Locks
+    signer: Signer
+    claim_data: ClaimData
+    merge_requests: MergeRequests
+    outer_steps: OuterSteps
 
-async def _keep(party: Party, number: int, account: str, made: MergeMade, kept: dict[int, bytes]) -> None:
-    signature = await _ask(party, account, made)
-    if signature is not None:
-        kept[number] = signature
+    async def gather_signatures(self, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
+        """Signatures of a merge by the number of their seat: the own one, and those of other solvers. It ends
+        with a majority, or when all were asked: a solver that does not answer holds up none of the others."""
+        seats = {
+            seat.number & NUMBER_MASK: seat.account
+            for seat in list_open_solvers(self.look().game, game_round)
+        }
+        kept = self.claims.signatures.setdefault(_name(made), {})
+        asking = [
+            asyncio.create_task(self._keep(number, account, made, kept))
+            for number, account in seats.items()
+            if number not in kept
+        ]
+        try:
+            for done in asyncio.as_completed(asking):
+                await done
+                if is_majority(self.look(), game_round, len(kept.keys() & seats)):
+                    break
+        finally:
+            for task in asking:
+                task.cancel()
+        return {number: signature for number, signature in kept.items() if number in seats}
+
+    async def _keep(self, number: int, account: str, made: MergeMade, kept: dict[int, bytes]) -> None:
+        signature = await self._ask(account, made)
+        if signature is not None:
+            kept[number] = signature
+
+    async def _ask(self, account: str, made: MergeMade) -> bytes | None:
+        """The signature of a solver; None where it gives none now."""
+        try:
+            if account == self.look().account:
+                return await self.merge_requests.sign_merge(made)
+            peer = self.look().chain_state.network.find(account)
+            async with asyncio.timeout(ANSWER_S):
+                question = AskMerge(self.look().task, *_name(made), get_root(made))
+                said = await self.peers.ask(peer, MERGE, question, make_form(MergeAnswer))
+            statement = make_statement(self.look().domain, made)
+            signer = recover_signer(statement, said.signature, self.signer.domain, account)
+        except (ProtocolFault, EnvironmentFault, TimeoutError) as fault:
+            log.info("%s: %s", account, fault)
+            return None
+        return said.signature if signer == account else None
 
 
 def _name(made: MergeMade) -> MergeKey:
     return MergeKey(made.round, made.base_root, made.slots, made.claim_roots)
-
-
-async def _ask(party: Party, account: str, made: MergeMade) -> bytes | None:
-    """The signature of a solver; None where it gives none now."""
-    try:
-        if account == party.account:
-            return await sign_merge(party, made)
-        peer = party.state.network.find(account)
-        async with asyncio.timeout(ANSWER_S):
-            question = AskMerge(party.task.task, *_name(made), get_root(made))
-            said = await ask_peer(party, peer, MERGE, question, MergeAnswer)
-        statement = make_statement(party.task.domain, made)
-        signer = recover_signer(statement, said.signature, party.signing, account)
-    except (ProtocolFault, EnvironmentFault, TimeoutError) as fault:
-        log.info("%s: %s", account, fault)
-        return None
-    return said.signature if signer == account else None
 
 
 @dataclass(frozen=True)
@@ -86,20 +102,20 @@ class NameMerge:
 
     key: MergeKey
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "MergeSigning") -> None:
         """Fetch first: a peer that shows its bytes slowly holds up no other merge. Compute it unless it would
         not be signed any more. Raises EnvironmentFault or ProtocolFault where the bytes cannot be had."""
-        game_round = require_round(party.view, self.key)
+        game_round = require_round(room.look(), self.key)
         for slot in self.key.slots:
-            await have_delta(party, game_round, slot)
-        async with party.task.locks["asked merge", None]:
-            if self.key in _list_signable(party.view, party.state.head_block + 1):
-                await name_merge(party, self.key)
+            await room.claim_data.have_delta(game_round, slot)
+        async with room.locks["asked merge", None]:
+            if self.key in _list_signable(room.look(), room.look().head_block + 1):
+                await room.outer_steps.name_merge(self.key)
 
 
-def list_duties(party: Party, block: int) -> Iterator[NameMerge]:
+def list_duties(view: View, block: int) -> Iterator[NameMerge]:
     """What others asked for, and this node would sign."""
-    yield from (NameMerge(key) for key in _list_signable(party.view, block))
+    yield from (NameMerge(key) for key in _list_signable(view, block))
 
 
 def _list_signable(view: View, block: int) -> list[MergeKey]:

@@ -11,17 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.merging.merge_signing import gather_signatures
-from touchstone.node.merging.round_judging import MergeSet, find_merge_set, is_majority, judge_round
+from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.waking import Wake
+from touchstone.node.merging.merge_signing import MergeSigning
 from touchstone.node.merging.turns import FAR, get_margin, rotate, take_turn
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, make_key
-from touchstone.node.models.outer_step import merge_claims
-from touchstone.node.records.claim_records import MergeKey
+from touchstone.node.models.outer_step import OuterSteps
+from touchstone.node.models.round_judging import MergeSet, find_merge_set, is_majority, judge_round
+from touchstone.node.records.claim_records import ClaimBook, MergeKey
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.call_parts import count_fitting, fits
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.claim_status import is_draw_over
@@ -45,35 +46,47 @@ class PostMerge:
 
     key: MergeKey
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Posting") -> None:
         """Merge, ask for signatures until they are a majority or a block has passed, send all at once."""
-        game_round = party.game.rounds[self.key.round]
-        made, head = await merge_claims(party, self.key), party.state.head_block
-        signatures = await gather_signatures(party, game_round, made)
-        while not is_majority(party.view, game_round, len(signatures)) and party.state.head_block == head:
+        game_round = room.look().game.rounds[self.key.round]
+        made, head = await room.outer_steps.merge_claims(self.key), room.look().head_block
+        signatures = await room.merge_signing.gather_signatures(game_round, made)
+        while not is_majority(room.look(), game_round, len(signatures)) and room.look().head_block == head:
             await asyncio.sleep(POLL_S)
-            signatures = await gather_signatures(party, game_round, made)
-        if not is_majority(party.view, game_round, len(signatures)):
+            signatures = await room.merge_signing.gather_signatures(game_round, made)
+        if not is_majority(room.look(), game_round, len(signatures)):
             raise _make_lonely(len(signatures))
-        chosen = find_merge_set(party.view, game_round, party.state.head_block + 1)
-        await _send(party, replace(chosen, slots=self.key.slots), get_root(made), signatures)
+        chosen = find_merge_set(room.look(), game_round, room.look().head_block + 1)
+        await room.send_post(replace(chosen, slots=self.key.slots), get_root(made), signatures)
 
 
-async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
-    """Votes that do not fit beside the root are left: they go in alone first, by turns."""
-    merged = sum(1 << slot for slot in chosen.slots)
-    signers = sum(1 << number for number in signatures)
-    signed = b"".join(signatures[number] for number in sorted(signatures))
-    where, words = (party.task.task, chosen.game_round.index), (merged, root, signers, signed)
-    if not chosen.votes and not chosen.late:
-        await party.chain.rounds.post(*where, *words)
-        return
-    arguments = (*where, list(chosen.votes), list(chosen.late), *words)
-    if count_votes(chosen) > 1 and not await fits(party.chain.votes, "judge_and_post", arguments):
-        party.task.claims.fitting[chosen.game_round.index] = count_votes(chosen) // 2
-        party.wake()
-        return
-    await party.chain.votes.judge_and_post(*arguments)
+@dataclass(frozen=True)
+class Posting:
+    """Hands in votes, and posts the root of a merge."""
+
+    look: Look
+    chain: GameChain
+    claims: ClaimBook
+    wake: Wake
+    merge_signing: MergeSigning
+    outer_steps: OuterSteps
+
+    async def send_post(self, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
+        """Posts a root with its votes. Votes that do not fit beside it are left: they go in alone first, by
+        turns."""
+        merged = sum(1 << slot for slot in chosen.slots)
+        signers = sum(1 << number for number in signatures)
+        signed = b"".join(signatures[number] for number in sorted(signatures))
+        where, words = (self.look().task, chosen.game_round.index), (merged, root, signers, signed)
+        if not chosen.votes and not chosen.late:
+            await self.chain.rounds.post(*where, *words)
+            return
+        arguments = (*where, list(chosen.votes), list(chosen.late), *words)
+        if count_votes(chosen) > 1 and not await fits(self.chain.votes, "judge_and_post", arguments):
+            self.claims.fitting[chosen.game_round.index] = count_votes(chosen) // 2
+            self.wake()
+            return
+        await self.chain.votes.judge_and_post(*arguments)
 
 
 def count_votes(chosen: MergeSet) -> int:
@@ -102,13 +115,14 @@ class HandVotes:
     round: int
     count: int
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Posting") -> None:
         """Hand in what counts."""
-        block = party.state.head_block + 1
-        votes = judge_round(party.view, get_state_at(party.game, block), self.round, block).votes
+        view = room.look()
+        block = view.head_block + 1
+        votes = judge_round(view, get_state_at(view.game, block), self.round, block).votes
         if not votes:
             return
-        chain, where = party.chain.votes, (party.task.task, self.round)
+        chain, where = room.chain.votes, (view.task, self.round)
         count = await count_fitting(chain, "judge", votes, lambda some: (*where, list(some)))
         receipt = await chain.judge(*where, list(votes[:count]))
         if not any(event.name in ("VotesCounted", "VotesOpened") for event in receipt.events):
@@ -120,18 +134,20 @@ class HandVotes:
             )
 
 
-def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
     """The root of the waiting round, and votes that go in alone."""
-    state = get_state_at(party.game, block)
+    state = get_state_at(view.game, block)
     waiting = get_waiting_round(state)
     if waiting is not None and waiting.beacon is not None:
-        yield from _list_post(party.view, state, waiting, block)
+        yield from _list_post(view, state, waiting, block)
     for game_round in state.rounds.values():
         if game_round.seed is not None and game_round.phase != RoundPhase.UNDONE:
-            yield from _list_votes(party.view, state, game_round, block, waiting)
+            yield from _list_votes(view, state, game_round, block, waiting)
 
 
-def _list_post(view: View, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+def _list_post(
+    view: View, state: GameState, game_round: GameRound, block: int
+) -> Iterator[Duty[Posting] | Wait]:
     """The root, once it is clear what is merged, while it can be posted."""
     chosen, last = find_merge_set(view, game_round, block), get_post_window(state, game_round, block)[1]
     if not chosen.is_final or not chosen.slots or block > last:
@@ -154,7 +170,7 @@ def choose_slots(view: View, chosen: MergeSet) -> tuple[int, ...]:
 
 def _list_votes(
     view: View, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
-) -> Iterator[Duty | Wait]:
+) -> Iterator[Duty[Posting] | Wait]:
     """Votes that go in without a root: where the post of this round, or of the next one, will not take them,
     once they decide all that is drawn, or are too many for it; else when their time is nearly over."""
     judged = judge_round(view, state, game_round.index, block)

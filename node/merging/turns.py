@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 
-from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.duty import Duty, RoomTools, Wait
 from touchstone.node.kit.view import View
 from touchstone.node.records.round_seats import list_open_solvers
 from touchstone.protocol.spec.game.state import GameRound, GameState
@@ -19,7 +19,9 @@ FAR = 1 << 62
 """A block that never comes."""
 
 
-def rotate(view: View, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
+def rotate(
+    view: View, game_round: GameRound, since: int, block: int, duty: Duty[RoomTools]
+) -> Duty[RoomTools] | Wait:
     """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
     margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
     margin, count = get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
@@ -37,8 +39,8 @@ def get_margin(state: GameState) -> int:
 
 
 def take_turn(
-    view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
-) -> Iterator[Duty | Wait]:
+    view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty[RoomTools], last: int = FAR
+) -> Iterator[Duty[RoomTools] | Wait]:
     """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
     block of its window. In the second half of what is left of the window any node may move, however many
     before it are silent."""

@@ -2,17 +2,18 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.peers import list_peers
-from touchstone.node.kit.view import View
-from touchstone.node.models.global_model import WORK, AskWork, ask_peer
+from touchstone.node.kit.peers import Peers
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.global_model import WORK, AskWork, WorkSaid, make_form
 from touchstone.node.models.own_openings import open_work
-from touchstone.node.records.claim_records import ClaimName, WorkProof, WorkShown
+from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof, WorkShown
 from touchstone.node.records.round_seats import find_holder
-from touchstone.node.serving.audit_messages import WorkSaid
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.hedging import ask_in_turn
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
@@ -41,71 +42,81 @@ def is_fetched(view: View, game_round: GameRound, slot: int) -> bool:
     return name_claim(view, game_round, slot) in view.claims.fetched
 
 
-def list_sources(party: Party, solver: str) -> list[Peer]:
-    """The peers to ask about a claim, in order: members of the task and the solver, then the other peers.
+@dataclass(frozen=True)
+class ClaimData:
+    """Has the work leaves and pseudo-gradients of claims, own and others'."""
 
-    In each group, peers that were silent come last. The solver is asked first unless it was silent itself."""
-    return list_peers(party, party.task.task, first=solver)
+    look: Look
+    store: BlobStore
+    client: BlobClient
+    peers: Peers
+    claims: ClaimBook
 
+    def list_sources(self, solver: str) -> list[Peer]:
+        """The peers to ask about a claim, in order: members of the task and the solver, then the other peers.
 
-async def have_delta(party: Party, game_round: GameRound, slot: int) -> BlobRef:
-    """Have the pseudo-gradient of a claim in the store, and read nothing of it. Raises as `fetch_delta`
-    does."""
-    claim = game_round.claims[slot]
-    proof = await find_work(party, game_round, claim)
-    ref = refer_delta(proof.delta_root, party.task.spec.terms.parameter_count)
-    await party.client.fetch_from_any(
-        list_sources(party, get_solver(party.view, game_round.index, claim)), ref
-    )
-    return ref
+        In each group, peers that were silent come last. The solver is asked first unless it was silent
+        itself."""
+        return self.peers.list(first=solver)
 
-
-async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> memoryview:
-    """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for. It
-    is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived was hashed on the
-    way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
-    name = name_claim(party.view, game_round, slot)
-    data = await asyncio.to_thread(party.store.open_map, await have_delta(party, game_round, slot))
-    party.task.claims.fetched.add(name)
-    return data
-
-
-async def find_work(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:
-    """The work leaf of a claim: the own one, one that is known, or from the first peer that shows it. It is
-    written down once it is checked."""
-    name, book = name_own(party.view, game_round, claim), party.task.claims
-    if name not in book.proofs:
-        if name.solver == party.account:
-            book.proofs[name] = open_work(party.view, game_round.index)
-        else:
-            found = find_audited(party.view, name, claim.segments) or await _ask_all(party, game_round, claim)
-            if name not in book.proofs:
-                shown = (found.delta_root, found.carried_root, found.path)
-                book.write(WorkShown(party.task.task, *name, *shown))
-    return book.proofs[name]
-
-
-async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:
-    name = name_own(party.view, game_round, claim)
-    slot = next(slot for slot, one in game_round.claims.items() if one == claim)
-    question = AskWork(party.task.task, game_round.index, slot, claim.claim_root)
-
-    async def ask(peer: Peer) -> WorkProof:
-        """One peer's proof, checked against the claim's root."""
-        said = await ask_peer(party, peer, WORK, question, WorkSaid)
-        proof = WorkProof(said.delta_root, said.carried_root, said.path)
-        _check(party.view, name, claim.segments, proof)
-        return proof
-
-    peers = list_sources(party, name.solver)
-    if not peers:
-        raise EnvironmentFault(
-            what="no peer to ask about a claim",
-            expected="a peer that has announced an endpoint",
-            actual="none",
-            remedy="Wait until one has.",
+    async def have_delta(self, game_round: GameRound, slot: int) -> BlobRef:
+        """Have the pseudo-gradient of a claim in the store, and read nothing of it. Raises as `fetch_delta`
+        does."""
+        claim = game_round.claims[slot]
+        proof = await self.find_work(game_round, claim)
+        ref = refer_delta(proof.delta_root, self.look().spec.terms.parameter_count)
+        await self.client.fetch_from_any(
+            self.list_sources(get_solver(self.look(), game_round.index, claim)), ref
         )
-    return await ask_in_turn([partial(ask, peer) for peer in peers])
+        return ref
+
+    async def fetch_delta(self, game_round: GameRound, slot: int) -> memoryview:
+        """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for.
+        It is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived was hashed on
+        the way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
+        name = name_claim(self.look(), game_round, slot)
+        data = await asyncio.to_thread(self.store.open_map, await self.have_delta(game_round, slot))
+        self.claims.fetched.add(name)
+        return data
+
+    async def find_work(self, game_round: GameRound, claim: SlotClaim) -> WorkProof:
+        """The work leaf of a claim: the own one, one that is known, or from the first peer that shows it. It
+        is written down once it is checked."""
+        name, book = name_own(self.look(), game_round, claim), self.claims
+        if name not in book.proofs:
+            if name.solver == self.look().account:
+                book.proofs[name] = open_work(self.look(), game_round.index)
+            else:
+                found = find_audited(self.look(), name, claim.segments) or await self._ask_all(
+                    game_round, claim
+                )
+                if name not in book.proofs:
+                    shown = (found.delta_root, found.carried_root, found.path)
+                    book.write(WorkShown(self.look().task, *name, *shown))
+        return book.proofs[name]
+
+    async def _ask_all(self, game_round: GameRound, claim: SlotClaim) -> WorkProof:
+        view = self.look()
+        name = name_own(view, game_round, claim)
+        slot = next(slot for slot, one in game_round.claims.items() if one == claim)
+        question = AskWork(view.task, game_round.index, slot, claim.claim_root)
+
+        async def ask(peer: Peer) -> WorkProof:
+            """One peer's proof, checked against the claim's root."""
+            said = await self.peers.ask(peer, WORK, question, make_form(WorkSaid))
+            proof = WorkProof(said.delta_root, said.carried_root, said.path)
+            _check(self.look(), name, claim.segments, proof)
+            return proof
+
+        peers = self.list_sources(name.solver)
+        if not peers:
+            raise EnvironmentFault(
+                what="no peer to ask about a claim",
+                expected="a peer that has announced an endpoint",
+                actual="none",
+                remedy="Wait until one has.",
+            )
+        return await ask_in_turn([partial(ask, peer) for peer in peers])
 
 
 def _check(view: View, name: ClaimName, segments: int, proof: WorkProof) -> None:

@@ -14,18 +14,20 @@ what stands behind an outer root: the answer must hash to it.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
 
 from msgspec import Meta
 from torch import Tensor
 
-from touchstone.node.joining.start_weights import load_start
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.peers import list_peers
+from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor
-from touchstone.node.kit.view import View
-from touchstone.protocol.adapters.messages import Count, Form, Message, Signature, Word
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.start_weights import StartWeights
+from touchstone.node.records.claim_records import ClaimBook
+from touchstone.protocol.adapters.messages import ClaimPath, Count, Form, Message, Signature, Word
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_tensor
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.hedging import ask_in_turn
@@ -69,6 +71,14 @@ class AskWork(Message, frozen=True):
     claim_root: Word
 
 
+class WorkSaid(Message, frozen=True):
+    """The work leaf of a claim, with its path in the claim's tree."""
+
+    delta_root: Word
+    carried_root: Word
+    path: ClaimPath
+
+
 class AskMerge(Message, frozen=True):
     """Please sign that merging the claims of these slots, in shard order, into the base root gives `root`."""
 
@@ -96,36 +106,92 @@ def read_message(kind: type[Answer], body: bytes, culprit: str) -> Answer:
     return make_form(kind).decode(body, culprit)
 
 
-async def ask_peer(party: Party, peer: Peer, handler: str, question: Message, kind: type[Answer]) -> Answer:
-    """What a peer answers. Raises ProtocolFault for what no honest node says, EnvironmentFault where it does
-    not answer now."""
-    return await party.client.ask(peer, handler, question, make_form(kind))
-
-
 def get_initial_header(view: View) -> OuterHeader:
     """What stands behind the root that the task begins with."""
     terms = view.spec.terms
     return OuterHeader(terms.initial_weights_root, terms.zero_root)
 
 
-async def load_outer(party: Party, root: bytes) -> OuterHeader:
-    """What stands behind an outer root: known, or from the first peer that knows it. Raises EnvironmentFault
-    or ProtocolFault where no peer tells it."""
-    initial, known = get_initial_header(party.view), party.task.claims.outer
-    if root == compute_outer_root(initial):
-        return initial
-    if root not in known:
-        known[root] = await _ask_all(party, root)
-    return known[root]
+@dataclass(frozen=True)
+class GlobalModel:
+    """What stands behind outer roots: known, computed, or fetched from peers."""
 
+    look: Look
+    store: BlobStore
+    client: BlobClient
+    peers: Peers
+    claims: ClaimBook
+    start: StartWeights
 
-async def _ask_all(party: Party, root: bytes) -> OuterHeader:
-    peers = list_peers(party, party.task.task)
-    if not peers:
-        raise _make_unknown(root)
-    return await ask_in_turn(
-        [partial(ask_outer, party.client, party.task.task, root, peer) for peer in peers]
-    )
+    async def load_outer(self, root: bytes) -> OuterHeader:
+        """What stands behind an outer root: known, or from the first peer that knows it. Raises
+        EnvironmentFault or ProtocolFault where no peer tells it."""
+        initial, known = get_initial_header(self.look()), self.claims.outer
+        if root == compute_outer_root(initial):
+            return initial
+        if root not in known:
+            known[root] = await self._ask_all(root)
+        return known[root]
+
+    async def _ask_all(self, root: bytes) -> OuterHeader:
+        peers = self.peers.list()
+        if not peers:
+            raise _make_unknown(root)
+        return await ask_in_turn(
+            [partial(ask_outer, self.client, self.look().task, root, peer) for peer in peers]
+        )
+
+    async def answer_outer(self, account: str, body: bytes) -> OuterAnswer:
+        """What stands behind an outer root that this node computed or fetched."""
+        asked = read_message(AskOuter, body, account)
+        if asked.task != self.look().task or asked.root not in self.claims.outer:
+            raise _make_unknown(asked.root)
+        header = self.claims.outer[asked.root]
+        return OuterAnswer(header.weights_root, header.momentum_root)
+
+    async def load_weights(self, header: OuterHeader) -> Tensor:
+        """W of the outer state under these roots: from the store, else from any peer that shows it."""
+        if header == get_initial_header(self.look()):
+            return (await self._begin()).weights
+        return await self._load(header.weights_root)
+
+    async def load_outer_state(self, header: OuterHeader) -> OuterState:
+        """W and M under these roots; from where `load_weights` has them."""
+        if header == get_initial_header(self.look()):
+            return await self._begin()
+        return OuterState(await self._load(header.weights_root), await self._load(header.momentum_root))
+
+    async def _load(self, root: bytes) -> Tensor:
+        ref = refer_tensor(root, self.look().spec.terms.parameter_count)
+        if not self.store.has(ref):
+            await self.peers.fetch(ref)
+        return await asyncio.to_thread(load_tensor, self.store, ref)
+
+    def keep_outer(self, state: OuterState) -> OuterHeader:
+        """Hash an outer state, once, and put it into the store. Raises ProtocolFault where it is not
+        finite."""
+        trees = [build_tensor_tree(flat) for flat in (state.weights, state.momentum)]
+        for tree in trees:
+            keep_tree(self.store, BlobKind.TENSOR, tree)
+        return OuterHeader(trees[0].root, trees[1].root)
+
+    async def _begin(self) -> OuterState:
+        """The state before any training, its weights made from the seed or fetched: once, unless the store
+        has lost it. Raises as `StartWeights.load` does."""
+        header, book = get_initial_header(self.look()), self.claims
+        if book.begun == header:
+            with suppress(InvalidInput, EnvironmentFault):
+                return await asyncio.to_thread(self._load_kept, header)
+        state = begin_outer(await self.start.load(self.look().spec))
+        await asyncio.to_thread(self.store.put_tensor, header.momentum_root, tensor_bytes(state.momentum))
+        book.begun = header
+        return state
+
+    def _load_kept(self, header: OuterHeader) -> OuterState:
+        """Raises as `load_tensor` does."""
+        count = self.look().spec.terms.parameter_count
+        roots = (header.weights_root, header.momentum_root)
+        return OuterState(*(load_tensor(self.store, refer_tensor(root, count)) for root in roots))
 
 
 async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
@@ -142,64 +208,6 @@ async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) ->
             remedy="Ask another peer.",
         )
     return header
-
-
-async def answer_outer(party: Party, account: str, body: bytes) -> OuterAnswer:
-    """What stands behind an outer root that this node computed or fetched."""
-    asked = read_message(AskOuter, body, account)
-    if party.joined is None or asked.task != party.task.task or asked.root not in party.task.claims.outer:
-        raise _make_unknown(asked.root)
-    header = party.task.claims.outer[asked.root]
-    return OuterAnswer(header.weights_root, header.momentum_root)
-
-
-async def load_weights(party: Party, header: OuterHeader) -> Tensor:
-    """W of the outer state under these roots: from the store, else from any peer that shows it."""
-    if header == get_initial_header(party.view):
-        return (await _begin(party)).weights
-    return await _load(party, header.weights_root)
-
-
-async def load_outer_state(party: Party, header: OuterHeader) -> OuterState:
-    """W and M under these roots; from where `load_weights` has them."""
-    if header == get_initial_header(party.view):
-        return await _begin(party)
-    return OuterState(await _load(party, header.weights_root), await _load(party, header.momentum_root))
-
-
-async def _load(party: Party, root: bytes) -> Tensor:
-    ref = refer_tensor(root, party.task.spec.terms.parameter_count)
-    if not party.store.has(ref):
-        await party.client.fetch_from_any(list_peers(party, party.task.task), ref)
-    return await asyncio.to_thread(load_tensor, party.store, ref)
-
-
-def keep_outer(party: Party, state: OuterState) -> OuterHeader:
-    """Hash an outer state, once, and put it into the store. Raises ProtocolFault where it is not finite."""
-    trees = [build_tensor_tree(flat) for flat in (state.weights, state.momentum)]
-    for tree in trees:
-        keep_tree(party.store, BlobKind.TENSOR, tree)
-    return OuterHeader(trees[0].root, trees[1].root)
-
-
-async def _begin(party: Party) -> OuterState:
-    """The state before any training, its weights made from the seed or fetched: once, unless the store has
-    lost it. Raises as `load_start` does."""
-    header, book = get_initial_header(party.view), party.task.claims
-    if book.begun == header:
-        with suppress(InvalidInput, EnvironmentFault):
-            return await asyncio.to_thread(_load_kept, party, header)
-    state = begin_outer(await load_start(party, party.task.task, party.task.spec))
-    await asyncio.to_thread(party.store.put_tensor, header.momentum_root, tensor_bytes(state.momentum))
-    book.begun = header
-    return state
-
-
-def _load_kept(party: Party, header: OuterHeader) -> OuterState:
-    """Raises as `load_tensor` does."""
-    count = party.task.spec.terms.parameter_count
-    roots = (header.weights_root, header.momentum_root)
-    return OuterState(*(load_tensor(party.store, refer_tensor(root, count)) for root in roots))
 
 
 def _make_unknown(root: bytes) -> EnvironmentFault:

@@ -17,12 +17,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.duty import Duty
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.models.claim_openings import fetch_delta, is_fetched
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.claim_openings import ClaimData, is_fetched
 from touchstone.node.models.expected_merge import get_root, is_on_chain, list_open, make_key
-from touchstone.node.models.global_model import keep_outer, load_outer, load_outer_state, load_weights
-from touchstone.node.records.claim_records import MergeKey, MergeMade
+from touchstone.node.models.global_model import (
+    GlobalModel,
+)
+from touchstone.node.records.claim_records import ClaimBook, MergeKey, MergeMade
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
@@ -44,9 +47,9 @@ class FetchDelta:
     slot: int
     claim_root: bytes
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "OuterSteps") -> None:
         """Fetch it from its solver, or from another peer that has it."""
-        await fetch_delta(party, party.game.rounds[self.round], self.slot)
+        await room.claim_data.fetch_delta(room.look().game.rounds[self.round], self.slot)
 
 
 @dataclass(frozen=True)
@@ -55,65 +58,104 @@ class MergeClaims:
 
     key: MergeKey
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "OuterSteps") -> None:
         """Compute it, once."""
-        await merge_claims(party, self.key)
+        await room.merge_claims(self.key)
 
 
-def list_duties(party: Party, block: int) -> Iterator[Duty]:
+@dataclass(frozen=True)
+class OuterSteps:
+    """Computes the outer step over claims, and says what stands behind a base root."""
+
+    look: Look
+    claims: ClaimBook
+    pruning_memory: PruningMemory
+    locks: Locks
+    claim_data: ClaimData
+    model: GlobalModel
+
+    async def merge_claims(self, key: MergeKey) -> MergeMade:
+        """The outer step over these claims: computed, kept in the store, and written down the first time;
+        computed again where the store lacks it, since a contest of its root needs it. Raises EnvironmentFault
+        or ProtocolFault where the bytes cannot be had."""
+        async with self.locks["merge", key]:
+            book = self.claims
+            if key not in book.merges or not _is_kept(self.look(), book.merges[key]):
+                header = await asyncio.to_thread(self.model.keep_outer, await self.compute_merge(key))
+                self.pruning_memory.merged = key
+                self._note(key, header)
+            return book.merges[key]
+
+    async def name_merge(self, key: MergeKey) -> MergeMade:
+        """What the outer step over these claims comes to, written down. The store keeps nothing of it: where
+        the merge is posted it is computed again. Raises as `merge_claims` does."""
+        async with self.locks["merge", key]:
+            if key not in self.claims.merges:
+                after = await self.compute_merge(key)
+                self._note(key, await asyncio.to_thread(outer_header, after.weights, after.momentum))
+            return self.claims.merges[key]
+
+    async def compute_merge(self, key: MergeKey) -> OuterState:
+        """The outer state after a merge. Raises as `merge_claims` does."""
+        view = self.look()
+        game_round, terms = require_round(view, key), view.spec.terms
+        deltas = [await self.claim_data.fetch_delta(game_round, slot) for slot in key.slots]
+        before = await self.model.load_outer_state(await self.model.load_outer(key.base_root))
+        return await asyncio.to_thread(merge, before, deltas, terms.outer_learning_rate, terms.outer_momentum)
+
+    def _note(self, key: MergeKey, header: OuterHeader) -> None:
+        if key not in self.claims.merges:
+            record = MergeMade(self.look().task, *key, header.weights_root, header.momentum_root)
+            self.claims.write(record)
+
+    async def load_base(self, root: bytes) -> OuterHeader:
+        """What stands behind the base root of a round, its weights in the store. Raises ProtocolFault where
+        the own merge comes to another root, EnvironmentFault where nothing can be had."""
+        await self.check_base(root)
+        header = await self.model.load_outer(root)
+        await self.model.load_weights(header)
+        return header
+
+    async def check_base(self, root: bytes) -> None:
+        """Merge what was posted as `root`, where its claims can be had. Raises ProtocolFault where that comes
+        to another root."""
+        posted = find_posted(self.look().game, root)
+        if posted is None:
+            return
+        try:
+            made = await self.merge_claims(make_key(posted, posted.merged))
+        except EnvironmentFault as fault:
+            log.info("round %s cannot be merged here: %s", posted.index, fault)
+            return
+        if get_root(made) != root:
+            raise ProtocolFault(
+                what="a posted root is not what its claims come to",
+                expected=get_root(made).hex(),
+                actual=root.hex(),
+                where=f"round {posted.index}",
+                remedy="It is contested; nothing is trained on it.",
+            )
+
+
+def list_duties(view: View, block: int) -> Iterator[Duty[OuterSteps]]:
     """The pseudo-gradients of the closed round, and its merge as it is if all are accepted."""
-    state = get_state_at(party.game, block)
+    state = get_state_at(view.game, block)
     game_round = get_waiting_round(state)
     if game_round is None or game_round.beacon is None:
         return
     hopeful = list_open(state, game_round, block)
-    missing = [slot for slot in hopeful if not is_fetched(party.view, game_round, slot)]
+    missing = [slot for slot in hopeful if not is_fetched(view, game_round, slot)]
     yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
     key = make_key(game_round, hopeful)
-    if hopeful and not missing and key not in party.task.claims.merges:
+    if hopeful and not missing and key not in view.claims.merges:
         yield MergeClaims(key)
 
 
-async def merge_claims(party: Party, key: MergeKey) -> MergeMade:
-    """The outer step over these claims: computed, kept in the store, and written down the first time;
-    computed again where the store lacks it, since a contest of its root needs it. Raises EnvironmentFault or
-    ProtocolFault where the bytes cannot be had."""
-    async with party.task.locks["merge", key]:
-        book = party.task.claims
-        if key not in book.merges or not _is_kept(party, book.merges[key]):
-            header = await asyncio.to_thread(keep_outer, party, await compute_merge(party, key))
-            party.task.pruning.merged = key
-            _note(party, key, header)
-        return book.merges[key]
-
-
-async def name_merge(party: Party, key: MergeKey) -> MergeMade:
-    """What the outer step over these claims comes to, written down. The store keeps nothing of it: where the
-    merge is posted it is computed again. Raises as `merge_claims` does."""
-    async with party.task.locks["merge", key]:
-        if key not in party.task.claims.merges:
-            after = await compute_merge(party, key)
-            _note(party, key, await asyncio.to_thread(outer_header, after.weights, after.momentum))
-        return party.task.claims.merges[key]
-
-
-async def compute_merge(party: Party, key: MergeKey) -> OuterState:
-    """The outer state after a merge. Raises as `merge_claims` does."""
-    game_round, terms = require_round(party.view, key), party.task.spec.terms
-    deltas = [await fetch_delta(party, game_round, slot) for slot in key.slots]
-    before = await load_outer_state(party, await load_outer(party, key.base_root))
-    return await asyncio.to_thread(merge, before, deltas, terms.outer_learning_rate, terms.outer_momentum)
-
-
-def _note(party: Party, key: MergeKey, header: OuterHeader) -> None:
-    if key not in party.task.claims.merges:
-        record = MergeMade(party.task.task, *key, header.weights_root, header.momentum_root)
-        party.task.claims.write(record)
-
-
-def _is_kept(party: Party, made: MergeMade) -> bool:
-    count = party.task.spec.terms.parameter_count
-    return all(party.store.has(refer_tensor(root, count)) for root in (made.weights_root, made.momentum_root))
+def _is_kept(view: View, made: MergeMade) -> bool:
+    count = view.spec.terms.parameter_count
+    return all(
+        view.stored.has_blob(refer_tensor(root, count)) for root in (made.weights_root, made.momentum_root)
+    )
 
 
 def require_round(view: View, key: MergeKey) -> GameRound:
@@ -142,44 +184,3 @@ def find_oldest(state: GameState) -> tuple[int, bytes]:
     root."""
     index = min(state.rounds, default=state.next_round)
     return index, state.rounds[index].base_root if index in state.rounds else state.root
-
-
-async def load_base(party: Party, root: bytes) -> OuterHeader:
-    """What stands behind the base root of a round, its weights in the store. Raises ProtocolFault where the
-    own merge comes to another root, EnvironmentFault where nothing can be had."""
-    await check_base(party, root)
-    header = await load_outer(party, root)
-    await load_weights(party, header)
-    return header
-
-
-async def check_base(party: Party, root: bytes) -> None:
-    """Merge what was posted as `root`, where its claims can be had. Raises ProtocolFault where that comes to
-    another root."""
-    posted = find_posted(party.game, root)
-    if posted is None:
-        return
-    try:
-        made = await merge_claims(party, make_key(posted, posted.merged))
-    except EnvironmentFault as fault:
-        log.info("round %s cannot be merged here: %s", posted.index, fault)
-        return
-    if get_root(made) != root:
-        raise ProtocolFault(
-            what="a posted root is not what its claims come to",
-            expected=get_root(made).hex(),
-            actual=root.hex(),
-            where=f"round {posted.index}",
-            remedy="It is contested; nothing is trained on it.",
-        )
-
-
-class BaseModels:
-    """The same for rooms that must not know of this one."""
-
-    def __init__(self, party: Party) -> None:
-        self._party = party
-
-    async def load_base(self, base_root: bytes) -> OuterHeader:
-        """As the function of this name."""
-        return await load_base(self._party, base_root)

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from touchstone.node.kit.view import Look, View
 from touchstone.node.records.claim_records import ClaimWork, WorkProof
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec import merkle
@@ -85,17 +84,18 @@ def _compute_path(view: View, index: int, leaf: int) -> tuple[bytes, ...]:
 class OwnClaims:
     """The same for rooms that must not know of this one."""
 
-    def __init__(self, party: Party) -> None:
-        self._party = party
+    def __init__(self, look: Look) -> None:
+        """look: as the view is now."""
+        self._look = look
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
         """The boundaries of this node's claim on round `index`; none where it has none."""
-        return list_own_boundaries(self._party.view, index)
+        return list_own_boundaries(self._look(), index)
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
         """The opening of one boundary of this node's claim on round `index`."""
-        return open_boundary(self._party.view, index, boundary)
+        return open_boundary(self._look(), index, boundary)
 
     def open_work(self, index: int) -> WorkProof:
         """The opening of the work leaf of this node's claim on round `index`."""
-        return open_work(self._party.view, index)
+        return open_work(self._look(), index)

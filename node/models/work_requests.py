@@ -1,46 +1,52 @@
 """Answers requests for work leaves, and says who may read pseudo-gradients."""
 
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from dataclasses import dataclass
+
+from touchstone.node.kit.view import Look, View
 from touchstone.node.models.claim_openings import find_audited, name_own
-from touchstone.node.models.global_model import AskWork, read_message
+from touchstone.node.models.global_model import AskWork, WorkSaid, read_message
 from touchstone.node.models.own_openings import open_work
 from touchstone.node.records.claim_records import ClaimName, WorkProof
-from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.round_machine import get_state_at
 
 
-async def answer_work(party: Party, account: str, body: bytes) -> WorkSaid:
-    """The work leaf of a claim of a closed round, of one's own or as it was shown to this node."""
-    asked = read_message(AskWork, body, account)
-    proof = _find_shown(party, asked)
-    if proof is None:
-        raise EnvironmentFault(
-            what="the work leaf is not served now",
-            expected="a claim of a closed round that this node knows",
-            actual=f"{asked.claim_root.hex()} of round {asked.round}",
-            remedy="Ask its solver, or ask again after the close.",
-        )
-    return WorkSaid(proof.delta_root, proof.carried_root, proof.path)
+@dataclass(frozen=True)
+class WorkRequests:
+    """Answers requests for the work leaves of claims."""
+
+    look: Look
+
+    async def answer_work(self, account: str, body: bytes) -> WorkSaid:
+        """The work leaf of a claim of a closed round, of one's own or as it was shown to this node."""
+        asked = read_message(AskWork, body, account)
+        proof = _find_shown(self.look(), asked)
+        if proof is None:
+            raise EnvironmentFault(
+                what="the work leaf is not served now",
+                expected="a claim of a closed round that this node knows",
+                actual=f"{asked.claim_root.hex()} of round {asked.round}",
+                remedy="Ask its solver, or ask again after the close.",
+            )
+        return WorkSaid(proof.delta_root, proof.carried_root, proof.path)
 
 
-def _find_shown(party: Party, asked: AskWork) -> WorkProof | None:
-    if party.joined is None or asked.task != party.task.task:
+def _find_shown(view: View, asked: AskWork) -> WorkProof | None:
+    if asked.task != view.task:
         return None
-    state = get_state_at(party.game, party.state.head_block + 1)
+    state = get_state_at(view.game, view.head_block + 1)
     game_round = state.rounds.get(asked.round)
     if game_round is None or game_round.closed is None:
         return None
     claim = game_round.claims.get(asked.slot)
     if claim is None or claim.claim_root != asked.claim_root:
         return None
-    name, known = name_own(party.view, game_round, claim), party.task.claims.proofs
-    finished = party.task.claims.find(game_round).finished if game_round.beacon is not None else None
-    own = None if finished is None else ClaimName(asked.round, party.account, finished.claim_root)
+    name, known = name_own(view, game_round, claim), view.claims.proofs
+    finished = view.claims.find(game_round).finished if game_round.beacon is not None else None
+    own = None if finished is None else ClaimName(asked.round, view.account, finished.claim_root)
     if name not in known and name == own:
-        known[name] = open_work(party.view, asked.round)
-    return known.get(name) or find_audited(party.view, name, claim.segments)
+        known[name] = open_work(view, asked.round)
+    return known.get(name) or find_audited(view, name, claim.segments)
 
 
 def may_read_delta(view: View, root: bytes) -> bool:

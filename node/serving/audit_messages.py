@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
+from touchstone.node.models.global_model import WorkSaid
 from touchstone.node.records.audit_records import ShownWork
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
@@ -69,14 +70,6 @@ class BoundarySaid(Message, frozen=True):
     def read(self) -> BoundaryProof:
         """The same as a value."""
         return BoundaryProof(StateHeader(*_list_values(self.header)), self.salt, self.path)
-
-
-class WorkSaid(Message, frozen=True):
-    """The work leaf of a claim, with its path in the claim's tree."""
-
-    delta_root: Word
-    carried_root: Word
-    path: ClaimPath
 
 
 class AskStart(Message, frozen=True):

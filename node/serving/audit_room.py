@@ -2,7 +2,7 @@
 
 As a solver's room it needs the claims that this node made. As an auditor's room it needs the model that
 rounds start from, and what claims carry over. It offers handlers for peers, what it shows to which account,
-and the votes to hand in. `StateStore` loads, keeps, opens and fetches training states in the node's store.
+and the votes to hand in.
 """
 
 import asyncio
@@ -11,15 +11,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
+from touchstone.node.kit.states import StateStore
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.adapters.store.blobs import BlobRef, refer_state
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
-from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace
@@ -29,45 +27,6 @@ from touchstone.protocol.spec.signed_reports import DistanceReport
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import Statement
 from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TrainingSpec
-
-
-@dataclass(frozen=True)
-class StateStore:
-    """States of one model size in a store."""
-
-    store: BlobStore
-    parameter_count: int
-
-    def refer(self, header: StateHeader) -> tuple[BlobRef, BlobRef, BlobRef]:
-        """The blobs of a state: W, m, v."""
-        return refer_state(header, self.parameter_count)
-
-    def keep(self, state: TrainingState) -> StateHeader:
-        """Hash a state, once, and put its tensors into the store. Raises ProtocolFault where one is not
-        finite."""
-        trees = build_state_trees(state)
-        self.put(trees)
-        return trees.header
-
-    def put(self, trees: StateTrees) -> None:
-        """Put the tensors of a hashed state into the store."""
-        keep_state_trees(self.store, trees)
-
-    def load(self, header: StateHeader) -> TrainingState:
-        """A state from the store. Raises InvalidInput where a tensor is not there."""
-        weights, first, second = (load_tensor(self.store, ref) for ref in self.refer(header))
-        return TrainingState(weights, first, second, header.local_step, header.global_step)
-
-    def open(self, header: StateHeader) -> StoredState:
-        """A state that is looked at piece by piece. Raises as `load` does."""
-        return StoredState(header, tuple(open_tensor(self.store, ref) for ref in self.refer(header)))
-
-    async def fetch(self, client: BlobClient, peers: Sequence[Peer], header: StateHeader) -> None:
-        """Have a state in the store, from the first of `peers` that shows each tensor. Raises ProtocolFault
-        or EnvironmentFault."""
-        for ref in self.refer(header):
-            await client.fetch_from_any(peers, ref)
-
 
 Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]
 """(state, spec, batches, first inner step, steps) to the state after and the losses."""

@@ -8,7 +8,7 @@ Once a round has its root and no vote on a segment can count any more, any accou
 (`is_segment_public`), from the solver and from auditors, as long as they keep them. Nobody keeps states for
 that, and strangers have their small share of what the server answers.
 
-`Audits` is what the other rooms use, as `party.task.audits`. It answers from memory.
+`Audits` is what the other rooms use. It answers from memory.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from touchstone.node.kit.retention_windows import is_recent
+from touchstone.node.models.global_model import WorkSaid
 from touchstone.node.records.audit_records import SealTaken
 from touchstone.node.records.known_audits import KnownAudits
 from touchstone.node.serving.audit_messages import (
@@ -34,7 +35,6 @@ from touchstone.node.serving.audit_messages import (
     SegmentAsked,
     SegmentShown,
     StartShown,
-    WorkSaid,
     compute_leaf,
     make_form,
     read_sealed,
@@ -45,7 +45,7 @@ from touchstone.node.serving.taken_votes import take_votes
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.request_handler import RequestHandler
+from touchstone.protocol.adapters.wire.request_handler import Answer
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
 from touchstone.protocol.spec.game.drawn_audits import (
@@ -298,9 +298,9 @@ class Audits:
         """What a handler of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
         return await _ANSWERS[handler](self.room, account, body)
 
-    def make_handlers(self) -> dict[str, RequestHandler]:
-        """Who answers peers, by the names of the handlers."""
-        return {name: RequestHandler(most, partial(self.answer, name)) for name, most in BODY_BYTES.items()}
+    def list_answers(self) -> dict[str, Answer]:
+        """Returns what answers each message of this room, by name."""
+        return {name: partial(self.answer, name) for name in BODY_BYTES}
 
     def close(self) -> None:
         """Let go of what replays are computed with."""

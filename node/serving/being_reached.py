@@ -2,8 +2,10 @@
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.config import Say
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
 from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
@@ -13,40 +15,50 @@ LISTEN_S = 60.0
 """Between two tries to listen."""
 
 
-async def be_reached(
-    party: Party, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
-) -> None:
-    """Listen where the home says until `stack` is closed, and say on chain where. is_held: the party has a
-    seat already, or a bond. Then it goes on where its port is taken or the gas cannot be paid, and tries
-    again: silence in a game costs more. Raises EnvironmentFault for any other party."""
-    stack.push_async_callback(server.stop)
-    try:
-        await _listen(party, server, identity)
-    except EnvironmentFault as fault:
-        if not is_held:
+@dataclass(frozen=True)
+class OwnEndpoint:
+    """Where a node listens and is announced."""
+
+    chain: GameChain
+    host: str
+    port: int
+    public_url: str
+    say: Say
+
+    async def be_reached(
+        self, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
+    ) -> None:
+        """Listens where the home says until `stack` is closed, and says on chain where. is_held: the account
+        has a seat already, or a bond. Then the node goes on where its port is taken or the gas cannot be
+        paid, and tries again: silence in a game costs more. Raises EnvironmentFault for any other node."""
+        stack.push_async_callback(server.stop)
+        try:
+            await self._listen(server, identity)
+        except EnvironmentFault as fault:
+            if not is_held:
+                raise
+            self.say(
+                f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it."
+            )
+            stack.callback(asyncio.create_task(self._listen_later(server, identity)).cancel)
+
+    async def _listen(self, server: BlobServer, identity: TlsIdentity) -> None:
+        chain = self.chain
+        try:
+            port = await server.start(self.host, self.port)
+            url = choose_endpoint(self.host, port, self.public_url)
+            announced = await chain.tasks.peer_of(chain.address)
+            if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
+                await chain.tasks.announce(url, identity.fingerprint)
+        except EnvironmentFault:
+            await server.stop()
             raise
-        party.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it.")
-        stack.callback(asyncio.create_task(_listen_later(party, server, identity)).cancel)
 
-
-async def _listen(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
-    chain, config = party.chain, party.config
-    try:
-        port = await server.start(config.listen_host, config.listen_port)
-        url = choose_endpoint(config.listen_host, port, config.public_url)
-        announced = await chain.tasks.peer_of(chain.address)
-        if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
-            await chain.tasks.announce(url, identity.fingerprint)
-    except EnvironmentFault:
-        await server.stop()
-        raise
-
-
-async def _listen_later(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
-    is_reached = False
-    while not is_reached:
-        await asyncio.sleep(LISTEN_S)
-        with suppress(EnvironmentFault):
-            await _listen(party, server, identity)
-            is_reached = True
-    party.say("peers reach this node again")
+    async def _listen_later(self, server: BlobServer, identity: TlsIdentity) -> None:
+        is_reached = False
+        while not is_reached:
+            await asyncio.sleep(LISTEN_S)
+            with suppress(EnvironmentFault):
+                await self._listen(server, identity)
+                is_reached = True
+        self.say("peers reach this node again")

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.joining.start_weights import refer_start
-from touchstone.node.kit.duty import Duty
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.config import Say
 from touchstone.node.kit.stored_step import list_step_keys
-from touchstone.node.kit.view import View
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.start_weights import refer_start
 from touchstone.node.records.round_seats import find_own_slot
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.store.bucket import Bucket
 
@@ -20,30 +20,41 @@ class CopyToBucket:
 
     is_large: bool = False
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "BucketCopies") -> None:
         """Raises EnvironmentFault where the storage fails, InvalidInput where anybody may read the bucket.
         Peers get the bytes from the disk then."""
-        bucket = party.bucket
+        bucket = room.bucket
         assert bucket is not None, "only a node with a bucket has this duty"
         if bucket.there is None:
             there = await bucket.learn()
-            party.say(
+            room.say(
                 f"the bucket {bucket.settings.bucket} takes copies; it has {len(there)} of this node's blobs"
             )
         if not self.is_large:
-            await bucket.remove(list_gone(party, bucket))
+            await bucket.remove(list_gone(room.look(), bucket))
         # What is asked for soon goes first, and what is wanted may change meanwhile.
-        while missing := [key for key in list_missing(party, bucket) if _is_large(key) == self.is_large]:
-            await bucket.put(missing[0], party.store.get_path(missing[0]))
+        while missing := [
+            key for key in list_missing(room.look(), bucket) if _is_large(key) == self.is_large
+        ]:
+            await bucket.put(missing[0], room.store.get_path(missing[0]))
 
 
-def list_copies(party: Party, block: int) -> Iterator[Duty]:
-    """At most two duties, while bucket and disk differ."""
-    bucket = party.bucket
+@dataclass(frozen=True)
+class BucketCopies:
+    """Keeps the node's bucket as the disk is."""
+
+    look: Look
+    store: BlobStore
+    say: Say
+    bucket: Bucket | None
+
+
+def list_duties(bucket: Bucket | None, view: View, block: int) -> Iterator[CopyToBucket]:
+    """Lists at most two duties, while bucket and disk differ."""
     if bucket is None:
         return
-    missing = {_is_large(key) for key in list_missing(party, bucket)}
-    if bucket.there is None or False in missing or list_gone(party, bucket):
+    missing = {_is_large(key) for key in list_missing(view, bucket)}
+    if bucket.there is None or False in missing or list_gone(view, bucket):
         yield CopyToBucket()
     if bucket.there is not None and True in missing:
         yield CopyToBucket(is_large=True)
@@ -53,16 +64,16 @@ def _is_large(key: BlobKey) -> bool:
     return key.kind is not BlobKind.DELTA
 
 
-def list_gone(party: Party, bucket: Bucket) -> list[BlobKey]:
+def list_gone(view: View, bucket: Bucket) -> list[BlobKey]:
     """Copies of what is not on the disk any more."""
-    return [key for key in bucket.there or {} if party.store.get_size_bytes(key) is None]
+    return [key for key in bucket.there or {} if view.stored.get_size_bytes(key) is None]
 
 
-def list_missing(party: Party, bucket: Bucket) -> list[BlobKey]:
+def list_missing(view: View, bucket: Bucket) -> list[BlobKey]:
     """What belongs into the bucket and is not whole there, the newest claim first."""
     there, missing = bucket.there or {}, list[BlobKey]()
-    for key in _list_wanted(party.view):
-        size = party.store.get_size_bytes(key)
+    for key in _list_wanted(view):
+        size = view.stored.get_size_bytes(key)
         if size is not None and there.get(key) != size and bucket.may_upload(key):
             missing.append(key)
     return missing

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, say_distances
@@ -40,9 +40,9 @@ class ReportDistances:
 
     place: AuditPlace
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: AuditRoom) -> None:
         """Raises InvalidInput or EnvironmentFault where a state cannot be read."""
-        await report_distances(party.task.audits.room, self.place)
+        await report_distances(room, self.place)
 
 
 async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
@@ -100,3 +100,8 @@ def list_unreported(room: AuditRoom, block: int) -> Iterator[AuditPlace]:
 def _are_ends_here(room: AuditRoom, made: SealMade, vote: VoteMade) -> bool:
     headers = (made.own_end,) if vote.ends is None else (made.own_end, vote.ends.end.header)
     return all(room.store.has(ref) for header in headers for ref in room.states.refer(header))
+
+
+def list_duties(room: AuditRoom, view: View, block: int) -> Iterator[ReportDistances]:
+    """Lists reports of distances that this node has still to write down."""
+    yield from (ReportDistances(place) for place in list_unreported(room, block))

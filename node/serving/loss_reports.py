@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.duty import Duty
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.records.claim_records import ClaimWork, LossReported
+from touchstone.node.kit.signer import Signer
+from touchstone.node.kit.view import Look, View
+from touchstone.node.records.claim_records import ClaimBook, ClaimWork, LossReported
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.reports.round_reports import LossSaid, say_loss
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -36,14 +36,13 @@ class ReportLoss:
 
     round: int
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "LossReports") -> None:
         """Nothing where the chain has taken the claim back."""
-        report = _make_loss_report(
-            party.view, get_state_at(party.game, party.state.head_block + 1), self.round
-        )
+        view = room.look()
+        report = _make_loss_report(view, get_state_at(view.game, view.head_block + 1), self.round)
         if report is not None:
-            signature = await party.sign(report)
-            party.task.claims.write(LossReported(party.task.task, report, signature))
+            signature = await room.signer.sign(report)
+            room.claims.write(LossReported(room.look().task, report, signature))
 
 
 def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
@@ -72,8 +71,17 @@ def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
     return steps, trained[0].first_micronats, trained[-1].last_micronats, mean
 
 
-def list_losses(view: View, block: int) -> Iterator[Duty]:
-    """Reports of losses that this node has still to write down."""
+@dataclass(frozen=True)
+class LossReports:
+    """Signs reports of the losses of own claims."""
+
+    look: Look
+    claims: ClaimBook
+    signer: Signer
+
+
+def list_duties(view: View, block: int) -> Iterator[Duty[LossReports]]:
+    """Lists reports of losses that this node has still to write down."""
     state = get_state_at(view.game, block)
     for index in state.rounds:
         if _make_loss_report(view, state, index) is not None:

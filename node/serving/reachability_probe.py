@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
 from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
 from touchstone.protocol.adapters.wire.lookups import OwnResolver
@@ -73,9 +73,13 @@ class ReachabilityProbe:
     learns nothing of an address that is not public, and looks are few. They cannot be used to search ports,
     nor to flood anybody."""
 
-    def __init__(self, party: Party, now: Callable[[], float] = time.monotonic) -> None:
-        """now: seconds of a clock that never goes back."""
-        self._party = party
+    def __init__(
+        self, chain_state: ChainState, account: str, is_member: Callable[[str], bool],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """account: this node's own; is_member: whether an account works with this node; now: seconds of a
+        clock that never goes back."""
+        self._chain_state, self._account, self._is_member = chain_state, account, is_member
         self._resolver = OwnResolver()
         self._accounts = RateLimit(1 / ACCOUNT_S, 1, now)
         self._days = RateLimit(DAY_LOOKS / DAY_S, DAY_LOOKS, now)
@@ -97,7 +101,7 @@ class ReachabilityProbe:
         """What is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced none, or
         where it is not its turn."""
         REACH_ASKED.decode(body, account)
-        peer, is_member = self._party.state.network.find(account), self._party.is_member(account)
+        peer, is_member = self._chain_state.network.find(account), self._is_member(account)
         try:
             async with self._hold_look(account, is_member=is_member) as is_held:
                 is_turn = is_held and self._accounts.try_take(account) and self._days.try_take(account)
@@ -165,7 +169,7 @@ class ReachabilityProbe:
         return bool(own) and _find_place(own) == _find_place(address)
 
     def _may_look_at(self, address: str) -> bool:
-        own = self._party.state.network.peers.get(self._party.account)
+        own = self._chain_state.network.peers.get(self._account)
         return may_lead_to(address, "" if own is None else urlsplit(own.url).hostname or "")
 
 

@@ -17,15 +17,20 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
 
+from touchstone.node.kit.config import Meter, Say
 from touchstone.node.kit.duty import Duty
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import has_state, keep_state, load_state
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.loss_board import LossBoard
+from touchstone.node.kit.recompute_queue import RecomputeQueue
+from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.stored_tensors import keep_tree
-from touchstone.node.kit.view import View
-from touchstone.node.models.global_model import load_weights
-from touchstone.node.models.outer_step import check_base, load_base
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.global_model import GlobalModel
+from touchstone.node.models.outer_step import OuterSteps
 from touchstone.node.models.own_openings import compute_leaves
 from touchstone.node.records.claim_records import (
+    ClaimBook,
     ClaimBoundaryReached,
     ClaimFinished,
     ClaimSaltsDrawn,
@@ -34,9 +39,12 @@ from touchstone.node.records.claim_records import (
     compute_basis,
 )
 from touchstone.node.records.round_seats import find_carried_round, find_own_slot, get_shards
-from touchstone.node.training.idle_mode import pause
+from touchstone.node.training.idle_mode import IdleMode
+from touchstone.node.training.worker_team import Team
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta
-from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.devices import copy_to_host
@@ -65,14 +73,6 @@ class ClaimStart:
     carried: StateHeader | None = None
 
 
-async def compute_start(
-    party: Party, index: int, base_root: bytes, carried: StateHeader | None
-) -> ClaimStart:
-    """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
-    outer = await load_base(party, base_root)
-    return ClaimStart(outer, make_start_header(party.view, index, outer.weights_root, carried), carried)
-
-
 def make_start_header(
     view: View, index: int, weights_root: bytes, carried: StateHeader | None
 ) -> StateHeader:
@@ -95,22 +95,6 @@ def find_carried(view: View, state: GameState, index: int) -> StateHeader | None
         return None
     boundaries = view.claims.find(state.rounds[earlier]).boundaries
     return boundaries[max(boundaries)]
-
-
-async def begin_state(party: Party, start: ClaimStart) -> TrainingState:
-    """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
-    if start.carried is not None and not has_state(party, start.carried):
-        raise EnvironmentFault(
-            what="the moments that a claim goes on from were pruned",
-            expected=f"the end of an older claim, {compute_state_root(start.carried).hex()}",
-            actual="not on disk: the root of a round after it fell",
-            remedy="Wait: the node trains that claim again from its start.",
-        )
-    weights = await load_weights(party, start.outer)
-    if start.carried is None:
-        return begin_round(weights, start.header.global_step)
-    carried = await asyncio.to_thread(load_state, party, start.carried)
-    return begin_round(weights, start.header.global_step, carried)
 
 
 @dataclass(frozen=True)
@@ -145,51 +129,220 @@ def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
 
 
 LOSS_MAX_NATS = 1e6
+
+
 """A segment with a larger loss, or with none that is a number, is left out: its round is not reported on."""
+
+
 TRAINING = ("training", None)
+
+
 """The lock of training: one own claim at a time, since two at once would both be late."""
+
+
 Require = Callable[[], object]
+
+
 """Raises EnvironmentFault where a round is, or will be, trained from something else."""
 
 
-async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimFinished:
-    """The claim of a round: trained, if that is not done, and written down. The caller holds `TRAINING`;
-    `require` is asked before each segment.
+@dataclass(frozen=True)
+class Training:
+    """Trains this node's own claims, segment by segment, and keeps and writes down what it reaches."""
 
-    Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also where
-    all was trained ahead, since the root may be posted over other claims than those that it comes from."""
-    await check_base(party, origin.base_root)
-    party.task.pruning.note_work(origin.index, origin.basis)
-    work = party.task.claims.works[origin.index, origin.basis]
-    if not work.salts or not _is_begun_right(party.view, origin, work):
-        begin_anew(party, origin.index, origin.basis)
-    if not is_whole(party, work):
-        delta = await _train(party, origin, work, require)
-        party.task.claims.write(await asyncio.to_thread(_conclude, party, origin, work, delta))
-        party.meter.rounds_trained += 1
-    assert work.finished is not None
-    return work.finished
+    look: Look
+    store: BlobStore
+    states: StateStore
+    chain: GameChain
+    claims: ClaimBook
+    pruning_memory: PruningMemory
+    recompute_queue: RecomputeQueue
+    team: Team | None
+    corpus: Corpus
+    locks: Locks
+    say: Say
+    meter: Meter
+    board: LossBoard | None
+    idle_mode: IdleMode
+    model: GlobalModel
+    outer_steps: OuterSteps
+
+    async def compute_start(self, index: int, base_root: bytes, carried: StateHeader | None) -> ClaimStart:
+        """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
+        outer = await self.outer_steps.load_base(base_root)
+        return ClaimStart(outer, make_start_header(self.look(), index, outer.weights_root, carried), carried)
+
+    async def begin_state(self, start: ClaimStart) -> TrainingState:
+        """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
+        if start.carried is not None and not self.states.has(start.carried):
+            raise EnvironmentFault(
+                what="the moments that a claim goes on from were pruned",
+                expected=f"the end of an older claim, {compute_state_root(start.carried).hex()}",
+                actual="not on disk: the root of a round after it fell",
+                remedy="Wait: the node trains that claim again from its start.",
+            )
+        weights = await self.model.load_weights(start.outer)
+        if start.carried is None:
+            return begin_round(weights, start.header.global_step)
+        carried = await asyncio.to_thread(self.states.load, start.carried)
+        return begin_round(weights, start.header.global_step, carried)
+
+    async def finish_claim(self, origin: Origin, require: Require) -> ClaimFinished:
+        """The claim of a round: trained, if that is not done, and written down. The caller holds `TRAINING`;
+        `require` is asked before each segment.
+
+        Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also
+        where all was trained ahead, since the root may be posted over other claims than those that it comes
+        from."""
+        await self.outer_steps.check_base(origin.base_root)
+        self.pruning_memory.note_work(origin.index, origin.basis)
+        work = self.claims.works[origin.index, origin.basis]
+        if not work.salts or not _is_begun_right(self.look(), origin, work):
+            self.begin_anew(origin.index, origin.basis)
+        if not is_whole(self.look(), work):
+            delta = await self._train(origin, work, require)
+            self.claims.write(await asyncio.to_thread(self._conclude, origin, work, delta))
+            self.meter.rounds_trained += 1
+        assert work.finished is not None
+        return work.finished
+
+    def begin_anew(self, index: int, basis: bytes) -> None:
+        """Draw the salts of a claim. What was trained of it counts for nothing any more."""
+        view = self.look()
+        salts = tuple(secrets.token_bytes(32) for _ in range(view.spec.terms.segment_count + 1))
+        self.claims.write(ClaimSaltsDrawn(view.task, index, basis, salts))
+
+    async def _train(self, origin: Origin, work: ClaimWork, require: Require) -> bytes:
+        """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
+        boundary is copied from there, hashed and kept while the next segment is trained, the last one while
+        the pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while
+        an answer on chain is computed that has no time to wait (`RecomputeQueue`)."""
+        state, first = await self._resume(origin, work)
+        round_blocks = self.look().game.terms.windows.train_min
+        segment_blocks = -(-round_blocks // self.look().spec.terms.segment_count)
+        keeping: Awaitable[None] = asyncio.sleep(0)
+        preparing: asyncio.Future[None] | None = None
+        try:
+            segments = range(first, self.look().spec.terms.segment_count)
+            for segment in segments:
+                # Its data before the next one's: what was fetched ahead is here already.
+                await self._prepare(origin, segment)
+                preparing = asyncio.ensure_future(self._prepare_ahead(origin, segment + 1))
+                await self.idle_mode.pause()
+                await self.recompute_queue.let_own_go(
+                    lambda: self.look().head_block, round_blocks, segment_blocks
+                )
+                require()
+                state, losses = await self._train_segment(origin, segment, state)
+                await keeping
+                reached = (origin, segment + 1, state, losses)
+                keeping = asyncio.ensure_future(asyncio.to_thread(self._reach, *reached))
+            return await asyncio.to_thread(self._encode, work, state)
+        finally:
+            if preparing is not None:
+                preparing.cancel()
+            self.recompute_queue.end_own()
+            # Whatever went wrong: what was reached is in the journal before any caller goes on.
+            await keeping
+
+    async def _prepare(self, origin: Origin, segment: int) -> None:
+        """Have the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then
+        the claim waits, and so does whoever holds it up."""
+        spec = self.look().spec
+        steps, place = spec.terms.segment_steps, (self.corpus, spec.training, origin.beacon, origin.shard)
+        await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
+
+    async def _prepare_ahead(self, origin: Origin, segment: int) -> None:
+        """The same for the next segment, while this one is trained; what fails is tried again when it is
+        due."""
+        if segment < self.look().spec.terms.segment_count:
+            try:
+                await self._prepare(origin, segment)
+            except (ProtocolFault, EnvironmentFault) as fault:
+                log.info("%s", fault)
+
+    async def _train_segment(
+        self, origin: Origin, segment: int, state: TrainingState
+    ) -> tuple[TrainingState, list[float]]:
+        """The state after one more segment and the losses of its steps, by this node's workers where it has
+        some."""
+        view = self.look()
+        terms, training = view.spec.terms, view.spec.training
+        train = train_segment if self.team is None else self.team.train
+        batches = partial(get_batch, self.corpus, training, origin.beacon, origin.shard)
+        step, steps = segment * terms.segment_steps, terms.segment_steps
+        state, losses = await asyncio.to_thread(train, state, training, batches, step, steps)
+        self.meter.tokens_trained += steps * training.sequences_per_step * training.sequence_tokens
+        self.meter.loss = float(losses[-1])
+        if self.board is not None:
+            self.board.add(origin.index * terms.inner_steps + step, losses)
+        done = f"trained {step + steps} of {terms.inner_steps} steps"
+        self.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
+        return state, losses
+
+    async def _resume(self, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
+        """The state to go on from and its boundary."""
+        last = _count_kept(self.look(), work) - 1
+        if last >= 0:
+            return await asyncio.to_thread(self.states.load, work.boundaries[last]), last
+        start = await self.compute_start(origin.index, origin.base_root, origin.carried)
+        state = await self.begin_state(start)
+        if self.states.has(
+            start.header
+        ):  # The merge has hashed and kept the weights, an earlier round m and v.
+            self._note(origin, 0, start.header)
+        else:
+            await asyncio.to_thread(self._reach, origin, 0, state)
+        return state, 0
+
+    def _reach(
+        self, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
+    ) -> None:
+        """Keep a boundary and write it down, after the losses that led to it: a node that was killed between
+        the two trains the segment again. This node itself soon reads the first and the last one, for the
+        pseudo-gradient and for moments that go on: these alone go through the system's cache."""
+        view = self.look()
+        is_cached = boundary in (0, view.spec.terms.segment_count)
+        header = self.states.keep(state, is_cached=is_cached)
+        if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):
+            figures = [to_millionths(loss) for loss in losses]
+            of_steps = (len(figures), figures[0], figures[-1], sum(figures))
+            place = (view.task, origin.index, origin.basis, boundary - 1)
+            self.claims.write(SegmentTrained(*place, *of_steps))
+        self._note(origin, boundary, header)
+
+    def _note(self, origin: Origin, boundary: int, header: StateHeader) -> None:
+        place = (self.look().task, origin.index, origin.basis, boundary)
+        roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
+        self.claims.write(ClaimBoundaryReached(*place, *roots, header.local_step, header.global_step))
+
+    def _encode(self, work: ClaimWork, end: TrainingState) -> bytes:
+        return encode_delta(self.states.load(work.boundaries[0]).weights, copy_to_host(end.weights))
+
+    def _conclude(self, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
+        """What the claim says, with its pseudo-gradient in the store."""
+        view = self.look()
+        delta_root = keep_tree(self.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
+        segments = view.spec.terms.segment_count
+        carried = compute_carried_root(work.boundaries[segments])
+        root = compute_claim_root(compute_leaves(view, origin.index, work, delta_root))
+        place = (view.task, origin.index, origin.basis)
+        return ClaimFinished(*place, root, segments, delta_root, carried)
 
 
-def begin_anew(party: Party, index: int, basis: bytes) -> None:
-    """Draw the salts of a claim. What was trained of it counts for nothing any more."""
-    salts = tuple(secrets.token_bytes(32) for _ in range(party.task.spec.terms.segment_count + 1))
-    party.task.claims.write(ClaimSaltsDrawn(party.task.task, index, basis, salts))
-
-
-def is_whole(party: Party, work: ClaimWork) -> bool:
+def is_whole(view: View, work: ClaimWork) -> bool:
     """Whether a claim is trained and all of it is in the store: of an older guess it goes, and the guess may
     be made again."""
     if work.finished is None:
         return False
-    ref = refer_delta(work.finished.delta_root, party.task.spec.terms.parameter_count)
-    return party.store.has(ref) and _count_kept(party, work) == party.task.spec.terms.segment_count + 1
+    ref = refer_delta(work.finished.delta_root, view.spec.terms.parameter_count)
+    return view.stored.has_blob(ref) and _count_kept(view, work) == view.spec.terms.segment_count + 1
 
 
-def _count_kept(party: Party, work: ClaimWork) -> int:
+def _count_kept(view: View, work: ClaimWork) -> int:
     """How many boundaries are in the store, from the first on without a gap."""
     return len(
-        list(takewhile(lambda b: b in work.boundaries and has_state(party, work.boundaries[b]), count()))
+        list(takewhile(lambda b: b in work.boundaries and view.stored.has(work.boundaries[b]), count()))
     )
 
 
@@ -202,126 +355,6 @@ def _is_begun_right(view: View, origin: Origin, work: ClaimWork) -> bool:
     return first == make_start_header(view, origin.index, first.weights_root, origin.carried)
 
 
-async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
-    """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
-    boundary is copied from there, hashed and kept while the next segment is trained, the last one while the
-    pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while an answer
-    on chain is computed that has no time to wait (`RecomputeQueue`)."""
-    state, first = await _resume(party, origin, work)
-    round_blocks = party.game.terms.windows.train_min
-    segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)
-    keeping: Awaitable[None] = asyncio.sleep(0)
-    preparing: asyncio.Future[None] | None = None
-    try:
-        segments = range(first, party.task.spec.terms.segment_count)
-        for segment in segments:
-            # Its data before the next one's: what was fetched ahead is here already.
-            await _prepare(party, origin, segment)
-            preparing = asyncio.ensure_future(_prepare_ahead(party, origin, segment + 1))
-            await pause(party)
-            await party.task.retraining.let_own_go(
-                lambda: party.state.head_block, round_blocks, segment_blocks
-            )
-            require()
-            state, losses = await _train_segment(party, origin, segment, state)
-            await keeping
-            reached = (party, origin, segment + 1, state, losses)
-            keeping = asyncio.ensure_future(asyncio.to_thread(_reach, *reached))
-        return await asyncio.to_thread(_encode, party, work, state)
-    finally:
-        if preparing is not None:
-            preparing.cancel()
-        party.task.retraining.end_own()
-        # Whatever went wrong: what was reached is in the journal before any caller goes on.
-        await keeping
-
-
-async def _prepare(party: Party, origin: Origin, segment: int) -> None:
-    """Have the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then the
-    claim waits, and so does whoever holds it up."""
-    task, steps = party.task, party.task.spec.terms.segment_steps
-    place = (task.corpus, task.spec.training, origin.beacon, origin.shard)
-    await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
-
-
-async def _prepare_ahead(party: Party, origin: Origin, segment: int) -> None:
-    """The same for the next segment, while this one is trained; what fails is tried again when it is due."""
-    if segment < party.task.spec.terms.segment_count:
-        try:
-            await _prepare(party, origin, segment)
-        except (ProtocolFault, EnvironmentFault) as fault:
-            log.info("%s", fault)
-
-
-async def _train_segment(
-    party: Party, origin: Origin, segment: int, state: TrainingState
-) -> tuple[TrainingState, list[float]]:
-    """The state after one more segment and the losses of its steps, by this node's workers where it has
-    some."""
-    terms, training = party.task.spec.terms, party.task.spec.training
-    train = train_segment if party.task.team is None else party.task.team.train
-    batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
-    step, steps = segment * terms.segment_steps, terms.segment_steps
-    state, losses = await asyncio.to_thread(train, state, training, batches, step, steps)
-    party.meter.tokens_trained += steps * training.sequences_per_step * training.sequence_tokens
-    party.meter.loss = float(losses[-1])
-    if party.board is not None:
-        party.board.add(origin.index * terms.inner_steps + step, losses)
-    done = f"trained {step + steps} of {terms.inner_steps} steps"
-    party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
-    return state, losses
-
-
-async def _resume(party: Party, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
-    """The state to go on from and its boundary."""
-    last = _count_kept(party, work) - 1
-    if last >= 0:
-        return await asyncio.to_thread(load_state, party, work.boundaries[last]), last
-    start = await compute_start(party, origin.index, origin.base_root, origin.carried)
-    state = await begin_state(party, start)
-    if has_state(party, start.header):  # The merge has hashed and kept the weights, an earlier round m and v.
-        _note(party, origin, 0, start.header)
-    else:
-        await asyncio.to_thread(_reach, party, origin, 0, state)
-    return state, 0
-
-
-def _reach(
-    party: Party, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
-) -> None:
-    """Keep a boundary and write it down, after the losses that led to it: a node that was killed between the
-    two trains the segment again. This node itself soon reads the first and the last one, for the
-    pseudo-gradient and for moments that go on: these alone go through the system's cache."""
-    is_cached = boundary in (0, party.task.spec.terms.segment_count)
-    header = keep_state(party, state, is_cached=is_cached)
-    if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):
-        figures = [to_millionths(loss) for loss in losses]
-        of_steps = (len(figures), figures[0], figures[-1], sum(figures))
-        place = (party.task.task, origin.index, origin.basis, boundary - 1)
-        party.task.claims.write(SegmentTrained(*place, *of_steps))
-    _note(party, origin, boundary, header)
-
-
-def _note(party: Party, origin: Origin, boundary: int, header: StateHeader) -> None:
-    place = (party.task.task, origin.index, origin.basis, boundary)
-    roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
-    party.task.claims.write(ClaimBoundaryReached(*place, *roots, header.local_step, header.global_step))
-
-
-def _encode(party: Party, work: ClaimWork, end: TrainingState) -> bytes:
-    return encode_delta(load_state(party, work.boundaries[0]).weights, copy_to_host(end.weights))
-
-
-def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
-    """What the claim says, with its pseudo-gradient in the store."""
-    delta_root = keep_tree(party.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
-    segments = party.task.spec.terms.segment_count
-    carried = compute_carried_root(work.boundaries[segments])
-    root = compute_claim_root(compute_leaves(party.view, origin.index, work, delta_root))
-    place = (party.task.task, origin.index, origin.basis)
-    return ClaimFinished(*place, root, segments, delta_root, carried)
-
-
 @dataclass(frozen=True)
 class MakeClaim:
     """Train a round and commit to it. basis: its base root and beacon."""
@@ -329,24 +362,25 @@ class MakeClaim:
     round: int
     basis: bytes
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Training") -> None:
         """Train what is not trained yet, write the claim down, send it. Raises as `require_round` and
         `GameChain.require_provable` do."""
-        await party.chain.require_provable()
-        async with party.task.locks[TRAINING]:
-            origin = read_origin(party.view, party.game, self.require_round(party))
-            finished = await finish_claim(party, origin, partial(self.require_round, party))
-            game_round = self.require_round(party)
-        await party.chain.require_provable()
+        await room.chain.require_provable()
+        async with room.locks[TRAINING]:
+            origin = read_origin(room.look(), room.look().game, self.require_round(room))
+            finished = await room.finish_claim(origin, partial(self.require_round, room))
+            game_round = self.require_round(room)
+        await room.chain.require_provable()
         words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
-        await party.chain.rounds.commit(party.task.task, self.round, *words)
-        party.say(f"round {self.round}: the claim is on the chain")
+        await room.chain.rounds.commit(room.look().task, self.round, *words)
+        room.say(f"round {self.round}: the claim is on the chain")
 
-    def require_round(self, party: Party) -> GameRound:
+    def require_round(self, room: "Training") -> GameRound:
         """The round, as long as it is trained from the same and takes this node's claim. Raises
         EnvironmentFault after a reorg or a fall, and once the round has closed without the claim: training on
         would take time from the next round."""
-        state = get_state_at(party.game, party.state.head_block + 1)
+        view = room.look()
+        state = get_state_at(view.game, view.head_block + 1)
         game_round = state.rounds.get(self.round)
         if game_round is None or get_basis(game_round) != self.basis:
             raise EnvironmentFault(
@@ -355,7 +389,7 @@ class MakeClaim:
                 actual="others, or none",
                 remedy="Nothing is lost but time: the round is trained anew.",
             )
-        slot = find_own_slot(state, game_round, party.account)
+        slot = find_own_slot(state, game_round, view.account)
         if game_round.closed is not None and slot not in game_round.claims:
             raise EnvironmentFault(
                 what="the round has closed without this node's claim",
@@ -366,13 +400,13 @@ class MakeClaim:
         return game_round
 
 
-def list_duties(party: Party, block: int) -> Iterator[Duty]:
+def list_duties(view: View, block: int) -> Iterator[Duty[Training]]:
     """The claim of the round that runs, while the chain takes it."""
-    state = get_state_at(party.game, block)
-    game_round, seat = get_live_round(state), find_seat(state, party.account)
+    state = get_state_at(view.game, block)
+    game_round, seat = get_live_round(state), find_seat(state, view.account)
     if game_round is None or seat is None or seat.status == SeatStatus.CLOSED:
         return
-    basis, slot = get_basis(game_round), find_own_slot(state, game_round, party.account)
+    basis, slot = get_basis(game_round), find_own_slot(state, game_round, view.account)
     is_taking = game_round.phase == RoundPhase.RUNNING and game_round.closed is None
     if is_taking and basis is not None and slot is not None and slot not in game_round.claims:
         yield MakeClaim(game_round.index, basis)

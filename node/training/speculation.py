@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from touchstone.node.kit.config import Say
 from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
-from touchstone.node.merging.round_judging import judge_round
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.view import Look, View
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import (
     find_own_merge,
@@ -25,10 +25,18 @@ from touchstone.node.models.expected_merge import (
     list_open,
     make_key,
 )
-from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.models.outer_step import OuterSteps
+from touchstone.node.models.round_judging import judge_round
 from touchstone.node.records.claim_records import MergeKey, compute_basis
 from touchstone.node.records.round_seats import find_own_slot
-from touchstone.node.training.claims import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
+from touchstone.node.training.claims import (
+    TRAINING,
+    Origin,
+    Training,
+    get_basis,
+    is_whole,
+    read_origin,
+)
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat
@@ -37,6 +45,8 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 
 FETCH_DIVISOR = 8
+
+
 """After this part of `audit_max` a claim whose pseudo-gradient has not come is left out."""
 
 
@@ -111,22 +121,23 @@ class TrainAhead:
         """The round that is trained."""
         return self.key.round + 1
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Speculation") -> None:
         """Merge as posting does, and train until the claim is written down. Raises EnvironmentFault, at the
         next boundary, once the guess is another one or the round opens on another root."""
-        root = get_root(await merge_claims(party, self.key))
-        async with party.task.locks[TRAINING]:
-            origin = self.require_origin(party, root)
+        root = get_root(await room.outer_steps.merge_claims(self.key))
+        async with room.locks[TRAINING]:
+            origin = self.require_origin(room, root)
             claims = f"{len(self.key.slots)} claims of round {self.key.round}"
-            party.say(f"round {self.index}: training ahead, on what {claims} come to")
-            await finish_claim(party, origin, partial(self.require_origin, party, root))
+            room.say(f"round {self.index}: training ahead, on what {claims} come to")
+            await room.training.finish_claim(origin, partial(self.require_origin, room, root))
 
-    def require_origin(self, party: Party, root: bytes) -> Origin:
+    def require_origin(self, room: "Speculation", root: bytes) -> Origin:
         """What the round is trained from if the guess is right. Raises EnvironmentFault where it is not."""
-        opened = party.game.rounds.get(self.index)
+        view = room.look()
+        opened = view.game.rounds.get(self.index)
         if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
-            return read_origin(party.view, party.game, opened)
-        guess = find_guess(party.view, party.state.head_block + 1) if opened is None else None
+            return read_origin(view, view.game, opened)
+        guess = find_guess(view, view.head_block + 1) if opened is None else None
         if not isinstance(guess, Guess) or (guess.key, guess.beacon) != (self.key, self.beacon):
             raise EnvironmentFault(
                 what="the guess does not hold any more",
@@ -135,21 +146,32 @@ class TrainAhead:
                 remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
             )
         state = guess.foresee(root)
-        return read_origin(party.view, state, state.rounds[self.index])
+        return read_origin(view, state, state.rounds[self.index])
 
 
-def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
-    """The round after the one that is audited, until it is trained."""
-    guess = find_guess(party.view, block)
-    if isinstance(guess, Wait):
-        yield guess
-    elif guess is not None and not _is_trained(party, guess):
-        yield TrainAhead(guess.key, guess.beacon)
-
-
-def _is_trained(party: Party, guess: Guess) -> bool:
-    made = party.task.claims.merges.get(guess.key)
+def _is_trained(view: View, guess: Guess) -> bool:
+    made = view.claims.merges.get(guess.key)
     if made is None:
         return False
-    work = party.task.claims.works.get((guess.key.round + 1, compute_basis(get_root(made), guess.beacon)))
-    return work is not None and is_whole(party, work)
+    work = view.claims.works.get((guess.key.round + 1, compute_basis(get_root(made), guess.beacon)))
+    return work is not None and is_whole(view, work)
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Trains the next round on the model that audits will probably leave."""
+
+    look: Look
+    locks: Locks
+    say: Say
+    outer_steps: OuterSteps
+    training: Training
+
+
+def list_duties(view: View, block: int) -> Iterator[Duty[Speculation] | Wait]:
+    """The round after the one that is audited, until it is trained."""
+    guess = find_guess(view, block)
+    if isinstance(guess, Wait):
+        yield guess
+    elif guess is not None and not _is_trained(view, guess):
+        yield TrainAhead(guess.key, guess.beacon)

@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import get_inner, get_now
 from touchstone.node.kit.retention_windows import PruningMemory, list_foreign, list_named, name_outer
-from touchstone.node.models.claim_openings import find_work
+from touchstone.node.kit.view import Look
+from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.global_model import get_initial_header
 from touchstone.node.upkeep.retention import Books, list_unknown_works
+from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import TRACE_KINDS, BlobKey, BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
-from touchstone.whistleblower.known_statements import get_inner, get_now
 
 STRAY_AUDITS = 2
 """A blob that no record names stays for so many times `audit_max`: the longest that an audit lasts."""
@@ -28,14 +30,36 @@ PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_K
 TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
 
 
-def open_books(party: Party) -> Books:
-    """What this node knows besides the chain."""
-    task = party.task
-    known = (task.claims, task.audits.room.book, task.cases, get_inner(party.view))
-    memory = task.pruning
-    remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
-    is_given = task.spec.training.is_start_given
-    return Books(party.account, get_initial_header(party.view), *known, *remembered, is_given)
+@dataclass(frozen=True)
+class Deletion:
+    """What is known of the blobs on the disk: from the records, and of claims of others by asking for it."""
+
+    look: Look
+    journal: Journal
+    pruning_memory: PruningMemory
+    claim_data: ClaimData
+
+    def open_books(self) -> Books:
+        """What this node knows besides the chain."""
+        view, memory = self.look(), self.pruning_memory
+        known = (view.claims, view.audits.book, view.cases, get_inner(view))
+        remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
+        is_given = view.spec.training.is_start_given
+        return Books(view.account, get_initial_header(view), *known, *remembered, is_given)
+
+    async def learn_foreign(self) -> None:
+        """Once: what other tasks of this home name. While a node runs no other one writes to its journal."""
+        memory, task = self.pruning_memory, self.look().task
+        if memory.foreign is None:
+            memory.foreign = await asyncio.to_thread(list_foreign, self.journal, task)
+
+    async def learn_works(self, here: Collection[BlobKey]) -> None:
+        """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
+        unknown = list_unknown_works(get_now(self.look()), self.open_books(), self.look().head_block)
+        if any(key.kind is BlobKind.DELTA for key in here):
+            for game_round, slot in unknown:
+                with suppress(EnvironmentFault, ProtocolFault, InvalidInput):
+                    await self.claim_data.find_work(game_round, game_round.claims[slot])
 
 
 def list_removable(
@@ -67,22 +91,6 @@ def _tell_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKin
     are_known = not list_unknown_works(state, books, block - REORG_BLOCKS)
     safe = dict.fromkeys(TRACED_KINDS, not is_disputed)
     return safe | {BlobKind.DELTA: are_known, BlobKind.TENSOR: not is_disputed}
-
-
-async def learn_foreign(party: Party) -> None:
-    """Once: what other tasks of this home name. While a node runs no other one writes to its journal."""
-    memory, task = party.task.pruning, party.task.task
-    if memory.foreign is None:
-        memory.foreign = await asyncio.to_thread(list_foreign, party.journal, task)
-
-
-async def learn_works(party: Party, here: Collection[BlobKey]) -> None:
-    """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
-    unknown = list_unknown_works(get_now(party.view), open_books(party), party.state.head_block)
-    if any(key.kind is BlobKind.DELTA for key in here):
-        for game_round, slot in unknown:
-            with suppress(EnvironmentFault, ProtocolFault, InvalidInput):
-                await find_work(party, game_round, game_round.claims[slot])
 
 
 def list_here(store: BlobStore) -> list[BlobKey]:

@@ -17,11 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from touchstone.node.defending.step_serving import forget
+from touchstone.node.defending.step_serving import StepServing
 from touchstone.node.kit.duty import Duty
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import get_inner, get_now
 from touchstone.node.kit.recompute_queue import AUDITS, NOBODY, NotWanted
 from touchstone.node.kit.retention_windows import (
+    PruningMemory,
     find_asked_until,
     find_shown_until,
     find_supported_until,
@@ -29,24 +30,23 @@ from touchstone.node.kit.retention_windows import (
     list_shown_segments,
     list_stages,
 )
-from touchstone.node.kit.states import has_state
+from touchstone.node.kit.view import Look, View
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import find_carried_round, find_own_slot
 from touchstone.node.records.wanted_steps import Steps
-from touchstone.node.training.segments import find_own_boundary, restore_boundary
+from touchstone.node.training.segments import Segments, find_own_boundary
 from touchstone.node.upkeep.deletion import (
+    Deletion,
     delete_blobs,
-    learn_foreign,
-    learn_works,
     list_here,
     list_removable,
-    open_books,
 )
 from touchstone.node.upkeep.retention import list_kept
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
-from touchstone.whistleblower.known_statements import get_inner, get_now
 
 log = logging.getLogger(__name__)
 
@@ -62,17 +62,17 @@ class Prune:
 
     stages: tuple[object, ...]
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Pruning") -> None:
         """Decide here, delete in a thread."""
-        memory, block = party.task.pruning, party.state.head_block + 1
-        await learn_foreign(party)
-        candidates = await asyncio.to_thread(list_here, party.store)
-        await learn_works(party, candidates)
-        books, state = open_books(party), get_now(party.view)
-        forget_steps(party, state, block - REORG_BLOCKS)
+        memory, block = room.pruning_memory, room.look().head_block + 1
+        await room.deletion.learn_foreign()
+        candidates = await asyncio.to_thread(list_here, room.store)
+        await room.deletion.learn_works(candidates)
+        books, state = room.deletion.open_books(), get_now(room.look())
+        room.forget_steps(state, block - REORG_BLOCKS)
         kept = list_kept(state, books, block - REORG_BLOCKS)
         goes = list_removable(state, books, memory, candidates, kept.keys(), block)
-        freed = await asyncio.to_thread(delete_blobs, party.store, goes)
+        freed = await asyncio.to_thread(delete_blobs, room.store, goes)
         memory.done = self.stages
         if goes:
             log.info("pruned %s blobs, %.1f MB", len(goes), freed / 1e6)
@@ -87,45 +87,67 @@ class RestoreBoundary:
     round: int
     boundary: int
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Pruning") -> None:
         """Raises EnvironmentFault where this machine comes to another state than the journal has."""
         with suppress(NotWanted):
-            await restore_boundary(party, self.round, self.boundary, partial(self._find_until, party))
+            await room.segments.restore_boundary(self.round, self.boundary, partial(self._find_until, room))
 
-    def _find_until(self, party: Party) -> int:
-        return party.task.pruning.due.get((self.round, self.boundary), NOBODY)
+    def _find_until(self, room: "Pruning") -> int:
+        return room.pruning_memory.due.get((self.round, self.boundary), NOBODY)
 
 
-def list_duties(party: Party, block: int) -> Iterator[Duty]:
+@dataclass(frozen=True)
+class Pruning:
+    """Deletes what nothing needs any more, and trains again what is needed after all."""
+
+    look: Look
+    store: BlobStore
+    cases: DisputeRecords
+    pruning_memory: PruningMemory
+    deletion: Deletion
+    segments: Segments
+    step_serving: StepServing
+
+    def forget_steps(self, state: GameState, block: int) -> None:
+        """Stop showing steps that a peer asked for, once their round is over, or auditors may ask no more."""
+        handler = self.cases.step_requests
+        for place, steps in list(handler.shown.items()):
+            game_round = state.rounds.get(place[1])
+            if game_round is None or not _is_asked(state, game_round, place[2], steps, block):
+                del handler.shown[place]
+                self.step_serving.forget(("wanted", steps.roots))
+
+
+def list_duties(view: View, block: int) -> Iterator[Duty[Pruning]]:
     """What is to be deleted, and what has to be there again, at `block`."""
-    state = get_now(party.view)
-    stages = (*list_stages(state, block - REORG_BLOCKS), party.task.pruning.begun)
-    if stages != party.task.pruning.done:
+    state = get_now(view)
+    stages = (*list_stages(state, block - REORG_BLOCKS), view.pruning.begun)
+    if stages != view.pruning.done:
         yield Prune(stages)
     due: dict[tuple[int, int], int] = {}
-    for place, until in _list_due(party, state, block):
+    for place, until in _list_due(view, state, block):
         due[place] = min(until, due.get(place, until))
-    party.task.pruning.due = due
+    view.pruning.due = due
     yield from (RestoreBoundary(*place) for place in due)
 
 
-def _list_due(party: Party, state: GameState, block: int) -> Restored:
-    yield from _list_carried(party, state, block)
-    yield from _list_needed(party, block)
+def _list_due(view: View, state: GameState, block: int) -> Restored:
+    yield from _list_carried(view, state, block)
+    yield from _list_needed(view, block)
     for game_round in state.rounds.values():
         if is_answerable(state, game_round, block):
-            yield from _list_restored(party, state, game_round, block)
+            yield from _list_restored(view, state, game_round, block)
 
 
-def _list_carried(party: Party, state: GameState, block: int) -> Restored:
+def _list_carried(view: View, state: GameState, block: int) -> Restored:
     """The state whose moments the next claim goes on from: after a fall that of an older round, which was
     pruned."""
-    seat = find_seat(state, party.account)
-    if seat is None or not party.task.spec.terms.carry_moments:
+    seat = find_seat(state, view.account)
+    if seat is None or not view.spec.terms.carry_moments:
         return
     index = find_carried_round(state, state.next_round - 1, seat)
-    boundaries = {} if index is None else party.task.claims.find(state.rounds[index]).boundaries
-    if index is not None and boundaries and not has_state(party, boundaries[max(boundaries)]):
+    boundaries = {} if index is None else view.claims.find(state.rounds[index]).boundaries
+    if index is not None and boundaries and not view.stored.has(boundaries[max(boundaries)]):
         newest = state.rounds.get(state.next_round - 1)
         began = None if newest is None else newest.trained_from
         until = 0 if began is None else began + state.terms.windows.train_min
@@ -133,44 +155,34 @@ def _list_carried(party: Party, state: GameState, block: int) -> Restored:
         yield (index, max(boundaries)), until if until > block else AUDITS
 
 
-def _list_needed(party: Party, block: int) -> Restored:
+def _list_needed(view: View, block: int) -> Restored:
     """Starts that this node needs to name a step of a vote on its own claim, in a dispute that it opened. The
     vote's signer may show none of its steps."""
-    for dispute in get_inner(party.view).disputes.values():
-        is_running = dispute.is_open and dispute.opener == party.account and block <= dispute.clock
-        start = find_own_boundary(party.view, dispute) if is_running else None
-        if start is not None and not has_state(party, start):
+    for dispute in get_inner(view).disputes.values():
+        is_running = dispute.is_open and dispute.opener == view.account and block <= dispute.clock
+        start = find_own_boundary(view, dispute) if is_running else None
+        if start is not None and not view.stored.has(start):
             yield (dispute.statement.round, dispute.segment), dispute.clock
 
 
-def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Restored:
+def _list_restored(view: View, state: GameState, game_round: GameRound, block: int) -> Restored:
     """Lowest first: each is trained on from the one before it. Of the last one an auditor wants the weights
     alone."""
-    slot = find_own_slot(state, game_round, party.account)
+    slot = find_own_slot(state, game_round, view.account)
     if slot is None or slot not in game_round.claims or game_round.beacon is None:
         return
-    work = party.task.claims.find(game_round)
+    work = view.claims.find(game_round)
     segments = list_shown_segments(state, game_round, slot, block)
     until = find_shown_until(state, game_round, slot, block)
     if work.finished is None or not segments or until is None:
         return
     wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
     for boundary in sorted(wanted):
-        if not has_state(party, work.boundaries[boundary]):
+        if not view.stored.has(work.boundaries[boundary]):
             yield (game_round.index, boundary), until
-    last, count = max(work.boundaries), party.task.spec.terms.parameter_count
-    if not party.store.has(refer_tensor(work.boundaries[last].weights_root, count)):
+    last, count = max(work.boundaries), view.spec.terms.parameter_count
+    if not view.stored.has_blob(refer_tensor(work.boundaries[last].weights_root, count)):
         yield (game_round.index, last), until
-
-
-def forget_steps(party: Party, state: GameState, block: int) -> None:
-    """Stop showing steps that a peer asked for, once their round is over, or auditors may ask no more."""
-    handler = party.task.cases.step_requests
-    for place, steps in list(handler.shown.items()):
-        game_round = state.rounds.get(place[1])
-        if game_round is None or not _is_asked(state, game_round, place[2], steps, block):
-            del handler.shown[place]
-            forget(party, ("wanted", steps.roots))
 
 
 def _is_asked(state: GameState, game_round: GameRound, place: int, steps: Steps, block: int) -> bool:

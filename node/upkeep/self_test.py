@@ -11,23 +11,27 @@ meanwhile.
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from touchstone.node.joining.start_weights import require_start_here
-from touchstone.node.kit.config import describe_machine
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import has_state
-from touchstone.node.kit.view import View
-from touchstone.node.models.global_model import get_initial_header, load_weights
+from touchstone.node.kit.config import Say, describe_machine
+from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.kit.states import StateStore
+from touchstone.node.kit.view import Look, View
+from touchstone.node.models.global_model import GlobalModel, get_initial_header
+from touchstone.node.models.start_weights import require_start_here
+from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import find_own_slot
-from touchstone.node.training.claims import begin_anew
-from touchstone.node.training.segments import iterate_states
+from touchstone.node.training.claims import Training
+from touchstone.node.training.segments import Segments
 from touchstone.protocol.adapters.machine.determinism_fingerprint import (
     DeterminismFingerprint,
     read_bits,
     write_bits,
 )
-from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.spec.commitments import compute_state_root
@@ -48,94 +52,109 @@ UNTESTED = (
 log = logging.getLogger(__name__)
 
 
-async def check_bits(party: Party) -> None:
-    """Test this machine if it is not the one of the last run of this home on the joined task; remember it.
-    Raises EnvironmentFault where nobody serves the data of the test. A node that has a seat says so instead
-    and goes on, as if its bits were other ones: it has disputes to answer, and silence would cost its stake.
-    Its next start tests again."""
-    name, home = party.task.task.hex(), party.config.home
-    machine = describe_machine()
-    before = read_bits(home).get(name)
-    if before is None or before.machine != machine:
-        try:
-            found = await _test(party, machine, before)
-        except EnvironmentFault as fault:
-            if find_seat(party.game, party.account) is None:
-                raise
-            party.say(f"WARNING: {UNTESTED} {fault}")
-            _drop_untold(party)
-            party.task.pruning.unlike_until = find_last_stated(party.view)
-            return
-        await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
-        before = found
-    party.task.pruning.unlike_until = before.unlike_until
+@dataclass(frozen=True)
+class SelfTest:
+    """Tests whether this machine computes the bits of the last run."""
 
+    look: Look
+    states: StateStore
+    claims: ClaimBook
+    cases: DisputeRecords
+    pruning_memory: PruningMemory
+    corpus: Corpus
+    say: Say
+    home: Path
+    model: GlobalModel
+    segments: Segments
+    training: Training
 
-async def _test(party: Party, machine: str, before: DeterminismFingerprint | None) -> DeterminismFingerprint:
-    require_start_here(party)
-    step_root = await _compute_step_root(party)
-    found = [await asyncio.to_thread(test, party) for test in (compute_known_segment, compute_known_replay)]
-    unlike_until = -1 if before is None else before.unlike_until
-    is_step_same = before is None or step_root == before.step_root
-    if not is_step_same or False in found:
-        _drop_untold(party)
-    last = find_last_stated(party.view)
-    # With the earlier bits back, what was stated between the two updates has other ones.
-    is_back = before is not None and step_root == before.former_root and last <= unlike_until
-    if not (is_step_same or is_back) or False in found:
-        unlike_until = max(unlike_until, last)
-        party.say(WARNING)
-        log.error("%s", WARNING)
-    elif before is not None:
-        changed = "Touchstone, torch, numpy, Python, processor or device"
-        party.say(f"{changed} is another: the self-test came to the same bits")
-    former_root = before.step_root if before is not None and before.step_root != step_root else ""
-    return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
+    async def check_bits(self) -> None:
+        """Test this machine if it is not the one of the last run of this home on the joined task; remember
+        it. Raises EnvironmentFault where nobody serves the data of the test. A node that has a seat says so
+        instead and goes on, as if its bits were other ones: it has disputes to answer, and silence would cost
+        its stake. Its next start tests again."""
+        name, home = self.look().task.hex(), self.home
+        machine = describe_machine()
+        before = read_bits(home).get(name)
+        if before is None or before.machine != machine:
+            try:
+                found = await self._test(machine, before)
+            except EnvironmentFault as fault:
+                if find_seat(self.look().game, self.look().account) is None:
+                    raise
+                self.say(f"WARNING: {UNTESTED} {fault}")
+                self._drop_untold()
+                self.pruning_memory.unlike_until = find_last_stated(self.look())
+                return
+            await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
+            before = found
+        self.pruning_memory.unlike_until = before.unlike_until
 
+    async def _test(self, machine: str, before: DeterminismFingerprint | None) -> DeterminismFingerprint:
+        require_start_here(self.look())
+        step_root = await self._compute_step_root()
+        found = [
+            await asyncio.to_thread(test) for test in (self.compute_known_segment, self.compute_known_replay)
+        ]
+        unlike_until = -1 if before is None else before.unlike_until
+        is_step_same = before is None or step_root == before.step_root
+        if not is_step_same or False in found:
+            self._drop_untold()
+        last = find_last_stated(self.look())
+        # With the earlier bits back, what was stated between the two updates has other ones.
+        is_back = before is not None and step_root == before.former_root and last <= unlike_until
+        if not (is_step_same or is_back) or False in found:
+            unlike_until = max(unlike_until, last)
+            self.say(WARNING)
+            log.error("%s", WARNING)
+        elif before is not None:
+            changed = "Touchstone, torch, numpy, Python, processor or device"
+            self.say(f"{changed} is another: the self-test came to the same bits")
+        former_root = before.step_root if before is not None and before.step_root != step_root else ""
+        return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
 
-async def _compute_step_root(party: Party) -> str:
-    """The root of the state after one step from the task's first weights, on the data of a fixed word."""
-    training = party.task.spec.training
-    weights = await load_weights(party, get_initial_header(party.view))
-    batches = partial(get_batch, party.task.corpus, training, bytes(32), 0)
-    train = party.task.cases.compute.train
-    await prepare_steps(party.task.corpus, training, bytes(32), 0, (0,))
-    state, _ = await asyncio.to_thread(train, begin_round(weights, 0), training, batches, 0, 1)
-    return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
+    async def _compute_step_root(self) -> str:
+        """The root of the state after one step from the task's first weights, on the data of a fixed word."""
+        training = self.look().spec.training
+        weights = await self.model.load_weights(get_initial_header(self.look()))
+        batches = partial(get_batch, self.corpus, training, bytes(32), 0)
+        train = self.cases.compute.train
+        await prepare_steps(self.corpus, training, bytes(32), 0, (0,))
+        state, _ = await asyncio.to_thread(train, begin_round(weights, 0), training, batches, 0, 1)
+        return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
 
+    def compute_known_segment(self) -> bool | None:
+        """Whether a segment of the newest claim that has its start on disk ends as the journal says; None
+        where there is none."""
+        view = self.look()
+        for index, game_round in sorted(view.game.rounds.items(), reverse=True):
+            slot = find_own_slot(view.game, game_round, view.account)
+            if slot is None or game_round.beacon is None:
+                continue
+            boundaries = self.claims.find(game_round).boundaries
+            for segment, start in sorted(boundaries.items()):
+                if segment + 1 in boundaries and self.states.has(start):
+                    *_, end = self.segments.iterate_states((index, slot), segment, start)
+                    return state_header(end) == boundaries[segment + 1]
+        return None
 
-def compute_known_segment(party: Party) -> bool | None:
-    """Whether a segment of the newest claim that has its start on disk ends as the journal says; None where
-    there is none."""
-    for index, game_round in sorted(party.game.rounds.items(), reverse=True):
-        slot = find_own_slot(party.game, game_round, party.account)
-        if slot is None or game_round.beacon is None:
-            continue
-        boundaries = party.task.claims.find(game_round).boundaries
-        for segment, start in sorted(boundaries.items()):
-            if segment + 1 in boundaries and has_state(party, start):
-                *_, end = iterate_states(party, (index, slot), segment, start)
-                return state_header(end) == boundaries[segment + 1]
-    return None
+    def compute_known_replay(self) -> bool | None:
+        """Whether the newest audited segment with both ends on disk ends as this node sealed; None where
+        there is none."""
+        view = self.look()
+        for place, made in sorted(view.audits.book.seals.items(), key=lambda item: -item[0].round):
+            start = made.start.header
+            if place.round in view.game.rounds and self.states.has(start) and self.states.has(made.own_end):
+                *_, end = self.segments.iterate_states((place.round, place.slot), made.sealed.segment, start)
+                return state_header(end) == made.own_end
+        return None
 
-
-def compute_known_replay(party: Party) -> bool | None:
-    """Whether the newest audited segment with both ends on disk ends as this node sealed; None where there
-    is none."""
-    for place, made in sorted(party.task.audits.room.book.seals.items(), key=lambda item: -item[0].round):
-        start = made.start.header
-        if place.round in party.game.rounds and has_state(party, start) and has_state(party, made.own_end):
-            *_, end = iterate_states(party, (place.round, place.slot), made.sealed.segment, start)
-            return state_header(end) == made.own_end
-    return None
-
-
-def _drop_untold(party: Party) -> None:
-    """Begin anew what was trained with other bits and committed to nowhere: claims that are not finished, and
-    those of rounds that are not open yet. One that is finished may be on its way to the chain."""
-    for (index, basis), work in list(party.task.claims.works.items()):
-        if work.boundaries and (work.finished is None or index >= party.game.next_round):
-            begin_anew(party, index, basis)
+    def _drop_untold(self) -> None:
+        """Begin anew what was trained with other bits and committed to nowhere: claims that are not finished,
+        and those of rounds that are not open yet. One that is finished may be on its way to the chain."""
+        for (index, basis), work in list(self.claims.works.items()):
+            if work.boundaries and (work.finished is None or index >= self.look().game.next_round):
+                self.training.begin_anew(index, basis)
 
 
 def find_last_stated(view: View) -> int:

@@ -11,29 +11,24 @@ No node closes by itself a task that has not begun, however long the task waits 
 halts it, or an operator closes it (`touchstone task close`).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from touchstone.node.kit.duty import Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.view import View
+from touchstone.node.kit.known_statements import get_question
+from touchstone.node.kit.view import Look, View
 from touchstone.protocol.adapters.chain.call_parts import count_fitting
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.protocol.spec.game.upkeep_turns import find_turn, get_seal_window
-
-
-def get_question(opened: InnerAsk) -> dict[str, Any]:
-    """As `IAsks.Question` has it."""
-    return {"vote": opened.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
 
 
 @dataclass(frozen=True)
@@ -49,23 +44,80 @@ class SettleSeats(GameCall):
         return self.seats[0]
 
 
-async def send_upkeep(party: Party, call: GameCall) -> None:
-    """Send a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any more."""
-    await _WRITERS[type(call)](party, party.task.task, call)
+@dataclass(frozen=True)
+class Upkeep:
+    """Sends the calls that keep a task going."""
 
+    look: Look
+    chain: GameChain
 
-async def _prove(party: Party, call: GameCall) -> bytes:
-    """The header of the block whose randomness a seal takes."""
-    block = party.state.head_block + 1
-    window = get_seal_window(get_state_at(party.game, block), call, block)
-    if window is None:
-        raise EnvironmentFault(
-            what="there is nothing to seal any more",
-            expected="a seal that is due",
-            actual=call,
-            remedy="Nothing is to be done: another node was faster.",
-        )
-    return await party.chain.prove_header(window[0] - 1)
+    async def send_upkeep(self, call: GameCall) -> None:
+        """Send a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any
+        more."""
+        task, chain = self.look().task, self.chain
+        match call:
+            case calls.StartRounds():
+                await chain.rounds.start(task)
+            case calls.SealStart():
+                await chain.rounds.seal_start(task, await self._prove(call))
+            case calls.SealRound():
+                await chain.rounds.seal_round(task, call.round, await self._prove(call))
+            case calls.SealAudits():
+                await chain.rounds.seal_audits(task, call.round, await self._prove(call))
+            case calls.SealClosing():
+                await chain.rounds.seal_closing(task, await self._prove(call))
+            case calls.LetStand():
+                await chain.rounds.stand(task, call.round)
+            case calls.FreeEpoch():
+                await chain.rounds.free_epoch(task)
+            case calls.CloseGame():
+                await chain.tasks.close_task(task)
+            case calls.PayOut():
+                await chain.tasks.pay_out(task, call.seat)
+            case SettleSeats():
+                await self._settle(call)
+            case calls.MarkSilent():
+                missed = [(one.round, one.slot, one.draw) for one in call.missed]
+                await chain.settlement.mark_silent(task, call.seat, missed)
+            case _:
+                await self._end(call)
+
+    async def _end(self, call: GameCall) -> None:
+        """End a contest, a query or a dispute whose clock has run out."""
+        task, chain = self.look().task, self.chain
+        match call:
+            case calls.EndRootContest():
+                await chain.contests.end_contest(task, _find_name(self.look(), call.contest))
+            case calls.EndAsk():
+                opened = self.look().chain_state.inner[task].asks[_find_name(self.look(), call.ask)]
+                await chain.asks.end_ask(task, get_question(opened))
+            case calls.EndDispute():
+                await chain.disputes.end(task, _find_name(self.look(), call.dispute))
+            case _:
+                raise TypeError(f"no upkeep call: {call}")
+
+    async def _prove(self, call: GameCall) -> bytes:
+        """The header of the block whose randomness a seal takes."""
+        view = self.look()
+        block = view.head_block + 1
+        window = get_seal_window(get_state_at(view.game, block), call, block)
+        if window is None:
+            raise EnvironmentFault(
+                what="there is nothing to seal any more",
+                expected="a seal that is due",
+                actual=call,
+                remedy="Nothing is to be done: another node was faster.",
+            )
+        return await self.chain.prove_header(window[0] - 1)
+
+    async def _settle(self, call: SettleSeats) -> None:
+        """As many of the seats as fit; the others are due again."""
+
+        def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
+            return self.look().task, list(seats), call.until_round
+
+        count = await count_fitting(self.chain.settlement, "settle", call.seats, arrange)
+        await self.chain.settlement.settle(*arrange(call.seats[:count]))
 
 
 def _find_name(view: View, number: int) -> bytes:
@@ -81,71 +133,8 @@ def _find_name(view: View, number: int) -> bytes:
     return name
 
 
-async def _seal_start(party: Party, task: bytes, call: calls.SealStart) -> None:
-    await party.chain.rounds.seal_start(task, await _prove(party, call))
-
-
-async def _seal_round(party: Party, task: bytes, call: calls.SealRound) -> None:
-    await party.chain.rounds.seal_round(task, call.round, await _prove(party, call))
-
-
-async def _seal_audits(party: Party, task: bytes, call: calls.SealAudits) -> None:
-    await party.chain.rounds.seal_audits(task, call.round, await _prove(party, call))
-
-
-async def _seal_closing(party: Party, task: bytes, call: calls.SealClosing) -> None:
-    await party.chain.rounds.seal_closing(task, await _prove(party, call))
-
-
-async def _mark_silent(party: Party, task: bytes, call: calls.MarkSilent) -> None:
-    missed = [(one.round, one.slot, one.draw) for one in call.missed]
-    await party.chain.settlement.mark_silent(task, call.seat, missed)
-
-
-async def _end_contest(party: Party, task: bytes, call: calls.EndRootContest) -> None:
-    await party.chain.contests.end_contest(task, _find_name(party.view, call.contest))
-
-
-async def _end_ask(party: Party, task: bytes, call: calls.EndAsk) -> None:
-    opened = party.state.inner[task].asks[_find_name(party.view, call.ask)]
-    await party.chain.asks.end_ask(task, get_question(opened))
-
-
-async def _end_dispute(party: Party, task: bytes, call: calls.EndDispute) -> None:
-    await party.chain.disputes.end(task, _find_name(party.view, call.dispute))
-
-
-async def _settle(party: Party, task: bytes, call: SettleSeats) -> None:
-    """As many of the seats as fit; the others are due again."""
-
-    def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
-        return task, list(seats), call.until_round
-
-    count = await count_fitting(party.chain.settlement, "settle", call.seats, arrange)
-    await party.chain.settlement.settle(*arrange(call.seats[:count]))
-
-
-Writer = Callable[[Party, bytes, Any], Awaitable[Any]]
-_WRITERS: Mapping[type[GameCall], Writer] = {
-    calls.StartRounds: lambda party, task, call: party.chain.rounds.start(task),
-    calls.SealStart: _seal_start,
-    calls.SealRound: _seal_round,
-    calls.SealAudits: _seal_audits,
-    calls.SealClosing: _seal_closing,
-    calls.LetStand: lambda party, task, call: party.chain.rounds.stand(task, call.round),
-    calls.FreeEpoch: lambda party, task, call: party.chain.rounds.free_epoch(task),
-    calls.CloseGame: lambda party, task, call: party.chain.tasks.close_task(task),
-    calls.PayOut: lambda party, task, call: party.chain.tasks.pay_out(task, call.seat),
-    SettleSeats: _settle,
-    calls.MarkSilent: _mark_silent,
-    calls.EndRootContest: _end_contest,
-    calls.EndAsk: _end_ask,
-    calls.EndDispute: _end_dispute,
-}
-
-
 @dataclass(frozen=True)
-class Upkeep:
+class SendUpkeep:
     """A call that is due, and that it is this node's turn to send."""
 
     call: GameCall
@@ -155,18 +144,18 @@ class Upkeep:
         """As of `name_duty`."""
         return type(self.call).__name__
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, room: "Upkeep") -> None:
         """Send it. Raises ContractRefused where another account was faster."""
-        await send_upkeep(party, self.call)
+        await room.send_upkeep(self.call)
 
 
-def list_duties(party: Party, block: int) -> Iterator[Upkeep | Wait]:
+def list_duties(view: View, block: int) -> Iterator[SendUpkeep | Wait]:
     """What this node should send in `block`, and when its turn comes for the rest."""
-    game = party.state.games[party.task.task]
+    game = view.chain_state.games[view.task]
     state = get_state_at(game, block)
-    for call in list_calls(party.view, game, block):
-        turn = find_turn(state, party.account, call, block)
-        yield Upkeep(call) if turn <= block else Wait(turn)
+    for call in list_calls(view, game, block):
+        turn = find_turn(state, view.account, call, block)
+        yield SendUpkeep(call) if turn <= block else Wait(turn)
 
 
 def list_calls(view: View, game: LoggedGame, block: int) -> Iterator[GameCall]:

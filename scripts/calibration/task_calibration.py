@@ -7,14 +7,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from touchstone.node.joining.dataset import fetch_dataset
-from touchstone.node.joining.joining import catch_up
-from touchstone.node.joining.start_weights import load_start, make_start
+from touchstone.node.joining.dataset import DatasetSource
 from touchstone.node.joining.task_reading import read_spec
 from touchstone.node.joining.task_step import StepSource, fetch_step
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.peers import list_peers
-from touchstone.node.loop.opening import open_party
+from touchstone.node.kit.peers import Peers
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
+from touchstone.node.models.start_weights import StartWeights, make_start
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.signed_profiles import write_profile
 from touchstone.protocol.compute.determinism import pin_kernels
@@ -86,11 +86,16 @@ def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
 
 async def _fetch_task(name: str, config: PartyConfig) -> tuple[TaskSpec, bytes, Tensor]:
     """A posted task, its dataset and its first weights."""
-    async with open_party(config) as party:
-        await catch_up(party)
-        task, _ = find_game(party.state, name)
-        spec = read_spec(party.state, task)
+    async with open_node(config, Node) as node:
+        await node.following.take_next()
+        task, _ = find_game(node.state, name)
+        spec = read_spec(node.state, task)
         refuse_broken(find_training_malformations(spec))
-        peers = partial(list_peers, party, task, first=spec.terms.submitter)
-        await fetch_step(StepSource(party.store, party.client, peers, party.say), spec)
-        return spec, await fetch_dataset(party, task, spec), await load_start(party, task, spec)
+        peers = Peers(node.client, node.state, node.account, task)
+        await fetch_step(
+            StepSource(node.store, node.client, partial(peers.list, first=spec.terms.submitter), config.say),
+            spec,
+        )
+        source = DatasetSource(node.store, node.parts, peers, config.say, is_whole=True)
+        start = StartWeights(node.store, peers, config.say)
+        return spec, await source.fetch(spec), await start.load(spec)

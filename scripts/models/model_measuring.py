@@ -20,7 +20,7 @@ from touchstone.node.exports.model_use import Measure, measure_rows
 from touchstone.node.exports.published_model import PublishedModel, read_published
 from touchstone.node.joining.dataset import open_data
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.loop.opening import open_reader
+from touchstone.node.kit.reader import open_reader
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.compute.batches import read_known_rows
 from touchstone.protocol.compute.program.evaluation import Evaluator

@@ -17,9 +17,10 @@ from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.joining.task_step import as_reader, fetch_program
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, PartyConfig
+from touchstone.node.kit.reader import open_reader
 from touchstone.node.kit.retention_windows import list_foreign
 from touchstone.node.kit.stored_step import list_constants, refer_named
-from touchstone.node.loop.opening import RECORDS, open_reader
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.machine.process_limits import measure_memory_bytes
 from touchstone.protocol.adapters.store.blob_store import BlobStore

@@ -43,12 +43,8 @@ from touchstone.scripts.home.party_config import choose_executor, open_config
 from touchstone.scripts.seats.seat_agreement import Offer, agree_on_seat, refuse_seat
 from touchstone.scripts.seats.seat_needs import find_room, read_checked_spec
 
-ROLES = {
-    SeatRole.SOLVER: "touchstone.node.solver:run",
-    SeatRole.VERIFIER: "touchstone.verifier.verifier:run",
-    SeatRole.WHISTLEBLOWER: "touchstone.whistleblower.watcher:run",
-}
-"""Long-running work: `async run(config, task, wish)`, whether it ended because the task is closed."""
+RUN_ROLE = "touchstone.scripts.roles.role_nodes:run_role"
+"""Named, not imported: its libraries take seconds, which a usage error must not take."""
 DOCUMENTS: Mapping[SeatRole, type[Document]] = {
     SeatRole.SOLVER: SolveDocument,
     SeatRole.VERIFIER: VerifyDocument,
@@ -193,13 +189,15 @@ class Sitting:
         refuse_unasked(self.task, has_left=self._has_left(), is_convicted=False)
 
     async def play(self) -> bool:
-        """As the `run` of the role."""
-        run = resolve_name(ROLES[self.offer.role])
+        """As `run_role`."""
+        run = resolve_name(RUN_ROLE)
         if self.is_seated or self.offer.is_agreed:
             self.answered.set()
         progress = self._show_progress()
         try:
-            is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
+            is_closed: bool = await with_company(
+                run(self.offer.role, self.config, self.task, self.wish), progress
+            )
         except NotNeeded:
             state = await read_state(self.chain, self.config.key.address.lower())
             await require_no_seat(self.chain, self.task, state)

@@ -7,15 +7,12 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from touchstone.node.exports import last_model
 from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import play
-from touchstone.node.loop.opening import open_party
-from touchstone.node.serving import bucket_copies
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import build_task, post_task, refuse_bad_task
-from touchstone.node.upkeep import upkeep_duties
+from touchstone.node.upkeep import last_model
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.compute.program.costs import measure_costs
@@ -35,6 +32,7 @@ from touchstone.scripts.data.packed_dataset import NOTE_NAME
 from touchstone.scripts.documents.document_fields import spell_id
 from touchstone.scripts.documents.posting_documents import TaskCreateDocument
 from touchstone.scripts.home.home_config import read_config
+from touchstone.scripts.roles.role_nodes import Submitter
 from touchstone.scripts.tasks.task_file import TaskFile, sketch_terms
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms
@@ -74,26 +72,26 @@ async def create_task(
     await require_own_coin(config)
     justify(file, LIMITS[read_config(config.home).limits], console)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
-    async with open_party(config) as party:
-        refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
+    async with open_node(config, Submitter) as node:
+        refuse_bad_terms(sketch_terms(file.plan), node.chain.limits, REMEDY)
         # Where `memory_mb` says so, into a file.
         start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
-        terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
+        terms, training = await asyncio.to_thread(build_task, file.plan, dataset, node.account, salt, start)
         refuse_other_root(file, training.dataset_root)
-        escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
+        escrow_wei = await asyncio.to_thread(refuse_bad_task, node.chain, terms, training)
         costs = await asyncio.to_thread(measure_costs, get_program(training).program)
         _tell_price(file, terms, escrow_wei, compute_task_bytes(training, costs), console)
-        await require_tokens(party.chain, party.account, escrow_wei)
+        await require_tokens(node.chain, node.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
-        task = await post_task(party, terms, training, dataset, start)
+        task = await post_task(node.chain, node.store, terms, training, dataset, start)
         console.say(
             f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
             "this command posts another task with another escrow"
         )
         console.say(_tell_next(file, task))
-        put(TaskCreateDocument(spell_id(task), party.account, str(escrow_wei)))
+        put(TaskCreateDocument(spell_id(task), node.account, str(escrow_wei)))
         del start  # The store has it.
-        await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
+        await with_company(_follow(node, task, console), show_progress(node.chain, task, console))
 
 
 def _tell_next(file: TaskFile, task: bytes) -> str:
@@ -141,11 +139,10 @@ def tell_cost(escrow_wei: int, console: Console) -> None:
     console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
 
 
-async def _follow(party: Party, task: bytes, console: Console) -> None:
+async def _follow(node: Node, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
-    rooms = upkeep_duties.list_duties, last_model.list_duties, bucket_copies.list_copies
-    await play(party, task, rooms)
-    for lacking in last_model.list_duties(party, party.state.head_block):
+    await node.work_on(task)
+    for lacking in last_model.list_duties(node.look(), node.state.head_block):
         console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
     console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

@@ -7,27 +7,25 @@ before it. What the claimant shows it may make up afterwards, as long as it lead
     evenly     each step takes its share of what is still missing to the claimed end
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.grafting import make_grafting_compute
-from tests.e2e.cheating import make_cheating_solver
+from tests.e2e.cheating import change_duties, make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.duty import Duty, ListDuties, Wait
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.duty import Duty, Room
+from touchstone.node.kit.known_statements import find_solver
 from touchstone.node.records.compute import Compute, Train
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.verifier import audit_duties as audits
-from touchstone.whistleblower.known_statements import find_solver
 
 
 def take_shared_step(
@@ -106,12 +104,12 @@ _is_partner: ContextVar[bool] = ContextVar("partner", default=False)
 class Swayed:
     """An audit of the attacker's claim, replayed as it trains."""
 
-    duty: Duty
+    duty: Duty[Any]
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, tools: Any) -> None:
         token = _is_partner.set(True)
         try:
-            await self.duty.perform(party)
+            await self.duty.perform(tools)
         finally:
             _is_partner.reset(token)
 
@@ -125,17 +123,17 @@ def make_accomplice(attack: Attack, find_attacker: Callable[[], str]) -> Part:
 
     compute = make_defended_compute(train)
 
-    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
-        party.task.cases.compute, party.task.audits.room.train = compute, compute.train
-        for duty in audits.list_duties(party, block):
-            if isinstance(duty, audits.AuditDraw) and _get_solver(party, duty) == find_attacker():
-                yield Swayed(duty)
-            else:
-                yield duty
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        def sway(duty: Duty[Any]) -> Duty[Any]:
+            if isinstance(duty, audits.AuditDraw) and _get_solver(node, duty) == find_attacker():
+                return Swayed(duty)
+            return duty
 
-    rooms: list[ListDuties] = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
+        node.rooms.tools.cases.compute, node.task.audits.room.train = compute, compute.train
+        return change_duties(node.list_rooms(), (audits.list_duties,), sway)
+
+    return replace(VERIFIER, list_rooms=list_rooms)
 
 
-def _get_solver(party: Party, duty: audits.AuditDraw) -> str | None:
-    return find_solver(party.game, duty.place.round, duty.place.slot)
+def _get_solver(node: Member, duty: audits.AuditDraw) -> str | None:
+    return find_solver(node.game, duty.place.round, duty.place.slot)

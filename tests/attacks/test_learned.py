@@ -40,7 +40,7 @@ from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import is_element_beyond
 from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.step.optimizers import AdamW
-from touchstone.verifier import sealing
+from touchstone.verifier import replayed_segment
 
 SPEC = build_tiny_training()
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
@@ -128,8 +128,8 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
     ):
         assert encode_training(changed) != encode_training(SPEC)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
-    assert "party.task.spec.training" in inspect.getsource(claims._train_segment)
-    assert "about.training" in inspect.getsource(sealing._replay)
+    assert "view.spec.training" in inspect.getsource(claims.Training._train_segment)
+    assert "about.training" in inspect.getsource(replayed_segment.SegmentReplay.replay)
     assert "spec.training" in inspect.getsource(audit_room.read_audit_task)
 
 

@@ -13,18 +13,19 @@ from tests.e2e.test_happy_path import withdraw
 from tests.e2e.world import GRANT_WEI, TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.provider import Fault, Provider, run_provider
 from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.state import GameState
+from touchstone.scripts.roles.role_nodes import Member
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)
 
 
-def _list_raid(party: Party, block: int) -> Iterator[Duty | Wait]:
+def _list_raid(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
     """Disputes of all claims and votes, questions, and a contest of the root down to a leaf."""
-    yield from list_harassment(party, block)
-    yield from list_contests(party, block, is_silent=False)
+    yield from list_harassment(view, block)
+    yield from list_contests(view, block, is_silent=False)
 
 
 CAST = make_cast(2, 3, 0) | {"harasser": make_raider(_list_raid)}

@@ -1,7 +1,7 @@
 """Parties that do their work wrong on purpose and stand by it: what product code computes for them is put in
 from outside, for the tasks of one party alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tests.e2e.roles import SOLVER, VERIFIER
+from tests.e2e.roles import DISPUTES, SOLVER, VERIFIER, get_lister, leave_out
 from tests.e2e.world import Part
-from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.duty import Duty, ListDuties, Wait
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.duty import Duty, Room, Wait
+from touchstone.node.kit.view import View
 from touchstone.node.records.compute import Compute
 from touchstone.node.training import claims, speculation
 from touchstone.protocol.compute.audit.compare import compute_allowances
@@ -23,20 +22,38 @@ from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffe
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits, TrainingSpec
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.verifier import audit_duties as audits
 from touchstone.verifier import replaying
-from touchstone.verifier.replaying import judge_ends
-from touchstone.whistleblower import dispute_duties as disputes
+from touchstone.verifier.judging import judge_ends
 
 HONEST = Compute(replay_segment, retrace)
 _computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)
 SHARE = 0.8
 """of a limit."""
 _is_lying: ContextVar[bool] = ContextVar("lying", default=False)
+Change = Callable[[Duty[Any]], Duty[Any] | None]
+"""What a cheat does in the place of a duty; None: nothing."""
+
+
+def change_duties(rooms: Sequence[Room[Any]], listers: Sequence[Any], change: Change) -> list[Room[Any]]:
+    """The rooms; what one of `listers` lists is changed. Raises LookupError where none of them does."""
+
+    def list_changed(room: Room[Any], view: View, block: int) -> Iterator[Duty[Any] | Wait]:
+        for duty in room.list_duties(view, block):
+            changed = duty if isinstance(duty, Wait) else change(duty)
+            if changed is not None:
+                yield changed
+
+    if not any(get_lister(room) in listers for room in rooms):
+        raise LookupError(f"no room whose duties one of {listers} lists")
+    return [
+        replace(room, list_duties=partial(list_changed, room)) if get_lister(room) in listers else room
+        for room in rooms
+    ]
 
 
 def _train(*arguments: Any) -> Any:
@@ -53,13 +70,13 @@ def allow_cheating(monkeypatch: pytest.MonkeyPatch) -> None:
 class Cheated:
     """A duty that is performed with another computation."""
 
-    duty: Duty
+    duty: Duty[Any]
     compute: Compute
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, tools: Any) -> None:
         token = _computing.set(self.compute)
         try:
-            await self.duty.perform(party)
+            await self.duty.perform(tools)
         finally:
             _computing.reset(token)
 
@@ -67,16 +84,13 @@ class Cheated:
 def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
     """A solver that trains with `compute`, and defends it unless it is silent."""
 
-    def cheat(list_duties: ListDuties, party: Party, block: int) -> Iterator[Duty | Wait]:
-        party.task.cases.compute = compute
-        for duty in list_duties(party, block):
-            yield duty if isinstance(duty, Wait) else Cheated(duty, compute)
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        node.rooms.tools.cases.compute = compute
+        trained = (claims.list_duties, speculation.list_duties)
+        rooms = change_duties(node.list_rooms(), trained, lambda duty: Cheated(duty, compute))
+        return rooms if answers else leave_out(rooms, *DISPUTES)
 
-    trained = (claims.list_duties, speculation.list_duties)
-    rooms: list[ListDuties] = [partial(cheat, room) if room in trained else room for room in SOLVER.rooms]
-    if not answers:
-        rooms.remove(disputes.list_duties)
-    return Part(tuple(rooms), SeatRequest(SeatRole.SOLVER))
+    return replace(SOLVER, list_rooms=list_rooms)
 
 
 def _judge(*arguments: Any, **options: Any) -> Any:
@@ -87,12 +101,12 @@ def _judge(*arguments: Any, **options: Any) -> Any:
 class Lied:
     """An audit whose word is ACCEPT whatever the own replay came to."""
 
-    duty: Duty
+    duty: Duty[Any]
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, tools: Any) -> None:
         token = _is_lying.set(True)
         try:
-            await self.duty.perform(party)
+            await self.duty.perform(tools)
         finally:
             _is_lying.reset(token)
 
@@ -101,30 +115,32 @@ def make_lying_verifier(compute: Compute | None = None) -> Part:
     """A verifier that votes as a reserve only, so that somebody honest looks at the same segment. It says
     ACCEPT against its own replay; or, with `compute`, it replays as its accomplice trains."""
 
-    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
-        if compute is not None:
-            party.task.cases.compute = compute
-            party.task.audits.room.train = compute.train
-        for duty in audits.list_duties(party, block):
-            if not isinstance(duty, audits.AuditDraw):
-                yield duty
-            elif duty.place.rank > 0:
-                yield duty if compute is not None else Lied(duty)
+    def change(duty: Duty[Any]) -> Duty[Any] | None:
+        if not isinstance(duty, audits.AuditDraw):
+            return duty
+        if duty.place.rank == 0:
+            return None
+        return duty if compute is not None else Lied(duty)
 
-    rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        if compute is not None:
+            node.rooms.tools.cases.compute = compute
+            node.task.audits.room.train = compute.train
+        return change_duties(node.list_rooms(), (audits.list_duties,), change)
+
+    return replace(VERIFIER, list_rooms=list_rooms)
 
 
 def make_primary_verifier() -> Part:
     """An honest verifier that audits as a primary alone: what another primary says decides."""
 
-    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
-        for duty in audits.list_duties(party, block):
-            if not (isinstance(duty, audits.AuditDraw) and duty.place.rank > 0):
-                yield duty
+    def change(duty: Duty[Any]) -> Duty[Any] | None:
+        return None if isinstance(duty, audits.AuditDraw) and duty.place.rank > 0 else duty
 
-    rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        return change_duties(node.list_rooms(), (audits.list_duties,), change)
+
+    return replace(VERIFIER, list_rooms=list_rooms)
 
 
 def make_idle_verifier() -> Part:
@@ -138,13 +154,14 @@ def make_idle_verifier() -> Part:
         made = replace(state, weights=state.weights + 0.01, local_step=local_step, global_step=global_step)
         return made, [0.0] * steps
 
-    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
-        party.task.audits.room.train = invent
-        for duty in audits.list_duties(party, block):
-            yield Lied(duty) if isinstance(duty, audits.AuditDraw) else duty
+    def change(duty: Duty[Any]) -> Duty[Any]:
+        return Lied(duty) if isinstance(duty, audits.AuditDraw) else duty
 
-    rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        node.task.audits.room.train = invent
+        return change_duties(node.list_rooms(), (audits.list_duties,), change)
+
+    return replace(VERIFIER, list_rooms=list_rooms)
 
 
 def make_drifting_compute(limits: Limits) -> Compute:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from tests.e2e.own_time import OwnTime
 from touchstone.node.kit.config import FAR
-from touchstone.node.kit.party import Party
+from touchstone.node.loop.node import Node
 from touchstone.protocol.adapters.chain.connection import Connection
 
 POLL_S = 0.05
@@ -24,7 +24,7 @@ PAGE_BLOCKS = 1_000
 class RoundClock:
     """Keeps the time of a chain that knows `anvil_mine`. parties: who is waited for, may grow."""
 
-    def __init__(self, connection: Connection, parties: Mapping[str, Party]) -> None:
+    def __init__(self, connection: Connection, parties: Mapping[str, Node]) -> None:
         self._connection, self._parties = connection, parties
         self._time = OwnTime()
         self._last_block_s = 0.0
@@ -49,7 +49,7 @@ class RoundClock:
     def compute_skip(self, head: int) -> int:
         """Blocks until the next one is the first that anybody waits for; 0 while somebody is at work."""
         statuses = [party.status for party in self._parties.values()]
-        is_busy = any(party.woken.is_set() for party in self._parties.values())
+        is_busy = any(party.following.woken.is_set() for party in self._parties.values())
         if is_busy or any(s.processed_block != head or s.waiting_for_block <= head for s in statuses):
             return 0
         awaited = min(status.waiting_for_block for status in statuses)

@@ -4,6 +4,7 @@ and one verifier who disputes them all."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.harassing import Harass
@@ -11,12 +12,16 @@ from tests.e2e.planted import make_planting_compute, twist_input
 from tests.e2e.reading import DisputeTold, list_closed, read_happened
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
-from tests.kit.views import view_of
-from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.duty import Duty, Room
+from touchstone.node.kit.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+)
+from touchstone.node.kit.view import View
+from touchstone.node.loop.node import Node
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameWindows
@@ -24,12 +29,7 @@ from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import INPUTS
 from touchstone.protocol.spec.program import Role as Buffers
 from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
-from touchstone.whistleblower.known_statements import (
-    find_accused,
-    get_inner,
-    is_disputable,
-    list_provable_rounds,
-)
+from touchstone.scripts.roles.role_nodes import Member
 
 TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
 
@@ -52,25 +52,23 @@ WINDOWS = GameWindows(
 SEGMENT = 0
 
 
-def list_prosecutions(party: Party, block: int) -> Iterator[Duty]:
+def list_prosecutions(view: View, block: int) -> Iterator[Duty[Member]]:
     """A dispute of every claim, whatever audits say: some errors show in the loss alone, and no state tells
     of them."""
-    mine = [
-        one.statement for one in get_inner(view_of(party)).disputes.values() if one.opener == party.account
-    ]
-    for game_round in list_provable_rounds(party.game, block):
+    mine = [one.statement for one in get_inner(view).disputes.values() if one.opener == view.account]
+    for game_round in list_provable_rounds(view.game, block):
         for slot in game_round.claims:
             ref = StatementRef(game_round.index, slot)
-            accused = find_accused(party.game, ref, None)
-            if ref not in mine and is_disputable(party.game, ref, accused, party.account, block):
+            accused = find_accused(view.game, ref, None)
+            if ref not in mine and is_disputable(view.game, ref, accused, view.account, block):
                 yield Harass(ref, SEGMENT)
 
 
-def _list_all(party: Party, block: int) -> Iterator[Duty | Wait]:
-    yield from list_prosecutions(party, block)
+def _list_rooms(node: Member) -> Sequence[Room[Any]]:
+    return (*node.list_rooms(), Room(list_prosecutions, node))
 
 
-PROSECUTOR = Part((*VERIFIER.rooms, _list_all), SeatRequest(SeatRole.VERIFIER))
+PROSECUTOR = replace(VERIFIER, list_rooms=_list_rooms)
 
 
 def make_faulty(fault: str) -> Part:
@@ -108,7 +106,7 @@ async def convict_all(folder: Path, faults: Sequence[str], base: RoundPlan = TIN
         solver_seats=len(faults), least_solvers=len(faults),
     )  # fmt: skip
 
-    def is_enough(submitter: Party) -> bool:
+    def is_enough(submitter: Node) -> bool:
         game = submitter.state.games.get(world.task)
         return game is not None and set(faults) <= list_closed(world, game)
 

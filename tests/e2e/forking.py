@@ -19,11 +19,9 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from pkgutil import resolve_name
 
 from touchstone import scripts
 from touchstone.protocol.adapters.keys import keystore
-from touchstone.scripts.seats.seat_session import ROLES
 
 CLIENT = """\
 import json, os, socket, sys
@@ -44,8 +42,6 @@ def serve(path: Path) -> None:
     keystore.SCRYPT_WORK_FACTOR = keystore.DEVNET_SCRYPT_WORK_FACTOR
     for module in pkgutil.walk_packages(scripts.__path__, f"{scripts.__name__}."):
         importlib.import_module(module.name)
-    for name in ROLES.values():
-        resolve_name(name)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen(64)

@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.node import Node
 from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.state import GameRound
@@ -30,17 +29,17 @@ PLAN = replace(
 )
 
 
-def _is_half_trained(party: Party) -> bool:
-    works = party.task.claims.works.items()
+def _is_half_trained(node: Node) -> bool:
+    works = node.rooms.tools.claims.works.items()
     return any(index == 1 and len(work.boundaries) in (2, 3) for (index, _), work in works)
 
 
 async def _die(world: World, name: str, part: Part) -> None:
     """Killed in round 1, and not started again."""
-    async with world.open(name) as party:
-        await join(world, party, name, part)
-        looping = asyncio.create_task(Loop(party, part.rooms).run())
-        while not looping.done() and not _is_half_trained(party):
+    async with world.open(name, part.role) as node:
+        await join(world, node, name, part)
+        looping = asyncio.create_task(part.make_loop(node).run())
+        while not looping.done() and not _is_half_trained(node):
             await asyncio.wait({looping}, timeout=KILL_LOOK_S)
         looping.cancel()
         await asyncio.gather(looping, return_exceptions=True)
@@ -55,7 +54,7 @@ class Seen:
     rounds: dict[int, GameRound] = field(default_factory=dict)
     is_silence_seen: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def look(self, submitter: Party) -> bool:
+    def look(self, submitter: Node) -> bool:
         """Never enough."""
         for state in submitter.state.games.values():
             self.rounds |= state.rounds
@@ -68,9 +67,9 @@ async def _come(seen: Seen, world: World, name: str, part: Part) -> None:
     """Once a dead solver has lost its seat for the rounds to come."""
     world.unseated.discard(name)
     await seen.is_silence_seen.wait()
-    async with world.open(name) as party:
-        await join(world, party, name, part)
-        await Loop(party, part.rooms).run()
+    async with world.open(name, part.role) as node:
+        await join(world, node, name, part)
+        await part.make_loop(node).run()
 
 
 def _count_blocks(one: GameRound) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tests.task_models import draw_first
-from touchstone.node.kit.party import Joined
+from touchstone.node.loop.joined import Joined
 from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import outer_header
@@ -37,6 +37,6 @@ def compute_roots(task: Joined, rounds: Sequence[GameRound]) -> list[bytes]:
 def _train(task: Joined, game_round: GameRound, start: TrainingState, shard: int) -> TrainingState:
     """The state at the end of one shard's round."""
     assert game_round.beacon is not None
-    batches = partial(get_batch, task.corpus, task.spec.training, game_round.beacon, shard)
+    batches = partial(get_batch, task.rooms.tools.corpus, task.spec.training, game_round.beacon, shard)
     end, _ = replay_segment(start, task.spec.training, batches, 0, task.spec.terms.inner_steps)
     return end

@@ -7,54 +7,51 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.faults import WINDOWS
 from tests.e2e.harassing import HARASSER, Harass
 from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
-from tests.e2e.roles import SOLVER, VERIFIER
+from tests.e2e.roles import DISPUTES, SOLVER, VERIFIER, leave_out
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
-from tests.kit.views import view_of
-from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import fetch_state
-from touchstone.node.training.segments import get_batches
-from touchstone.protocol.compute.bounds.fault_proof import prove_operation as prove_element
-from touchstone.protocol.compute.bounds.retrace import retrace
-from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
-from touchstone.protocol.spec.game.inner_contest import InnerContest, InnerTurn
-from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
-from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.whistleblower import contesting
-from touchstone.whistleblower import dispute_duties as disputes
-from touchstone.whistleblower.known_statements import (
+from touchstone.node.kit.duty import Duty, Room, Wait
+from touchstone.node.kit.known_statements import (
     find_accused,
     get_inner,
     is_disputable,
     list_provable_rounds,
 )
-from touchstone.whistleblower.prosecuting import demand, get_inner_step, prove_operation
+from touchstone.node.kit.view import View
+from touchstone.protocol.compute.bounds.fault_proof import prove_operation as prove_element
+from touchstone.protocol.compute.bounds.retrace import retrace
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.inner_contest import InnerContest, InnerTurn
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.scripts.roles.role_nodes import Member
+from touchstone.whistleblower import contesting
+from touchstone.whistleblower.prosecuting import get_inner_step
 
 SEGMENTS = TINY_PLAN.inner_steps // TINY_PLAN.segment_steps
 LAST_BLOCKS = 3
-ListRaid = Callable[[Party, int], Iterator[Duty | Wait]]
+ListRaid = Callable[[View, int], Iterator[Duty[Member] | Wait]]
 
 
 # --- Disputes -----------------------------------------------------------------------------------------------
-def list_openings(party: Party, block: int, segments: Sequence[int]) -> Iterator[Duty]:
+def list_openings(view: View, block: int, segments: Sequence[int]) -> Iterator[Duty[Member]]:
     """A dispute of each claim of round 0 in each of these segments."""
-    mine = {(one.statement, one.segment) for one in list_mine(party)}
-    for game_round in list_provable_rounds(party.game, block):
+    mine = {(one.statement, one.segment) for one in list_mine(view)}
+    for game_round in list_provable_rounds(view.game, block):
         for slot in game_round.claims if game_round.index == 0 else ():
             ref = StatementRef(0, slot)
-            accused = find_accused(party.game, ref, None)
-            if is_disputable(party.game, ref, accused, party.account, block):
+            accused = find_accused(view.game, ref, None)
+            if is_disputable(view.game, ref, accused, view.account, block):
                 yield from (Harass(ref, one) for one in segments if (ref, one) not in mine)
 
 
-def list_mine(party: Party) -> list[InnerDispute]:
+def list_mine(view: View) -> list[InnerDispute]:
     """Disputes that this account opened."""
-    return [one for one in get_inner(view_of(party)).disputes.values() if one.opener == party.account]
+    return [one for one in get_inner(view).disputes.values() if one.opener == view.account]
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,9 @@ class Name:
 
     name: bytes
 
-    async def perform(self, party: Party) -> None:
-        dispute = get_inner(view_of(party)).disputes[self.name]
-        await party.chain.disputes.name_step(party.task.task, self.name, 0, dispute.roots)
+    async def perform(self, node: Member) -> None:
+        dispute = get_inner(node.look()).disputes[self.name]
+        await node.chain.disputes.name_step(node.task.task, self.name, 0, dispute.roots)
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,8 @@ class Demand:
 
     name: bytes
 
-    async def perform(self, party: Party) -> None:
-        await demand(party, get_inner(view_of(party)).disputes[self.name], None)
+    async def perform(self, node: Member) -> None:
+        await node.list_challenges().prosecuting.demand(get_inner(node.look()).disputes[self.name], None)
 
 
 @dataclass(frozen=True)
@@ -84,41 +81,41 @@ class ProveRight:
 
     name: bytes
 
-    async def perform(self, party: Party) -> None:
-        dispute = get_inner(view_of(party)).disputes[self.name]
+    async def perform(self, node: Member) -> None:
+        dispute = get_inner(node.look()).disputes[self.name]
         assert dispute.trace is not None
-        peer = party.state.network.find(party.game.seats[dispute.seat].account)
-        start = await fetch_state(party, [peer], dispute.trace.start)
-        batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
-        place = (start, party.task.spec.training, batches, get_inner_step(view_of(party), dispute))
+        peer = node.state.network.find(node.game.seats[dispute.seat].account)
+        start = await node.rooms.tools.states.fetch_and_load(node.client, [peer], dispute.trace.start)
+        batches = node.rooms.segments.get_batches(dispute.statement.round, dispute.statement.slot)
+        place = (start, node.task.spec.training, batches, get_inner_step(node.look(), dispute))
         tree = (await asyncio.to_thread(retrace, *place)).tree
         number = self.name[0] % len(tree.program.nodes)
         fault = await asyncio.to_thread(prove_element, tree, number, 0)
-        await prove_operation(party, dispute, dispute.trace.start, fault)
+        await node.list_challenges().prosecuting.prove_operation(dispute, dispute.trace.start, fault)
 
 
-def list_flood(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_flood(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
     """Every segment of every claim at once, with demands."""
-    yield from list_openings(party, block, range(SEGMENTS))
-    for dispute in list_mine(party):
+    yield from list_openings(view, block, range(SEGMENTS))
+    for dispute in list_mine(view):
         if dispute.stage == DisputeStage.NAME:
             yield Name(dispute.name)
         elif dispute.stage == DisputeStage.PROVE:
             yield Demand(dispute.name)
 
 
-def list_silence(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_silence(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
     """Opens, and falls silent: in one segment at once, in another once a step is named."""
-    yield from list_openings(party, block, (0, 1))
-    for dispute in list_mine(party):
+    yield from list_openings(view, block, (0, 1))
+    for dispute in list_mine(view):
         if dispute.stage == DisputeStage.NAME and dispute.segment == 1:
             yield Name(dispute.name)
 
 
-def list_last_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_last_moves(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
     """Moves in the last blocks in which it may."""
-    yield from list_openings(party, block, (2,))
-    for dispute in list_mine(party):
+    yield from list_openings(view, block, (2,))
+    for dispute in list_mine(view):
         at = dispute.clock - LAST_BLOCKS
         if dispute.stage == DisputeStage.NAME:
             yield Name(dispute.name) if block >= at else Wait(at)
@@ -126,10 +123,10 @@ def list_last_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
             yield Demand(dispute.name) if block >= at else Wait(at)
 
 
-def list_false_proofs(party: Party, block: int) -> Iterator[Duty | Wait]:
+def list_false_proofs(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
     """Proves what is right."""
-    yield from list_openings(party, block, (3,))
-    for dispute in list_mine(party):
+    yield from list_openings(view, block, (3,))
+    for dispute in list_mine(view):
         if dispute.stage == DisputeStage.NAME:
             yield Name(dispute.name)
         elif dispute.stage == DisputeStage.PROVE:
@@ -143,10 +140,10 @@ class Contest:
 
     round: int
 
-    async def perform(self, party: Party) -> None:
-        bond = party.game.terms.amounts.contest_bond * (1 + len(party.game.contests))
-        await party.chain.deposit_missing(bond)
-        await party.chain.contests.contest(party.task.task, self.round, bond, secrets.token_bytes(32))
+    async def perform(self, node: Member) -> None:
+        bond = node.game.terms.amounts.contest_bond * (1 + len(node.game.contests))
+        await node.chain.deposit_missing(bond)
+        await node.chain.contests.contest(node.task.task, self.round, bond, secrets.token_bytes(32))
 
 
 @dataclass(frozen=True)
@@ -156,15 +153,15 @@ class NameFirst:
     name: bytes
     level: int
 
-    async def perform(self, party: Party) -> None:
-        contest = party.state.contests[party.task.task].contests[self.name]
-        await party.chain.contests.name_child(party.task.task, self.name, 0, list(contest.nodes))
+    async def perform(self, node: Member) -> None:
+        contest = node.state.contests[node.task.task].contests[self.name]
+        await node.chain.contests.name_child(node.task.task, self.name, 0, list(contest.nodes))
 
 
-def list_contests(party: Party, block: int, is_silent: bool) -> Iterator[Duty | Wait]:
+def list_contests(view: View, block: int, is_silent: bool) -> Iterator[Duty[Member] | Wait]:
     """One contest of the root of round 0, down to a leaf or not at all."""
-    mine = list_own_contests(party)
-    game_round = party.game.rounds.get(0)
+    mine = list_own_contests(view)
+    game_round = view.game.rounds.get(0)
     if not mine and game_round is not None and game_round.phase == RoundPhase.POSTED:
         yield Contest(0)
     for contest in mine:
@@ -172,18 +169,20 @@ def list_contests(party: Party, block: int, is_silent: bool) -> Iterator[Duty | 
             yield NameFirst(contest.name, contest.level)
 
 
-def list_own_contests(party: Party) -> list[InnerContest]:
+def list_own_contests(view: View) -> list[InnerContest]:
     """Those that this account opened."""
-    contests = party.state.contests[party.task.task].contests.values()
-    return [one for one in contests if one.contester == party.account and one.round == 0]
+    contests = view.chain_state.contests[view.task].contests.values()
+    return [one for one in contests if one.contester == view.account and one.round == 0]
 
 
 # --- Raids --------------------------------------------------------------------------------------------------
 def make_raider(list_raid: ListRaid) -> Part:
     """A solver that is honest in all else, and accuses nobody else."""
-    left_out = (disputes.list_duties, contesting.list_duties)
-    rooms = [room for room in SOLVER.rooms if room not in left_out]
-    return Part((*rooms, list_raid), SeatRequest(SeatRole.SOLVER))
+
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        return (*leave_out(node.list_rooms(), *DISPUTES, contesting.list_duties), Room(list_raid, node))
+
+    return replace(SOLVER, list_rooms=list_rooms)
 
 
 RAIDS: Mapping[str, Sequence[Part]] = {

@@ -1,15 +1,21 @@
 """Parts of a world's cast."""
 
-from tests.e2e.world import Part
-from touchstone.node import solver
-from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.verifier import verifier
-from touchstone.whistleblower import watcher
+from collections.abc import Iterable
+from typing import Any
 
-SOLVER = Part(solver.ROOMS, SeatRequest(SeatRole.SOLVER))
-VERIFIER = Part(verifier.ROOMS, SeatRequest(SeatRole.VERIFIER))
-WATCHER = Part(watcher.ROOMS, SeatRequest(SeatRole.WHISTLEBLOWER))
+from tests.e2e.world import Part
+from touchstone.node.defending import defence
+from touchstone.node.joining.seat_taking import SeatRequest
+from touchstone.node.kit.duty import Room
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.scripts.roles.role_nodes import Solver, Verifier, Whistleblower
+from touchstone.whistleblower import challenging
+
+SOLVER = Part(Solver, SeatRequest(SeatRole.SOLVER))
+VERIFIER = Part(Verifier, SeatRequest(SeatRole.VERIFIER))
+WATCHER = Part(Whistleblower, SeatRequest(SeatRole.WHISTLEBLOWER))
+DISPUTES = (defence.list_duties, challenging.next_actions)
+"""What lists all that a node does in disputes and queries."""
 
 
 def make_cast(solvers: int, verifiers: int, watchers: int) -> dict[str, Part]:
@@ -17,3 +23,20 @@ def make_cast(solvers: int, verifiers: int, watchers: int) -> dict[str, Part]:
     cast = {f"solver {i}": SOLVER for i in range(solvers)}
     cast |= {f"verifier {i}": VERIFIER for i in range(verifiers)}
     return cast | {f"watcher {i}": WATCHER for i in range(watchers)}
+
+
+def get_lister(room: Room[Any]) -> Any:
+    """What lists the duties of a room, without what is bound to it."""
+    return getattr(room.list_duties, "func", room.list_duties)
+
+
+def leave_out(rooms: Iterable[Room[Any]], *listers: Any) -> list[Room[Any]]:
+    """The rooms but those whose duties one of `listers` lists. Raises LookupError where one of these lists
+    none: a cheat would be honest."""
+    kept = list(rooms)
+    for lister in listers:
+        others = [room for room in kept if get_lister(room) is not lister]
+        if len(others) == len(kept):
+            raise LookupError(f"no room whose duties {lister.__module__}.{lister.__qualname__} lists")
+        kept = others
+    return kept

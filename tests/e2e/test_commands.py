@@ -22,10 +22,10 @@ from tests.e2e.own_time import OwnTime
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 from touchstone.node.exports import export
-from touchstone.node.exports.model_choice import choose_newest, choose_settled
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.exports.written_model import write_model
 from touchstone.node.kit.config import PartyConfig
+from touchstone.node.models.model_choice import choose_newest, choose_settled
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.keys.account_key import AccountKey

@@ -9,8 +9,8 @@ import torch
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.loop.node import Node
 from touchstone.node.records.claim_records import MergeMade
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
@@ -20,18 +20,18 @@ PLAN = replace(TINY_PLAN, least_solvers=1)
 SPOILED_ELEMENT = 700
 
 
-def spoil_first_merge(party: Party) -> None:
+def spoil_first_merge(node: Node) -> None:
     """From now on this party's outer step of round 0 is wrong in one element, and it believes in it."""
-    book = party.task.claims
+    book = node.rooms.tools.claims
     write = book.write
 
     def spoil(record: Any) -> None:
         if isinstance(record, MergeMade) and record.round == 0:
-            ref = refer_tensor(record.weights_root, party.task.spec.terms.parameter_count)
-            weights = torch.clone(load_tensor(party.store, ref))
+            ref = refer_tensor(record.weights_root, node.task.spec.terms.parameter_count)
+            weights = torch.clone(load_tensor(node.store, ref))
             weights[SPOILED_ELEMENT] += 1.0
             record = replace(record, weights_root=tensor_root(weights))
-            party.store.put_tensor(record.weights_root, tensor_bytes(weights))
+            node.store.put_tensor(record.weights_root, tensor_bytes(weights))
         write(record)
 
     book.write = spoil  # type: ignore[method-assign]

@@ -21,11 +21,11 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed, read_happened
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
-from touchstone.node.kit.party import Party
+from touchstone.node.kit import known_statements
+from touchstone.node.loop.node import Node
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.program_operations import Operation
-from touchstone.whistleblower import known_statements
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)
@@ -39,7 +39,7 @@ async def play_until_closed(world: World, cast: Mapping[str, Part], names: set[s
     a test fails."""
     closed = set[str]()
 
-    def is_enough(submitter: Party) -> bool:
+    def is_enough(submitter: Node) -> bool:
         game = submitter.state.games.get(world.task)
         closed.update(() if game is None else list_closed(world, game))
         return names <= closed
@@ -59,7 +59,7 @@ class Halting:
         self.sent: asyncio.Task[Any] | None = None
         self.open_then = 0
 
-    def look(self, submitter: Party) -> bool:
+    def look(self, submitter: Node) -> bool:
         book = submitter.state.inner.get(self._world.task, InnerBook(0))
         self.open_then = self.open_then or sum(one.is_open for one in book.disputes.values())
         if self.open_then and self.sent is None:
@@ -130,7 +130,7 @@ async def test_honest_statements_outlive_whoever_harasses_them(
     }
     books = list[InnerBook]()
 
-    def is_enough(submitter: Party) -> bool:
+    def is_enough(submitter: Node) -> bool:
         """Whether all that the harasser opened is over, and it has nothing left to open."""
         harasser = world.parties.get("harasser")
         book = None if harasser is None or harasser.joined is None else harasser.state.inner.get(world.task)
@@ -139,7 +139,7 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         books[:] = [book]
         is_over = not any(one.is_open for one in book.disputes.values())
         is_over &= all(one.ending != AskEnding.OPEN for one in book.asks.values())
-        is_idle = not list(list_harassment(harasser, harasser.state.head_block + 1))
+        is_idle = not list(list_harassment(harasser.look(), harasser.state.head_block + 1))
         # What the submitter has folded is looked at in the end.
         is_over &= submitter.state.head_block >= harasser.state.head_block
         return is_over and is_idle and any(DROPPED in line for line in world.lines)

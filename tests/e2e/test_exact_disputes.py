@@ -15,9 +15,9 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.task_plans import respecify_plan
-from touchstone.node.defending import dispute_answers
+from touchstone.node.defending.dispute_answers import DisputeAnswers
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Party
+from touchstone.node.loop.node import Node
 from touchstone.node.records.audit_records import AuditBook, VoteMade
 from touchstone.node.records.compute import TracedStep
 from touchstone.node.training.worker_team import Team
@@ -80,10 +80,10 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
         """As it is configured; solver 0 with workers."""
         return replace(configure(world, name), workers=2 if name == "solver 0" else 1)
 
-    def note(party: Party) -> None:
+    def note(node: Node) -> None:
         """Its team, once it has joined."""
-        assert party.task.team is not None
-        teams.append(party.task.team)
+        assert node.rooms.tools.team is not None
+        teams.append(node.rooms.tools.team)
 
     monkeypatch.setattr(World, "configure", add_workers)
     schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
@@ -95,14 +95,14 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
     cast["solver 0"] = replace(cast["solver 0"], spoil=note)
     books = list[InnerBook]()
 
-    def is_enough(submitter: Party) -> bool:
+    def is_enough(submitter: Node) -> bool:
         """Whether all that the harasser opened is over, and it has nothing left to open."""
         harasser = world.parties.get("harasser")
         book = None if harasser is None or harasser.joined is None else harasser.state.inner.get(world.task)
         if harasser is None or book is None or len(book.disputes) < 2 * 3:
             return False
         books[:] = [book]
-        is_idle = not list(list_harassment(harasser, harasser.state.head_block + 1))
+        is_idle = not list(list_harassment(harasser.look(), harasser.state.head_block + 1))
         return is_idle and not any(one.is_open for one in book.disputes.values())
 
     async with open_world(tmp_path, tuple(cast)) as world:
@@ -119,17 +119,17 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
 def lie_about_known_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each claimant lists other roots for W and for a constant than those that everybody knows: no proof
     takes these from the list, but they stand beside what a proof takes from it."""
-    trace = dispute_answers._trace
+    trace = DisputeAnswers._trace
 
-    def trace_and_lie(party: Party, *arguments: Any) -> TracedStep:
-        traced = trace(party, *arguments)
+    def trace_and_lie(answers: DisputeAnswers, *arguments: Any) -> TracedStep:
+        traced = trace(answers, *arguments)
         roots = list(traced.tree.roots)
         constant = max(get_constant_roots(traced.tree.program))
         roots[0] = roots[constant] = hash_leaf(b"a lie")
-        party.store.put_roots(roots)
+        answers.store.put_roots(roots)
         return traced._replace(tree=replace(traced.tree, levels=compute_levels(roots)))
 
-    monkeypatch.setattr(dispute_answers, "_trace", trace_and_lie)
+    monkeypatch.setattr(DisputeAnswers, "_trace", trace_and_lie)
 
 
 @pytest.mark.parametrize("numeric_format", ["exact15", "float32"])

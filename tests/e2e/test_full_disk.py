@@ -20,9 +20,8 @@ import pytest
 from tests.e2e.reading import list_closed, read_fates
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import Loop
-from touchstone.node.loop.opening import open_party
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.protocol.adapters.reports.node_state import HealthIssue, read_node_state
 from touchstone.protocol.spec.game.enums import ClaimFate
 from touchstone.protocol.spec.game.state import GameRound
@@ -75,21 +74,21 @@ async def _play(disk: Disk, log: Callable[[], str], world: World, name: str, par
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    async with open_party(replace(world.configure(name), metrics_port=port)) as party:
-        world.parties[name] = party
+    async with open_node(replace(world.configure(name), metrics_port=port), part.role) as node:
+        world.parties[name] = node
         try:
-            await join(world, party, name, part)
-            looping = asyncio.create_task(Loop(party, part.rooms).run())
+            await join(world, node, name, part)
+            looping = asyncio.create_task(part.make_loop(node).run())
 
             async def wait_until(is_so: Callable[[], bool]) -> None:
                 while not is_so():
                     assert not looping.done(), log()
                     await asyncio.sleep(KILL_LOOK_S)
 
-            await wait_until(partial(_is_training, party))
+            await wait_until(partial(_is_training, node))
             disk.fill()
-            failures = party.meter.failures.total()
-            await wait_until(lambda: SAID in log() and party.meter.failures.total() > failures)
+            failures = node.meter.failures.total()
+            await wait_until(lambda: SAID in log() and node.meter.failures.total() > failures)
             disk.said["log"] = log()
             disk.said["status"] = " ".join(
                 list_node_lines(read_node_state(disk.home), disk.home, time.time())
@@ -103,8 +102,8 @@ async def _play(disk: Disk, log: Callable[[], str], world: World, name: str, par
             world.parties.pop(name, None)
 
 
-def _is_training(party: Party) -> bool:
-    works = party.task.claims.works.items()
+def _is_training(node: Node) -> bool:
+    works = node.rooms.tools.claims.works.items()
     return any(index == 1 and work.boundaries and work.finished is None for (index, _), work in works)
 
 
@@ -121,7 +120,7 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
     cast[NAME] = replace(SOLVER, plays=partial(_play, disk, lambda: "\n".join(caplog.messages)))
     rounds: dict[int, GameRound] = {}
 
-    def look(submitter: Party) -> bool:
+    def look(submitter: Node) -> bool:
         """Keeps rounds as they were last, for the chain forgets them; never enough."""
         for game in submitter.state.games.values():
             rounds.update(game.rounds)

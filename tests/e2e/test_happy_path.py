@@ -11,7 +11,7 @@ from tests.e2e.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, ru
 from touchstone.node.health.checks import Watch
 from touchstone.node.health.metrics import Measures
 from touchstone.node.kit.config import STORE_FOLDER
-from touchstone.node.kit.party import Party
+from touchstone.node.loop.node import Node
 from touchstone.node.training.claims import get_basis
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.reports.metrics_server import Samples
@@ -27,9 +27,9 @@ LOOKS = 10
 """Metrics are read at every tenth look."""
 
 
-def _is_half_trained(party: Party) -> bool:
+def _is_half_trained(node: Node) -> bool:
     """Whether the claim of round 1 has some of its boundaries: it is trained while round 0 is audited."""
-    works = party.task.claims.works.items()
+    works = node.rooms.tools.claims.works.items()
     return any(index == 1 and len(work.boundaries) in (2, 3) for (index, _), work in works)
 
 
@@ -39,16 +39,16 @@ class AheadWatch:
 
     early: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def look(self, party: Party) -> bool:
-        works = party.task.claims.works.items()
+    def look(self, node: Node) -> bool:
+        works = node.rooms.tools.claims.works.items()
         found = {place for place, work in works if len(work.boundaries) > 1}
-        self.early |= {place for place in found if place[0] not in party.game.rounds}
+        self.early |= {place for place in found if place[0] not in node.game.rounds}
         return False
 
 
-def _has_sealed(party: Party) -> bool:
+def _has_sealed(node: Node) -> bool:
     """Whether a result is sealed in round 1 and its vote not written."""
-    book = party.task.audits.room.book
+    book = node.task.audits.room.book
     sealed = {place for place in book.seals if place.round == 1}
     return bool(sealed - {*book.votes})
 
@@ -63,11 +63,14 @@ class Gauge:
     last: dict[str, Samples] = field(default_factory=dict)
     looks: int = 0
 
-    def look(self, party: Party) -> bool:
+    def look(self, node: Node) -> bool:
         self.looks += 1
         if self.looks % LOOKS == 0:
             server = read_as(BlobServer, SimpleNamespace(served_bytes=0))
-            values = Measures(party, Watch(party), server).read()
+            watch = Watch(node.chain, node.state, node.config.home, node.find_view)
+            values = Measures(
+                node.chain, node.state, node.client, node.meter, node.find_view, watch, server
+            ).read()
             self.last |= values
             for (duty,), left in values["touchstone_deadline_blocks"].items():
                 self.deadlines[duty] = min(left, self.deadlines.get(duty, left))

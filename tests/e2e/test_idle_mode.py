@@ -9,10 +9,8 @@ from pathlib import Path
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import LOOK_S, TINY_PLAN, Part, World, open_world, run_world
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import play
-from touchstone.node.loop.opening import open_party
-from touchstone.node.solver import ROOMS
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -62,16 +60,16 @@ class SharedMachine:
             if line.startswith("took a seat"):
                 self.use.note(TYPING, 0.0)
 
-        async with open_party(replace(config, use=self.use, say=say)) as party:
-            world.parties[name] = party
+        async with open_node(replace(config, use=self.use, say=say), part.role) as node:
+            world.parties[name] = node
             try:
-                await play(party, world.task, ROOMS, part.wish)
+                await node.work_on(world.task, part.wish)
             finally:
                 world.parties.pop(name)
 
     # --- What the chain tells -------------------------------------------------------------------------------
     @property
-    def submitter(self) -> Party:
+    def submitter(self) -> Node:
         return self.world.parties["submitter"]
 
     @property
@@ -108,7 +106,7 @@ class SharedMachine:
         (first, *_), node = self.list_held(), self.world.parties[NAME]
         paused = f"{NAME}: pausing, since somebody uses the machine: {TYPING}"
         await until(lambda: paused in self.world.lines)
-        works = node.task.claims.works.values()
+        works = node.rooms.tools.claims.works.values()
         assert max(len(work.boundaries) for work in works) <= 1, "it has trained no segment"
         peer = self.submitter.state.network.find(self.account)
         assert (await self.submitter.client.get_status(peer)).processed_block > 0, "it answers"

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.behind_providers import CAST, check_paid, open_behind, play
 from tests.faults.provider import PASS, Fault, Refusal, Request, lag
 from touchstone.node.kit.duty import Duty, name_duty
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.signer import Signer
 from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import Gate
@@ -23,8 +23,8 @@ from touchstone.scripts.network.devnet import run_anvil
 
 CLOCKS_OFF_S = {"clock + 90 s": 90, "clock - 90 s": -90, "clock + 1 h": 3_600, "clock - 1 h": -3_600}
 AMID = {
-    "MakeClaim", "AuditDraw", "OfferVotes", "PostMerge", "Answer", "PostRoots", "PostTheTrace", "ShowLeaves",
-    "MoveContest",
+    "MakeClaim", "AuditDraw", "OfferVotes", "PostMerge", "AnswerQuery", "PostRoots", "PostTrace",
+    "ShowLeaves", "MoveContest",
 }  # fmt: skip
 """Some lie began in the middle of each of these."""
 HEAD_TOO_HIGH = "head + 2,000"
@@ -111,15 +111,17 @@ def be_other(connection: Connection) -> Fault:
 
 @dataclass
 class Watched:
-    """What the gates of all parties let through in a lie, and what was signed."""
+    """What the gates of all parties let through in a lie, and what was signed. names: of the parties, by
+    their accounts."""
 
-    liars: dict[str, Liar]
+    names: dict[str, str]
+    liars: dict[str, Liar] = field(default_factory=dict)
     passed: list[str] = field(default_factory=list)
     signed: list[Signed] = field(default_factory=list)
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """From now on."""
-        pass_usually, sign_usually, perform_usually = Gate.pass_through, Party.sign, Loop._perform
+        pass_usually, sign_usually, perform_usually = Gate.pass_through, Signer.sign, Loop._perform
 
         async def pass_through(gate: Gate) -> None:
             liar = self.liars[owners[gate]] if gate in owners else None
@@ -128,26 +130,26 @@ class Watched:
             if liar and liar.told not in ("", HEAD_TOO_HIGH) and before == (liar.told, liar.count):
                 self.passed.append(f"{owners[gate]}: {liar.told}")
 
-        async def sign(party: Party, statement: Signed) -> bytes:
-            signature = await sign_usually(party, statement)
+        async def sign(signer: Signer, statement: Signed) -> bytes:
+            signature = await sign_usually(signer, statement)
             self.signed.append(statement)
             return signature
 
-        async def perform(loop: Loop, duty: Duty) -> None:
-            gate, name = loop.party.chain.gate, loop.party.config.home.name
+        async def perform(loop: Loop, duty: Duty[Any], tools: Any) -> None:
+            gate, name = loop.following.chain.gate, self.names[loop.account]
             if gate not in owners:
                 owners[gate] = name
                 gate.preset, gate._now = "2s", self.liars[name].tell_time(gate)
             at_work = self.liars[name].at_work
             self.liars[name].begin(name_duty(duty))
             try:
-                await perform_usually(loop, duty)
+                await perform_usually(loop, duty, tools)
             finally:
                 at_work.discard(name_duty(duty))
 
         owners = dict[Gate, str]()
         monkeypatch.setattr(Gate, "pass_through", pass_through)
-        monkeypatch.setattr(Party, "sign", sign)
+        monkeypatch.setattr(Signer, "sign", sign)
         monkeypatch.setattr(Loop, "_perform", perform)
 
 
@@ -167,7 +169,7 @@ async def test_no_node_signs_or_sends_while_its_endpoint_or_clock_is_wrong(
             "head - 2,000": lag(2_000, 1.0),
         }
         async with open_behind(tmp_path, CAST) as (world, providers):
-            watched = Watched({})
+            watched = Watched({key.address.lower(): name for name, key in world.keys.items()})
             for seed, (name, provider) in enumerate(providers.items()):
                 watched.liars[name] = Liar(lies, world.all_seated.is_set, random.Random(seed))
                 provider.faults.append(watched.liars[name].answer)

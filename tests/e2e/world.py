@@ -7,18 +7,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from eth_account import Account
 
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
-from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seat_taking import SeatRequest, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.duty import ListDuties
-from touchstone.node.kit.party import Joined, Party
-from touchstone.node.loop.node_loop import Loop, play
-from touchstone.node.loop.opening import open_party
+from touchstone.node.kit.duty import Room
+from touchstone.node.loop.joined import Joined
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import RoundPlan, build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.connection import Connection
@@ -31,6 +32,7 @@ from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
 from touchstone.scripts.network.contract_creation import deploy_game
 from touchstone.scripts.network.devnet import fund, give_coin, run_anvil
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.step.plain_decoder import DecoderConfig
 
 TINY_MODEL = DecoderConfig(256, 16, 32, 1, 2, 1, 32)
@@ -78,17 +80,42 @@ def make_dataset(size_bytes: int = 8_192) -> bytes:
     return text[:size_bytes]
 
 
+Kind = TypeVar("Kind", bound=Node)
+
+
+class Keeper(Node):
+    """A submitter that sends what is due, and nothing more."""
+
+    def list_rooms(self) -> Sequence[Room[Any]]:
+        return (Room(upkeep_duties.list_duties, self.rooms.upkeep),)
+
+
+def list_usual_rooms(node: Member) -> Sequence[Room[Any]]:
+    """What the node's role says."""
+    return node.list_rooms()
+
+
 @dataclass(frozen=True)
 class Part:
-    """What a party does: the rooms whose duties it takes, the seat that it wants, and what is done to it once
-    it has joined, where it is a cheat. is_killed: it is killed, once, when this holds, and started again.
-    plays: who plays it instead of the world, given the world, its name and this."""
+    """What a party does: the role that it has, the seat that it wants, the rooms whose duties it takes once
+    it has joined, and what is done to it then, where it is a cheat. is_killed: it is killed, once, when this
+    holds, and started again. plays: who plays it instead of the world, given the world, its name and this."""
 
-    rooms: Sequence[ListDuties]
+    role: type[Member]
     wish: SeatRequest
-    spoil: Callable[[Party], None] = lambda party: None
-    is_killed: Callable[[Party], bool] = lambda party: False
+    list_rooms: Callable[[Member], Sequence[Room[Any]]] = list_usual_rooms
+    spoil: Callable[[Member], None] = lambda node: None
+    is_killed: Callable[[Member], bool] = lambda node: False
     plays: Callable[["World", str, "Part"], Awaitable[None]] | None = None
+
+    def make_loop(self, node: Member) -> Loop:
+        """The loop of a node that has joined."""
+        return make_loop(node, self.list_rooms(node))
+
+
+def make_loop(node: Node, rooms: Sequence[Room[Any]]) -> Loop:
+    """A loop that performs the duties of these rooms until the task is closed."""
+    return Loop(node.following, node.find_view, node.account, node.meter, node.config.say, rooms)
 
 
 @dataclass
@@ -103,7 +130,7 @@ class World:
     folder: Path
     keys: dict[str, AccountKey]
     lines: list[str] = field(default_factory=list)
-    parties: dict[str, Party] = field(default_factory=dict)
+    parties: dict[str, Node] = field(default_factory=dict)
     task: bytes = b""
     unseated: set[str] = field(default_factory=set)
     all_seated: asyncio.Event = field(default_factory=asyncio.Event)
@@ -124,12 +151,12 @@ class World:
         return PartyConfig(home, self.path, self.endpoints.get(name, self.rpc_url), self.keys[name], say=say)
 
     @asynccontextmanager
-    async def open(self, name: str) -> AsyncIterator[Party]:
+    async def open(self, name: str, role: type[Kind]) -> AsyncIterator[Kind]:
         """The party called `name`, which the clock waits for."""
-        async with open_party(self.configure(name)) as party:
-            self.parties[name] = party
+        async with open_node(self.configure(name), role) as node:
+            self.parties[name] = node
             try:
-                yield party
+                yield node
             finally:
                 self.parties.pop(name, None)
 
@@ -156,7 +183,7 @@ async def run_world(
     world: World,
     plan: RoundPlan,
     cast: Mapping[str, Part],
-    until: Callable[[Party], bool] = lambda submitter: False,
+    until: Callable[[Node], bool] = lambda submitter: False,
     deadline_s: float = 3_600.0,
     least_parties: int | None = None,
 ) -> tuple[LoggedGame, Joined]:
@@ -165,13 +192,13 @@ async def run_world(
     skipped, all unless some go. Raises TimeoutError after `deadline_s`, and what the first failing party
     raises."""
     async with AsyncExitStack() as stack:
-        submitter = await stack.enter_async_context(world.open("submitter"))
+        submitter = await stack.enter_async_context(world.open("submitter", Keeper))
         connection = Connection(world.rpc_url)
         stack.push_async_callback(connection.close)
         clock = RoundClock(connection, world.parties)
         dataset = make_dataset()
         built = build_task(plan, dataset, submitter.account, bytes(32))
-        world.task = await post_task(submitter, *built, dataset)
+        world.task = await post_task(submitter.chain, submitter.store, *built, dataset)
         ticking = asyncio.create_task(clock.run(least_parties or 1 + len(cast)))
         world.unseated = {"submitter", *cast}
         players = [asyncio.create_task(_follow(world, submitter))]
@@ -186,36 +213,36 @@ async def run_world(
         return submitter.game, submitter.task
 
 
-async def _follow(world: World, submitter: Party) -> None:
+async def _follow(world: World, submitter: Keeper) -> None:
     await world.wait_for_seats("submitter")
-    await play(submitter, world.task, (upkeep_duties.list_duties,))
+    await submitter.work_on(world.task)
 
 
 async def _start(world: World, name: str, part: Part) -> None:
     await (part.plays or _play)(world, name, part)
 
 
-async def join(world: World, party: Party, name: str, part: Part) -> None:
+async def join(world: World, node: Member, name: str, part: Part) -> None:
     """The party takes its seat, and waits until all have theirs."""
-    await catch_up(party)
-    await open_task(party, world.task)
-    part.spoil(party)
-    await take_seat(party, part.wish)
+    await node.following.take_next()
+    await node.join(world.task)
+    part.spoil(node)
+    await node.rooms.seat_taking.take_seat(part.wish)
     await world.wait_for_seats(name)
 
 
 async def _play(world: World, name: str, part: Part) -> None:
-    async with world.open(name) as party:
-        await join(world, party, name, part)
-        looping = asyncio.create_task(Loop(party, part.rooms).run())
-        while not looping.done() and not part.is_killed(party):
+    async with world.open(name, part.role) as node:
+        await join(world, node, name, part)
+        looping = asyncio.create_task(part.make_loop(node).run())
+        while not looping.done() and not part.is_killed(node):
             await asyncio.wait({looping}, timeout=KILL_LOOK_S)
         is_killed = not looping.done()
         looping.cancel()
         await asyncio.gather(looping, return_exceptions=is_killed)
     if is_killed:
         world.lines.append(f"{name}: killed")
-        await _play(world, name, replace(part, is_killed=lambda party: False))
+        await _play(world, name, replace(part, is_killed=lambda node: False))
 
 
 async def _play_until(

@@ -5,6 +5,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.e2e.world import Part, World
@@ -20,7 +21,7 @@ class Absent:
     """What the clock asks of a party that plays elsewhere."""
 
     status: Status
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    following: Any = field(default_factory=lambda: SimpleNamespace(woken=asyncio.Event()))
 
 
 async def play_killed(deaths: tuple[Death, ...], world: World, name: str, part: Part) -> None:

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.world import Part, World, join
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
+from touchstone.scripts.roles.role_nodes import Member
 
 BEFORE, AFTER = "before", "after"
 Write = Callable[[Journal, Any], None]
@@ -117,16 +116,16 @@ async def play_lives(mortal: Mortal, world: World, name: str, part: Part) -> Non
     while True:
         mortal.begin()
         with suppress(Killed):
-            async with world.open(name) as party:
-                await _play_life(mortal, world, party, name, part)
+            async with world.open(name, part.role) as node:
+                await _play_life(mortal, world, node, name, part)
         if not mortal.is_dead:
             return
         world.lines.append(f"{name}: killed, {sum(mortal.deaths.values())}")
         mortal.bury()
 
 
-async def _play_life(mortal: Mortal, world: World, party: Party, name: str, part: Part) -> None:
-    living = asyncio.create_task(_live(world, party, name, part))
+async def _play_life(mortal: Mortal, world: World, node: Member, name: str, part: Part) -> None:
+    living = asyncio.create_task(_live(world, node, name, part))
     dying = asyncio.create_task(mortal.wait_for_death())
     try:
         await asyncio.wait({living, dying}, return_when=asyncio.FIRST_COMPLETED)
@@ -138,6 +137,6 @@ async def _play_life(mortal: Mortal, world: World, party: Party, name: str, part
         await asyncio.gather(living, dying, return_exceptions=True)
 
 
-async def _live(world: World, party: Party, name: str, part: Part) -> None:
-    await join(world, party, name, part)
-    await Loop(party, part.rooms).run()
+async def _live(world: World, node: Member, name: str, part: Part) -> None:
+    await join(world, node, name, part)
+    await part.make_loop(node).run()

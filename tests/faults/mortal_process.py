@@ -16,12 +16,9 @@ from typing import Any
 from eth_account import Account
 
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
-from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seat_taking import take_seat
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import Loop
-from touchstone.node.loop.opening import open_party
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 
@@ -44,12 +41,12 @@ def kill_at(kind: str, side: str) -> None:
     Journal.append = append  # type: ignore[method-assign,assignment]
 
 
-async def tell(party: Party) -> None:
+async def tell(node: Node) -> None:
     """Where this node is."""
     while True:
         # While it is woken it has something to look at, so it waits for no block.
-        head = party.status.processed_block
-        print(head, head if party.woken.is_set() else party.status.waiting_for_block, flush=True)
+        head = node.status.processed_block
+        print(head, head if node.following.woken.is_set() else node.status.waiting_for_block, flush=True)
         await asyncio.sleep(TELL_S)
 
 
@@ -57,14 +54,14 @@ async def play(home: str, deployment: str, rpc_url: str, key: str, task: str, ro
     """A part until its task is closed."""
     part, account = ROLES[role], AccountKey(Account.from_key(key))
     config = PartyConfig(Path(home), Path(deployment), rpc_url, account, say=lambda line: None)
-    async with open_party(config) as party:
-        await catch_up(party)
-        await open_task(party, bytes.fromhex(task))
-        await take_seat(party, part.wish)
+    async with open_node(config, part.role) as node:
+        await node.following.take_next()
+        await node.join(bytes.fromhex(task))
+        await node.rooms.seat_taking.take_seat(part.wish)
         print("seated", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        telling = asyncio.create_task(tell(party))
-        await Loop(party, part.rooms).run()
+        telling = asyncio.create_task(tell(node))
+        await part.make_loop(node).run()
         telling.cancel()
 
 

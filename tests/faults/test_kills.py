@@ -23,8 +23,8 @@ from tests.e2e.world import TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.killed_processes import Death, play_killed
 from tests.faults.killing import AFTER, BEFORE, Mortal, make_mortal_journals, play_lives
 from touchstone.node.kit.config import JOURNAL_FILE
-from touchstone.node.kit.party import Party
-from touchstone.node.loop import opening
+from touchstone.node.loop.node import Node
+from touchstone.node.records import record_kinds
 from touchstone.node.records.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
 from touchstone.node.records.claim_records import ClaimFinished
 from touchstone.node.submit import RoundPlan
@@ -169,7 +169,7 @@ class StakeWatch:
     guilty: frozenset[str] = frozenset()
     sunk: set[int] = field(default_factory=set)
 
-    def look(self, submitter: Party) -> bool:
+    def look(self, submitter: Node) -> bool:
         """Whether it is over."""
         game = submitter.state.games.get(self.world.task)
         if game is None:
@@ -217,5 +217,5 @@ def check_words(world: World) -> None:
 
 
 def read_journal(world: World, name: str) -> Iterator[Any]:
-    with Journal(world.folder / name / JOURNAL_FILE, opening.RECORDS) as journal:
+    with Journal(world.folder / name / JOURNAL_FILE, record_kinds.RECORDS) as journal:
         yield from journal.replay()

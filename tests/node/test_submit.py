@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.kit.views import Standin
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
-from touchstone.node.joining.start_weights import refer_start
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.models.start_weights import refer_start
 from touchstone.node.submit import RoundPlan, build_task, post_task, refuse_bad_task
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.batches import dataset_root
@@ -56,14 +55,13 @@ class RequestHandler:
         return SimpleNamespace(find=lambda name: event if name == "TaskPosted" else None)
 
 
-def make_party(folder: Path, credit_wei: int = 0) -> tuple[Party, RequestHandler]:
-    """A submitter with so much credit."""
+def make_chain(folder: Path, credit_wei: int = 0) -> tuple[GameChain, RequestHandler]:
+    """The chain as a submitter with so much credit has it."""
     store = BlobStore(folder / "blobs", is_durable=False)
     handler = RequestHandler(store, credit_wei)
-    chain = SimpleNamespace(tasks=handler, deposit_missing=handler.deposit_missing, limits=LIMITS_LOCAL)
-    signing = SigningDomain(31337, "0x" + "7a" * 20)
-    found = Standin(account=SUBMITTER, store=store, chain=chain, signing=signing)
-    return cast(Party, found), handler
+    signing, deposit = SigningDomain(31337, "0x" + "7a" * 20), handler.deposit_missing
+    chain = SimpleNamespace(tasks=handler, deposit_missing=deposit, limits=LIMITS_LOCAL, signing=signing)
+    return cast(GameChain, chain), handler
 
 
 def test_every_root_of_a_task_is_what_a_node_computes_from_its_text() -> None:
@@ -83,21 +81,21 @@ def test_every_root_of_a_task_is_what_a_node_computes_from_its_text() -> None:
 
 
 def test_the_escrow_pays_every_seat_in_every_round_with_all_its_audits(tmp_path: Path) -> None:
-    party, _ = make_party(tmp_path)
+    chain, _ = make_chain(tmp_path)
     amounts, claims = TINY_PLAN.amounts, TINY_PLAN.rounds * TINY_PLAN.solver_seats
     per_claim = amounts.solver_pay + 3 * TINY_PLAN.draws * amounts.audit_pay + 3 * amounts.late_pay
-    assert refuse_bad_task(party, *build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)) == claims * per_claim
+    assert refuse_bad_task(chain, *build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)) == claims * per_claim
     without = replace(TINY_PLAN, late_chance=0)
-    found = refuse_bad_task(party, *build_task(without, DATASET, SUBMITTER, SALT))
+    found = refuse_bad_task(chain, *build_task(without, DATASET, SUBMITTER, SALT))
     assert found == claims * (per_claim - 3 * amounts.late_pay)
 
 
 @pytest.mark.parametrize("numeric_format", ["float32", "exact8", "exact15", "exact20"])
 def test_a_task_of_every_format_can_be_posted(tmp_path: Path, numeric_format: str) -> None:
     plan = respecify_plan(TINY_PLAN, numeric_format=numeric_format)
-    party, _ = make_party(tmp_path)
+    chain, _ = make_chain(tmp_path)
     terms, training = build_task(plan, DATASET, SUBMITTER, SALT)
-    assert refuse_bad_task(party, terms, training) > 0
+    assert refuse_bad_task(chain, terms, training) > 0
     require_step_root(make_spec(terms, decode_training(encode_training(training))))
 
 
@@ -111,10 +109,10 @@ def test_a_task_of_every_format_can_be_posted(tmp_path: Path, numeric_format: st
 async def test_what_nodes_would_refuse_is_not_posted_and_costs_nothing(
     tmp_path: Path, plan: RoundPlan, reason: str
 ) -> None:
-    party, handler = make_party(tmp_path)
+    chain, handler = make_chain(tmp_path)
     with pytest.raises(TouchstoneError, match=reason):
-        await post_task(party, *build_task(plan, DATASET, SUBMITTER, SALT), DATASET)
-    assert not handler.sent and not party.store.list_keys(BlobKind.DATASET)
+        await post_task(chain, handler.store, *build_task(plan, DATASET, SUBMITTER, SALT), DATASET)
+    assert not handler.sent and not handler.store.list_keys(BlobKind.DATASET)
 
 
 @pytest.mark.parametrize("missing_wei", [0, 7])
@@ -123,9 +121,9 @@ async def test_a_task_is_posted_with_its_escrow_once_its_dataset_is_served(
 ) -> None:
     """Nodes that see it fetch the dataset at once. Only what is missing of the credit leaves the wallet."""
     terms, training = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
-    escrow_wei = refuse_bad_task(make_party(tmp_path)[0], terms, training)
-    party, handler = make_party(tmp_path, escrow_wei - missing_wei)
-    assert await post_task(party, terms, training, DATASET) == TASK
+    escrow_wei = refuse_bad_task(make_chain(tmp_path)[0], terms, training)
+    chain, handler = make_chain(tmp_path, escrow_wei - missing_wei)
+    assert await post_task(chain, handler.store, terms, training, DATASET) == TASK
     moved = [("deposit", missing_wei)] if missing_wei else []
     assert handler.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]
 
@@ -142,11 +140,11 @@ async def test_given_weights_are_named_by_their_root_and_served_before_the_task_
     seeded, other = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
     assert training == replace(other, initial_seed=GIVEN_START), "nothing else of the text differs"
     assert terms == replace(seeded, initial_weights_root=tensor_root(start))
-    party, handler = make_party(tmp_path, refuse_bad_task(make_party(tmp_path)[0], terms, training))
-    assert await post_task(party, terms, training, DATASET, start) == TASK
+    chain, handler = make_chain(tmp_path, refuse_bad_task(make_chain(tmp_path)[0], terms, training))
+    assert await post_task(chain, handler.store, terms, training, DATASET, start) == TASK
     served = [training.dataset_root, tensor_root(start)]
     assert handler.sent == [("post", terms, encode_training(training), served)]
-    assert torch.equal(load_tensor(party.store, refer_start(make_spec(terms, training))), start)
+    assert torch.equal(load_tensor(handler.store, refer_start(make_spec(terms, training))), start)
     for one, weights in ((TINY_PLAN, start), (plan, None)):
         with pytest.raises(AssertionError, match="either a seed or weights"):
             build_task(one, DATASET, SUBMITTER, SALT, weights)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.kit.party import Party
 from tests.kit.views import view_of
 from tests.rounds.chain import RoundChain, Sent
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import encode_call

@@ -10,12 +10,12 @@ from typing import Any, cast
 import torch
 
 from tests.kit.members import Member, make_member, make_word
+from tests.kit.party import Party
 from tests.kit.views import Standin
 from tests.rounds.campaign import AMOUNTS
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.twin import Twin
 from touchstone.node.kit.chain_state import Network
-from touchstone.node.kit.party import Party
 from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from tests.kit.members import make_word
+from tests.kit.views import rooms_of, view_of
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
+from touchstone.node.models.global_model import GlobalModel
 from touchstone.protocol.spec.game.enums import ProofKind, SeatStatus
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower import work_proofs
-from touchstone.whistleblower.evidence import list_cases
-from touchstone.whistleblower.judging_work import list_work_cases
+from touchstone.whistleblower.challenging import ProveStatement, ProveWork
+from touchstone.whistleblower.evidence import list_provable_faults
+from touchstone.whistleblower.judging_work import list_work_faults
 
 RIGHT = FAULTS.index("right")
 
@@ -42,7 +44,7 @@ def know_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def load(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(work_proofs, "load_weights", load)
+    monkeypatch.setattr(GlobalModel, "load_weights", load)
 
 
 def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[str], list[ProofKind]]:
@@ -51,15 +53,19 @@ def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[s
     if set(audits.openings) == {FAULTS.index("scale")}:
         proofs.forget_final(party, FAULTS.index("scale"))
     block, game_round = proofs.twin.get_block(), proofs.twin.state.rounds[0]
-    cases = [*list_cases(party, game_round, block), *list_work_cases(party, game_round, block)]
+    view, tools = view_of(party), rooms_of(party).challenging
+    faults = list(list_provable_faults(view, game_round, block))
+    works = list(list_work_faults(view, game_round, block))
+    duties: list[ProveStatement | ProveWork] = [ProveStatement(one.name, 0, one.proof) for one in faults]
+    duties += [ProveWork(one, 0) for one in works]
     kinds = []
     with proofs.chain.undone():
-        for case in cases:
-            asyncio.run(case.prove(party))
-            assert sent[-1].error is None, (case.name, sent[-1].error)
+        for duty in duties:
+            asyncio.run(duty.perform(tools))
+            assert sent[-1].error is None, (duty, sent[-1].error)
             said = [v for _, name, v in sent[-1].events if name in ("SeatConvicted", "StatementConvicted")]
             kinds += [ProofKind(v["proof"]) for v in said if "proof" in v][:1]
-    return [str(case.name[0]) for case in cases], kinds
+    return [*(str(one.name[0]) for one in faults), *(type(one).__name__ for one in works)], kinds
 
 
 @pytest.mark.parametrize(
@@ -74,7 +80,7 @@ def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[s
 def test_a_wrong_claim_is_proven_wrong(proofs: Proofs, fault: str, word: VoteWord, kind: ProofKind) -> None:
     slot = FAULTS.index(fault)
     own = proofs.make_vote(slot, word, by="prover")
-    assert prove(proofs, ToyAudits([own], openings={slot: proofs.show(slot)})) == (["claim"], [kind])
+    assert prove(proofs, ToyAudits([own], openings={slot: proofs.show(slot)})) == (["FalseClaim"], [kind])
 
 
 def test_a_start_with_the_step_numbers_of_another_place(proofs: Proofs) -> None:
@@ -82,7 +88,7 @@ def test_a_start_with_the_step_numbers_of_another_place(proofs: Proofs) -> None:
     slot = FAULTS.index("steps")
     own, shown = proofs.make_vote(slot, VoteWord.UNSERVED, by="prover"), proofs.show(slot)
     audits = ToyAudits([own], openings={slot: shown}, wrong_starts={slot: shown.boundaries[0]})
-    assert prove(proofs, audits) == (["start"], [ProofKind.BOUNDARY_ZERO])
+    assert prove(proofs, audits) == (["FalseStart"], [ProofKind.BOUNDARY_ZERO])
 
 
 def test_two_votes_two_seals_and_a_vote_off_its_seal(proofs: Proofs) -> None:
@@ -112,7 +118,7 @@ def test_a_false_rejection_of_what_is_right(proofs: Proofs, word: VoteWord) -> N
     own = proofs.make_vote(RIGHT, VoteWord.ACCEPT, by="prover")
     false = proofs.make_vote(RIGHT, word)
     audits = ToyAudits([own, false], openings={RIGHT: proofs.show(RIGHT)})
-    assert prove(proofs, audits) == (["work"], [ProofKind.FALSE_WORD])
+    assert prove(proofs, audits) == (["FalseWorkVote"], [ProofKind.FALSE_WORD])
     assert prove(proofs, ToyAudits([false], openings={RIGHT: proofs.show(RIGHT)})) == ([], [])
 
 

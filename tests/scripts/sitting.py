@@ -1,12 +1,12 @@
 """A command that takes a seat, without its chain: what it reads, finds and agrees on is made up."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 import rich.console
@@ -15,7 +15,12 @@ from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.following import Following
+from touchstone.node.loop.joined import Joined
+from touchstone.node.loop.node import Node
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -35,17 +40,69 @@ def silence() -> EnvironmentFault:
     return EnvironmentFault(what="the chain is silent", expected="an answer", actual="none", remedy="Wait.")
 
 
-def follow_nothing() -> dict[str, Any]:
-    """What a made-up party reads of a chain that does nothing."""
-    return {
-        "read": lambda: asyncio.get_running_loop().create_future(),
-        "stop_reading": lambda: None,
-        "reading": None,
-    }
-
-
 async def run_nothing(*_: object) -> bool:
     return False
+
+
+async def do_nothing(*_: object) -> None:
+    pass
+
+
+async def _wait_for_ever() -> AsyncIterator[Any]:
+    await asyncio.Event().wait()
+    yield
+
+
+class StillFollowing(Following):
+    """Follows a chain that does nothing."""
+
+    async def take_next(self) -> None:
+        pass
+
+
+@dataclass
+class StillNode(Node):
+    """A node on a chain that does nothing. What it joins is made up. taken: what it took a seat for, each
+    time in vain; teams: the workers of each task that it opened."""
+
+    taken: list[SeatRequest] = field(default_factory=list)
+    teams: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, game: Any) -> Self:
+        """One whose chain has this game as `TASK`."""
+        chain: Any = SimpleNamespace(address=ACCOUNT, sender=None, limits=LIMITS_LOCAL, connection=None)
+        state, nothing = ChainState(ACCOUNT, LIMITS_LOCAL, cast(Any, None)), cast(Any, None)
+        state.games[TASK], state.head_block = game, START_BLOCK
+        following = StillFollowing(chain, state, Status(ACCOUNT), _wait_for_ever())
+        return cls(PartyConfig(Path(), Path(), "", nothing, say=print), following, nothing, nothing, nothing)
+
+    def change(self, game: Any, blocks: int = 0) -> None:
+        """The chain has this game now, so many blocks later."""
+        self.state.games[TASK] = game
+        self.state.head_block += blocks
+        self.following.wake()
+
+    async def join(self, task: bytes, figures: Figures | None = None) -> None:
+        self.joined = self.open_task(task)
+
+    def open_task(self, task: bytes, spec: Any = None, *others: Any) -> Joined:
+        self.teams += others[2:]
+        closed: Any = SimpleNamespace(close=lambda: None, known=None)
+        tools = SimpleNamespace(
+            claims=None, cases=closed, pruning_memory=None, states=None, recompute_queue=closed, team=None
+        )
+        rooms: Any = SimpleNamespace(
+            tools=tools,
+            self_test=SimpleNamespace(check_bits=do_nothing),
+            seat_taking=SimpleNamespace(take_seat=self._take_seat),
+            model=SimpleNamespace(load_outer_state=do_nothing),
+        )
+        return Joined(task, bytes(32), spec, rooms, closed)
+
+    async def _take_seat(self, request: SeatRequest) -> None:
+        self.taken.append(request)
+        raise silence()
 
 
 @dataclass

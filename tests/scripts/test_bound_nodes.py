@@ -4,21 +4,21 @@ refuses it a seat, and until the bond is out."""
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin
 from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
-from touchstone.node.joining import joining
+from tests.scripts.sitting import NOW, SEAT, MadeSitting, StillNode, do_nothing, run_nothing, silence
+from touchstone.node.joining.dataset import DatasetSource
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.loop import node_loop
+from touchstone.node.loop import node as node_module
+from touchstone.node.loop.node import Node
+from touchstone.node.serving import audit_opening
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -32,7 +32,6 @@ from touchstone.scripts.account import task_names
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.home.home_folder import list_left, note_left
 from touchstone.scripts.seats import seat_session
-from touchstone.verifier import audit_duties
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -56,7 +55,7 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
     game = replace(made_up.get_game(), **OPEN[kind](made_up.get_account()))
     note_left(tmp_path, TASK)
 
-    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
+    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish)
         return False
 
@@ -81,7 +80,7 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
     def refuse(*_: object) -> None:
         raise GameRefusal(name="SeatsTaken")
 
-    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
+    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish)
         return False
 
@@ -97,27 +96,13 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
 
 
 @pytest.mark.parametrize("has_dispute", [True, False])
-async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat(
-    monkeypatch: pytest.MonkeyPatch, has_dispute: bool
-) -> None:
+async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat(has_dispute: bool) -> None:
     """The lowest free number is dealt out next, so the former seat is soon forgotten."""
-
-    async def do_nothing(*_: object) -> None:
-        pass
-
-    for name in ("catch_up", "open_task"):
-        monkeypatch.setattr(node_loop, name, do_nothing)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     if has_dispute:
         game = replace(game, **OPEN["dispute"](ACCOUNT))
-    rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    party = Standin(
-        task=SimpleNamespace(**rooms), game=game, account=ACCOUNT, say=print, **follow_nothing(),
-        woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True,
-        meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
-    )  # fmt: skip
-    play = partial(node_loop.play, cast(Any, party), TASK, ())
-    playing_on = asyncio.create_task(play(SeatRequest(SeatRole.VERIFIER, is_held=True)))
+    wish = SeatRequest(SeatRole.VERIFIER, is_held=True)
+    playing_on = asyncio.create_task(StillNode.make(game).work_on(TASK, wish))
     done, _ = await asyncio.wait({playing_on}, timeout=0.5)
     assert bool(done) is not has_dispute
     playing_on.cancel()
@@ -125,35 +110,14 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_again(
-    monkeypatch: pytest.MonkeyPatch, is_known: bool
-) -> None:
+async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_again(is_known: bool) -> None:
     """`touchstone solve` said: going on as solver 0. It asked nothing, since the seat was leaving."""
-    taken = list[SeatRequest]()
-
-    async def do_nothing(*_: object) -> None:
-        pass
-
-    async def take(party: object, wish: SeatRequest) -> None:
-        taken.append(wish)
-        raise silence()
-
-    for name in ("catch_up", "open_task", "check_bits"):
-        monkeypatch.setattr(node_loop, name, do_nothing)
-    monkeypatch.setattr(node_loop, "take_seat", take)
-    game = replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), former={7: SEAT} if is_known else {})
-    joined = SimpleNamespace(
-        **{name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    )
-    party: Any = Standin(
-        task=joined, game=game, account=ACCOUNT, say=print, **follow_nothing(), woken=asyncio.Event(),
-        state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True, config=SimpleNamespace(use=None),
-    )  # fmt: skip
-    play = partial(node_loop.play, party, TASK, ())
-    assert await play(SeatRequest(SeatRole.SOLVER, is_held=True)) is False and not taken
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    node = StillNode.make(replace(game, former={7: SEAT} if is_known else {}))
+    assert await node.work_on(TASK, SeatRequest(SeatRole.SOLVER, is_held=True)) is False and not node.taken
     with pytest.raises(EnvironmentFault):
-        await play(SeatRequest(SeatRole.SOLVER))
-    assert len(taken) == 1, "who asks for a new one gets it"
+        await node.work_on(TASK, SeatRequest(SeatRole.SOLVER))
+    assert len(node.taken) == 1, "who asks for a new one gets it"
 
 
 def test_a_bond_is_its_own_accounts() -> None:
@@ -195,7 +159,7 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
     async def refuse(*_: object) -> None:
         raise EnvironmentFault(what="no memory", expected="", actual="", remedy="", retryable=False)
 
-    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
+    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish)
         return False
 
@@ -284,29 +248,39 @@ async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is
     def lack(*_: object) -> None:
         raise silence()
 
-    monkeypatch.setattr(joining, "require_start_here", lack)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
-    training = SimpleNamespace(is_start_given=is_start_given)
-    party: Any = Standin(
-        task=SimpleNamespace(spec=SimpleNamespace(training=training)), game=game, account=ACCOUNT, say=print
+    training, terms = (
+        SimpleNamespace(is_start_given=is_start_given),
+        SimpleNamespace(initial_weights_root=b""),
     )
+    node = StillNode.make(game)
+    node.joined = node.open_task(TASK, SimpleNamespace(training=training, terms=terms))
+    monkeypatch.setattr(node_module, "require_start_here", lack)
     with pytest.raises(EnvironmentFault):
-        await joining._have_start(party)
-    party.game = replace(game, **OPEN["dispute"](ACCOUNT))
-    await joining._have_start(party)
+        await node._have_start()
+    node.change(replace(game, **OPEN["dispute"](ACCOUNT)))
+    await node._have_start()
 
 
-def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They took the memory in which the dispute was to be played. Who may still get a seat has them."""
-    opened = list[object]()
-    monkeypatch.setattr(joining, "open_team", lambda *words: opened.append(words))
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
+    spec, teams = SimpleNamespace(training=None, terms=SimpleNamespace(submitter="")), list[object]()
+    monkeypatch.setattr(node_module, "read_spec", lambda *_: spec)
+    monkeypatch.setattr(node_module, "open_team", lambda *_: "a team")
+    for name in ("pin_kernels", "refuse_harmful", "require_format", "require_step_root"):
+        monkeypatch.setattr(node_module, name, lambda *_, **__: None)
+    monkeypatch.setattr(node_module, "fetch_step", do_nothing)
+    monkeypatch.setattr(node_module, "require_start_here", lambda *_: None)
+    monkeypatch.setattr(node_module, "get_initial_header", lambda *_: None)
+    monkeypatch.setattr(DatasetSource, "open", do_nothing)
     for now in (bound, game, replace(bound, seats=seats)):
-        state, config = SimpleNamespace(games={TASK: now}), SimpleNamespace()
-        party: Any = Standin(state=state, account=ACCOUNT, config=config, say=print)
-        joining.open_own_team(party, TASK, cast(Any, None))
-    assert len(opened) == 2
+        node = StillNode.make(now)
+        node.state.task_terms[TASK] = cast(Any, SimpleNamespace(format=None))
+        await Node.join(node, TASK)
+        teams += node.teams
+    assert teams == [None, "a team", "a team"]
 
 
 def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,48 +292,31 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
         if config.executor == "ray":
             raise silence()
 
-    monkeypatch.setattr(audit_duties, "open_pool", open_pool)
-    monkeypatch.setattr(audit_duties, "has_replay_processes", lambda _: True)
+    monkeypatch.setattr(audit_opening, "open_pool", open_pool)
+    monkeypatch.setattr(audit_opening, "has_replay_processes", lambda _: True)
     game = replace(
         LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), **OPEN["dispute"](ACCOUNT)
     )
     config = PartyConfig(Path(), Path(), "", cast(Any, None), executor="ray")
-    party: Any = Standin(config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print)
-    audit_duties.open_seated_pool(party, TASK)
+    audit_opening.open_seated_pool(config, game, ACCOUNT)
     assert not opened
-    party.state.games[TASK] = replace(game, seats={7: replace(SEAT, account=ACCOUNT)})
-    audit_duties.open_seated_pool(party, TASK)
+    seated = replace(game, seats={7: replace(SEAT, account=ACCOUNT)})
+    audit_opening.open_seated_pool(config, seated, ACCOUNT)
     assert opened == ["ray", "process"]
 
 
-async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten() -> None:
     """It went on until the task was closed: a stranger who joins takes the number of the former seat."""
-
-    async def do_nothing(*_: object) -> None:
-        pass
-
-    for name in ("catch_up", "open_task"):
-        monkeypatch.setattr(node_loop, name, do_nothing)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
-    rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    party: Any = Standin(
-        task=SimpleNamespace(**rooms), game=replace(game, **OPEN["dispute"](ACCOUNT)), account=ACCOUNT,
-        say=print, **follow_nothing(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
-        is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
-    )  # fmt: skip
+    node = StillNode.make(replace(game, **OPEN["dispute"](ACCOUNT)))
     wish = SeatRequest(SeatRole.VERIFIER, is_held=True)
-    playing_on = asyncio.create_task(node_loop.play(party, TASK, (), wish))
+    playing_on = asyncio.create_task(node.work_on(TASK, wish))
     await asyncio.sleep(0.1)
     assert not playing_on.done()
-    party.game = game
-    party.state.head_block += REORG_BLOCKS
-    party.woken.set()
+    node.change(game, REORG_BLOCKS)
     done, _ = await asyncio.wait({playing_on}, timeout=0.1)
     assert not done, "the chain may take back the end of the game"
-    party.state.head_block += 1
-    party.woken.set()
+    node.change(game, 1)
     done, _ = await asyncio.wait({playing_on}, timeout=1)
     playing_on.cancel()
     await asyncio.gather(playing_on, return_exceptions=True)
@@ -373,7 +330,7 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
     made_up, played = MadeSitting(tmp_path), list[bool]()
     bound = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
-    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
+    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish.is_held)
         monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
         return len(played) == 2

@@ -11,7 +11,7 @@ from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.schemas import read_one
 from tests.scripts.test_model_table import make_files, write_step
-from touchstone.node.joining.start_weights import make_start
+from touchstone.node.models.start_weights import make_start
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.signed_profiles import read_profile
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration

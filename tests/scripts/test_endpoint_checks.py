@@ -19,14 +19,13 @@ from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
 from tests.scripts.schemas import read_one
 from touchstone.node.joining import reachability
-from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
-from touchstone.node.joining.seat_taking import SeatRequest, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import Network as Peers
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import keep_step
-from touchstone.node.loop.opening import open_party
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blob_store import BlobStore
@@ -49,14 +48,14 @@ URL = "https://node.example:8443"
 
 # --- Real nodes ---------------------------------------------------------------------------------------------
 @asynccontextmanager
-async def run_node(operators: Operators, name: str, **changes: Any) -> AsyncIterator[Party]:
+async def run_node(operators: Operators, name: str, **changes: Any) -> AsyncIterator[Node]:
     """A node of the home that follows no task, once it has read the chain up to its own announcement."""
     home, network = operators.home_of(name), operators.network
     key = await asyncio.to_thread(unlock_key, home)
     config = PartyConfig(home, network.deployment, network.rpc_url, key, say=lambda line: None, **changes)
-    async with open_party(config) as party:
-        await catch_up(party)
-        yield party
+    async with open_node(config, Node) as node:
+        await node.following.take_next()
+        yield node
 
 
 async def announce(operators: Operators, name: str, public_url: str, listen_port: int) -> None:
@@ -201,11 +200,11 @@ def test_a_node_that_no_peer_reaches_takes_no_seat(operators: Operators) -> None
     store.put_dataset(make_dataset())
     keep_step(store, training, get_step(training))
 
-    async def join(bob: Party, public_url: str) -> None:
-        async with run_node(operators, "alice", public_url=public_url) as party:
-            await catch_up(bob)
-            await open_task(party, bytes.fromhex(task))
-            await take_seat(party, SeatRequest(SeatRole.VERIFIER))
+    async def join(bob: Node, public_url: str) -> None:
+        async with run_node(operators, "alice", public_url=public_url) as node:
+            await bob.following.take_next()
+            await node.join(bytes.fromhex(task))
+            await node.rooms.seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
 
     async def play() -> None:
         async with run_node(operators, "bob") as bob:

@@ -18,7 +18,7 @@ from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import WorldChain, use
-from touchstone.node.loop.opening import RECORDS
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.chain.pace import Pace

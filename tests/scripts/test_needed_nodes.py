@@ -316,9 +316,10 @@ def test_a_leave_that_the_chain_refuses_leaves_a_node_with_its_seat(
         refusing.setattr(staking, "send", refuse)
         operators.fail("alice", "leave", task[:8], "--yes")
     assert list_left(operators.home_of("alice")) == {task}
-    monkeypatch.setitem(seat_session.ROLES, SeatRole.VERIFIER, f"{__name__}:play_on")
+    monkeypatch.setattr(seat_session, "RUN_ROLE", f"{__name__}:play_on")
     assert "going on as verifier" in operators.run("alice", "verify", task[:8], "--yes")
 
 
-async def play_on(*_: object) -> bool:
+async def play_on(role: SeatRole, *_: object) -> bool:
+    assert role is SeatRole.VERIFIER
     return False

@@ -22,7 +22,7 @@ from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wai
 from tests.scripts.schemas import read_one
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
-from touchstone.node.loop.opening import RECORDS
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.machine import extra_libraries
@@ -37,9 +37,8 @@ from touchstone.scripts.account.task_words import tell_format, tell_seat, tell_s
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.home.party_config import choose_executor
-from touchstone.scripts.seats import seat_agreement
+from touchstone.scripts.seats import seat_agreement, seat_session
 from touchstone.scripts.seats.seat_agreement import Offer, refuse_seat
-from touchstone.scripts.seats.seat_session import ROLES
 from touchstone.scripts.tasks.task_example import TASK_FILE
 from touchstone.scripts.touchstone import main
 
@@ -249,22 +248,24 @@ def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
     assert "another role" in lines[0] and lines[2].endswith("verifier 0")
 
 
-async def play_closed(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
-    """A role whose task is closed at once."""
+async def play_closed(role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
+    """A verifier whose task is closed at once."""
+    assert role is SeatRole.VERIFIER
     return True
 
 
-async def play_left(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
-    """A role whose seat is paid out at once."""
+async def play_left(role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
+    """A verifier whose seat is paid out at once."""
+    assert role is SeatRole.VERIFIER
     return False
 
 
 def test_a_node_says_why_it_ends(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_closed")
+    monkeypatch.setattr(seat_session, "RUN_ROLE", f"{__name__}:play_closed")
     assert "the task is closed" in operators.run("alice", "verify", task[:8])
-    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_left")
+    monkeypatch.setattr(seat_session, "RUN_ROLE", f"{__name__}:play_left")
     said = operators.run("alice", "verify", task[:8])
     assert "the seat has left and is paid out; this node is not needed any more" in said
     assert "the task is closed" not in said
@@ -278,7 +279,7 @@ def test_a_service_does_not_stake_again_what_its_operator_took_out(
     """It starts with the machine and says --yes: nobody would be asked."""
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_left")
+    monkeypatch.setattr(seat_session, "RUN_ROLE", f"{__name__}:play_left")
     operators.run("alice", "leave", task[:8], "--yes")
     assert "going on as verifier 0" in operators.run("alice", "verify", task[:8], "--yes"), "it still serves"
     operators.run("alice", "withdraw", "--wait")

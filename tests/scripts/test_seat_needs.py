@@ -19,8 +19,8 @@ from tests.scripts.network import edit_config, fail
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
-from touchstone.node.loop.opening import RECORDS
 from touchstone.node.records.claim_records import OuterShown
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.machine import machine_use
@@ -45,7 +45,6 @@ from touchstone.scripts.seats.seat_needs import (
     compute_need,
     find_room,
 )
-from touchstone.scripts.seats.seat_session import ROLES
 from touchstone.scripts.tasks.task_file import sketch_terms
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 from touchstone.scripts.touchstone import main
@@ -228,7 +227,7 @@ def test_who_has_a_seat_is_not_kept_from_its_work_by_a_limit(
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     edit_config(operators.home_of("alice"), "disk_mb", 1)
-    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, "tests.scripts.test_role_commands:play_left")
+    monkeypatch.setattr(seat_session, "RUN_ROLE", "tests.scripts.test_role_commands:play_left")
     assert "going on as verifier 0" in operators.run("alice", "verify", task[:8])
 
 
@@ -268,8 +267,8 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
     monkeypatch.setattr(machine_use, "PLACES", made.places)
     monkeypatch.setattr(seat_session, "lower_priority", levels.append)
 
-    async def note(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
-        assert wish.is_held, "no other seat is agreed on"
+    async def note(role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
+        assert role is SeatRole.VERIFIER and wish.is_held, "no other seat is agreed on"
         uses.append(config.use)
         return True
 
@@ -291,7 +290,9 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
     monkeypatch.setattr(machine_use, "LOOK_S", 0.0)
     monkeypatch.setattr(seat_session, "lower_priority", lambda nice: None)
 
-    async def type_until_it_is_seen(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
+    async def type_until_it_is_seen(
+        role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest
+    ) -> bool:
         assert config.use is not None and not wish.is_held
         at_s = 1_000.0
         while not config.use.is_used:

@@ -13,15 +13,16 @@ from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import TASK
-from touchstone.node.exports import last_model
-from touchstone.node.exports.last_model import KeepModel
-from touchstone.node.exports.model_choice import Choice
+from touchstone.node.models.model_choice import Choice
 from touchstone.node.submit import build_task
+from touchstone.node.upkeep import last_model
+from touchstone.node.upkeep.last_model import KeepModel
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts.account.task_names import show_task
 from touchstone.scripts.data.packed_dataset import PackedDataset
+from touchstone.scripts.roles.role_nodes import Submitter
 from touchstone.scripts.tasks import task_creation
 from touchstone.scripts.tasks.task_creation import create_task
 
@@ -61,11 +62,13 @@ class Creation:
         self.built = SimpleNamespace(parameter_count=9, rounds=3), training
         return self.built
 
-    async def post(self, party: Any, terms: Any, training: Any, dataset: bytes, start: Any) -> bytes:
+    async def post(
+        self, chain: Any, store: Any, terms: Any, training: Any, dataset: bytes, start: Any
+    ) -> bytes:
         self.steps.append(("post", (terms, training), dataset, start))
         return TASK
 
-    async def play(self, party: Any, task: bytes, rooms: Any) -> None:
+    async def work_on(self, task: bytes) -> None:
         self.steps.append(("play", task))
 
 
@@ -77,24 +80,27 @@ async def create(
     path.write_bytes(make_dataset())
 
     @asynccontextmanager
-    async def open_party(config: Any) -> AsyncIterator[Any]:
+    async def open_node(config: Any, role: Any) -> AsyncIterator[Any]:
+        assert role is Submitter
         deployment = SimpleNamespace(chain_id=1)
         parts = {"purse": creation, "token": creation, "deployment": deployment}
         chain = SimpleNamespace(limits=LIMITS_LOCAL, **parts)
-        yield SimpleNamespace(account=ACCOUNT, chain=chain, state=SimpleNamespace(head_block=1))
+        state = SimpleNamespace(head_block=1)
+        yield SimpleNamespace(
+            account=ACCOUNT, chain=chain, store=None, state=state, look=lambda: None, work_on=creation.work_on
+        )
 
     for name, stand_in in (
-        ("open_party", open_party),
+        ("open_node", open_node),
         ("require_own_coin", creation.require_coin),
         ("justify", lambda file, limits, console: None),
         ("read_config", lambda home: SimpleNamespace(limits="2s")),
         ("build_task", creation.build),
-        ("refuse_bad_task", lambda party, terms, training: ESCROW_WEI),
+        ("refuse_bad_task", lambda chain, terms, training: ESCROW_WEI),
         ("post_task", creation.post),
-        ("play", creation.play),
     ):
         monkeypatch.setattr(task_creation, name, stand_in)
-    monkeypatch.setattr(last_model, "list_duties", lambda party, block: iter(creation.lacking))
+    monkeypatch.setattr(last_model, "list_duties", lambda view, block: iter(creation.lacking))
     packed = PackedDataset(path, path.stat().st_size)
     weights = creation if creation.is_given else None
     file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed, weights=weights)

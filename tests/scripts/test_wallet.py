@@ -11,7 +11,7 @@ import pytest
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_quiet_world, make_world, post
 from touchstone.explorer.task_documents import count_sitting, tell_phase
-from touchstone.node.loop.opening import RECORDS
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract import Receipt
 from touchstone.protocol.adapters.chain.refusals import ContractRefused

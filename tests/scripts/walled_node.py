@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.kit.views import Standin
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
@@ -47,10 +46,10 @@ def make_home(folder: Path, seed: int) -> Path:
 async def serve_peer(folder: Path) -> None:
     """Answer, until standard input ends."""
     party = Party(folder / str(PEER), PEER)
-    state = SimpleNamespace(network=read_network(folder))
-    node: Any = Standin(account=party.account, state=state, is_member=lambda account: False)
+    state: Any = SimpleNamespace(network=read_network(folder))
     minutes = count(0, 60)
-    party.handlers = ReachabilityProbe(node, lambda: next(minutes)).make_handlers()
+    probe = ReachabilityProbe(state, party.account, lambda account: False, lambda: next(minutes))
+    party.handlers = probe.make_handlers()
     server = party.make_server()
     await server.start(ADDRESSES[PEER], PORT)
     print("ready", flush=True)

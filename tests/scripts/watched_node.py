@@ -1,11 +1,12 @@
-"""A node without a task, as a process: it opens the party of a home, watches itself, and waits."""
+"""A node without a task, as a process: it opens that of a home, watches itself, and waits."""
 
 import asyncio
 import signal
 import sys
 from pathlib import Path
 
-from touchstone.node.loop.opening import open_party
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.log_lines import open_logs
 from touchstone.scripts.home.party_config import open_config
@@ -13,10 +14,10 @@ from touchstone.scripts.home.party_config import open_config
 
 async def run(home: Path) -> None:
     """Until it is cancelled."""
-    async with open_party(open_config(home, None, Console())) as party:
+    async with open_node(open_config(home, None, Console()), Node) as node:
         print("up", flush=True)
-        async for batch in party.batches:
-            party.state.take(batch)
+        async for batch in node.following.batches:
+            node.state.take(batch)
 
 
 if __name__ == "__main__":

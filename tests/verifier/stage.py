@@ -20,7 +20,7 @@ from tests.task_models import draw_first
 from touchstone.node.records.audit_records import RECORDS, AuditBook, ShownWork
 from touchstone.node.records.handed_votes import HandedVote
 from touchstone.node.serving.audit_room import AuditRoom, AuditTask, read_audit_task
-from touchstone.node.serving.audit_serving import Audits
+from touchstone.node.serving.audit_serving import BODY_BYTES, Audits
 from touchstone.node.serving.distance_reports import list_distances
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
@@ -33,6 +33,7 @@ from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta, refe
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.session import Patience
@@ -389,6 +390,11 @@ class Node:
         is_shown = kind is BlobKind.DELTA or self.audits.may_read(account, kind, root)
         return is_shown and self.may_serve(account, kind, root)
 
+    def find_handler(self, name: str) -> RequestHandler | None:
+        """What answers to auditors and to those who hand in votes."""
+        answer = self.audits.list_answers().get(name)
+        return answer and RequestHandler(BODY_BYTES[name], answer)
+
     def get_reports(self, task: bytes, index: int) -> Message:
         """What it reports of its audits."""
         return ReportsSaid(None, tuple(list_distances(self.room, index)))
@@ -398,7 +404,7 @@ class Node:
         """Serves and asks inside the block; closed behind it, as after a kill."""
         policy = ReadPolicy(
             lambda account: True, self.may_read, lambda: NodeStatus(self.account, 0, None),
-            find_handler=self.audits.make_handlers().get, get_reports=lambda *place: self.get_reports(*place),
+            find_handler=self.find_handler, get_reports=lambda *place: self.get_reports(*place),
         )  # fmt: skip
         identity = load_or_create_identity(self.folder)
         server = BlobServer(self.store, self.account, SIGNING, identity, policy)

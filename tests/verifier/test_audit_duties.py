@@ -2,15 +2,10 @@
 whistleblowers when they are drawn."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-import pytest
-
-from tests.kit.views import Standin
-from tests.node.merging.stage import TASK, open_stage
 from tests.node.silent_peer import run_silent
 from tests.protocol.spec.game.world import KEEPER
 from tests.verifier.stage import (
@@ -27,38 +22,31 @@ from tests.verifier.stage import (
 )
 from tests.verifier.test_audit_votes import make_vote
 from touchstone.node.kit.duty import Wait
-from touchstone.node.training.replay_pool import ProcessWorker
-from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_late_draw
 from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.verifier import audit_duties
-from touchstone.verifier.audit_duties import AuditDraw, OfferVotes, list_duties, list_room_duties
+from touchstone.verifier.audit_duties import AuditDraw, OfferVotes, list_duties
 from touchstone.verifier.replaying import audit
 
 
 def list_due(node: Node) -> list[Any]:
-    return list(list_room_duties(node.room, node.stage.head + 1))
-
-
-def make_party(node: Node) -> Any:
-    return cast(Any, Standin(task=SimpleNamespace(audits=node.audits)))
+    view: Any = SimpleNamespace(game=node.stage.game)
+    return list(list_duties(node.room, view, node.stage.head + 1))
 
 
 async def test_a_primary_audits_then_offers_then_rests(tmp_path: Path) -> None:
     stage = make_stage()
     place, auditor = stage.get_drawn().place, Node(stage, stage.find_auditor(), tmp_path / "auditor")
-    party = make_party(auditor)
     other = Node(stage, OTHER_SOLVER, tmp_path / "other")
     async with make_solver(stage, tmp_path).run(), other.run(), auditor.run():
-        [duty] = list_duties(party, stage.head + 1)
+        [duty] = list_due(auditor)
         assert duty == AuditDraw(place)
-        await duty.perform(party)
-        duties = list(list_duties(party, stage.head + 1))
+        await duty.perform(auditor.room)
+        duties = list_due(auditor)
         assert duties == [OfferVotes(0, get_account(SOLVER)), OfferVotes(0, get_account(OTHER_SOLVER))]
-        await asyncio.gather(*(cast(OfferVotes, duty).perform(party) for duty in duties))
+        await asyncio.gather(*(duty.perform(auditor.room) for duty in duties))
         assert list_due(auditor) == []
         judge(stage, auditor.room.book.votes[place].vote)
         assert list_due(auditor) == [], "its opening was taken with the vote"
@@ -68,13 +56,12 @@ async def test_a_solver_that_never_answers_keeps_no_vote_from_the_others(tmp_pat
     """It takes connections and says nothing. What is offered to it waits; the others have theirs at once."""
     stage = make_stage()
     place, auditor = stage.get_drawn().place, Node(stage, stage.find_auditor(), tmp_path / "auditor")
-    party = make_party(auditor)
     async with make_solver(stage, tmp_path).run() as solver, auditor.run(), run_silent() as silent:
         stage.peers[get_account(OTHER_SOLVER)] = silent(get_account(OTHER_SOLVER))
         assert await audit(auditor.room, stage.get_drawn()) is not None
         duties = {duty.account: duty for duty in list_due(auditor)}
-        hanging = asyncio.create_task(duties[get_account(OTHER_SOLVER)].perform(party))
-        await duties[get_account(SOLVER)].perform(party)
+        hanging = asyncio.create_task(duties[get_account(OTHER_SOLVER)].perform(auditor.room))
+        await duties[get_account(SOLVER)].perform(auditor.room)
         assert place in solver.room.book.taken_votes and not hanging.done()
         assert list_due(auditor) == [OfferVotes(0, get_account(OTHER_SOLVER))]
         hanging.cancel()
@@ -168,53 +155,10 @@ async def test_a_late_audit_goes_the_same_way(tmp_path: Path) -> None:
     async with make_solver(stage, tmp_path).run() as solver, node.run():
         vote = await audit(node.room, drawn)
         async with Node(stage, OTHER_SOLVER, tmp_path / "other").run():
-            await asyncio.gather(*(duty.perform(make_party(node)) for duty in list_due(node)))
+            await asyncio.gather(*(duty.perform(node.room) for duty in list_due(node)))
         assert vote is not None and (vote.word, vote.draw) == (VoteWord.ACCEPT, 1)
         assert vote.seed == stage.game.rounds[0].late_seed != stage.game.rounds[0].seed
         [handed] = list_handed(solver)
         assert (handed.place >> 56 & 0xFF, handed.place >> 32 & 0xFF) == (1, 1)
     judge(stage, vote)
     assert get_votes(stage.game.rounds[0], stage.slot, 1)[0].word == VoteWord.ACCEPT
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-async def test_without_its_ray_a_node_that_has_a_seat_starts_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
-) -> None:
-    """The Ray that its operator runs is down when the node starts again: it has votes to answer for."""
-
-    def open_ray(*_: object) -> Any:
-        raise EnvironmentFault(what="Ray does not answer", expected="it", actual="none", remedy="Look.")
-
-    monkeypatch.setattr(audit_duties, "open_ray", open_ray)
-    lines: list[str] = []
-    async with open_stage(tmp_path, 1) as one:
-        party = one.parties[1]
-        config = replace(party.config, say=lines.append, executor="ray", ray_address="10.0.0.1:1")
-        party.config = replace(config, replay_processes=processes)
-        pool = audit_duties.open_seated_pool(party, TASK)
-        assert "Ray does not answer" in lines[0] and len(lines) == processes, (
-            "and where replays run, if elsewhere"
-        )
-        assert (pool is None) == (processes == 1)
-        if pool is not None:
-            assert isinstance(pool.make_worker(), ProcessWorker)
-            pool.close()
-        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
-        with pytest.raises(EnvironmentFault, match="Ray does not answer"):
-            audit_duties.open_seated_pool(party, TASK)
-
-
-async def test_replays_pause_where_their_party_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paused = list[object]()
-
-    async def pause(party: object) -> None:
-        paused.append(party)
-
-    monkeypatch.setattr(audit_duties, "pause", pause)
-    async with open_stage(tmp_path, 1) as one:
-        party = one.parties[1]
-        audits = audit_duties.open_audits(party, TASK, party.task.spec, party.task.corpus)
-        await audits.room.pause()
-        audits.close()
-        assert paused == [party]

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.records.test_audit_records import make_seal
 from tests.protocol.spec.game.world import make_word
 from tests.verifier.stage import HONEST, Claim, get_base, get_task, train_claim
-from touchstone.node.records.audit_records import EndsShown, SealMade
-from touchstone.node.serving.audit_room import StateStore
+from touchstone.node.kit.states import StateStore
+from touchstone.node.records.audit_records import EndsShown
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.verifier.replaying import Finding, is_start_right, judge_ends, judge_work
+from touchstone.verifier.judging import Finding, is_start_right, judge_ends, judge_work
 
 
 @pytest.fixture
@@ -84,12 +83,10 @@ def test_another_root_is_beyond_in_an_exact_task_whose_end_nobody_has(
 
 
 def test_only_what_the_contract_would_call_a_wrong_start_is_one(claim: Claim) -> None:
-    about, made = get_task(), make_seal()
-    made = replace(made, sealed=replace(made.sealed, round=0), first=claim.open_boundary(0, 0))
-    weights, carried = get_base().weights_root, compute_carried_root(claim.headers[0])
-    assert is_start_right(about, made, weights, carried)
-    assert is_start_right(about, made, weights, None), "what nobody can know is not held against it"
-    assert not is_start_right(about, made, make_word("W"), carried)
-    assert not is_start_right(about, made, weights, make_word("carried"))
-    late: SealMade = replace(made, sealed=replace(made.sealed, round=1))
-    assert not is_start_right(about, late, weights, carried)
+    about, first = get_task(), claim.headers[0]
+    weights, carried = get_base().weights_root, compute_carried_root(first)
+    assert is_start_right(about, 0, first, weights, carried)
+    assert is_start_right(about, 0, first, weights, None), "what nobody can know is not held against it"
+    assert not is_start_right(about, 0, first, make_word("W"), carried)
+    assert not is_start_right(about, 0, first, weights, make_word("carried"))
+    assert not is_start_right(about, 1, first, weights, carried)

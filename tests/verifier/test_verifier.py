@@ -1,4 +1,4 @@
-"""A verifier replays, votes and answers for its votes: its rooms, and the seat that it takes."""
+"""Anybody audits without a seat, by the same rules: what a stranger finds, and what it says no to."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from tests.protocol.adapters.parties import make_key
-from tests.roles import TASK, list_rooms, note_plays
 from tests.verifier.stage import (
     HONEST,
     STRANGER,
@@ -22,51 +20,23 @@ from tests.verifier.stage import (
     make_stage,
 )
 from tests.verifier.stage import TASK as AUDITED
-from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import PartyConfig, hold_folder
-from touchstone.node.models.global_model import AskWork
-from touchstone.node.serving.audit_messages import WorkSaid
-from touchstone.node.serving.audit_room import StateStore
+from touchstone.node.kit.config import hold_folder
+from touchstone.node.kit.states import StateStore
+from touchstone.node.models.global_model import AskWork, WorkSaid
 from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.verifier import seatless_audit, verifier
-from touchstone.verifier.replaying import carry_nothing
+from touchstone.verifier import seatless_audit
+from touchstone.verifier.judging import carry_nothing, find_carried
 from touchstone.verifier.seatless_audit import Place, Replayed, SeatlessAudit, require_public
-from touchstone.verifier.verifier import ROOMS
 
 
-def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
-    """Silence in a dispute costs the seat, a vote that comes late only its pay."""
-    rooms = list_rooms(ROOMS)
-    assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning"
-
-
-def test_a_verifier_has_the_duties_of_its_role_and_no_others() -> None:
-    """It audits, and hands votes in where solvers do not. It trains, merges and contests nothing: those who
-    made a root and those who watch do. A contest that its account has opened as one of those it plays on."""
-    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning", "served_data"}
-    assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
-
-
-async def test_a_verifier_takes_a_seat_of_its_own_role_unless_its_operator_wishes_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An operator names another stake, or a seat that it holds already."""
-    config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
-    wish = SeatRequest(SeatRole.VERIFIER, 7, is_held=True)
-    played = note_plays(verifier, monkeypatch)
-    await verifier.run(config, TASK)
-    await verifier.run(config, TASK, wish)
-    assert played == [(config, TASK, ROOMS, one) for one in (SeatRequest(SeatRole.VERIFIER), wish)]
-
-
-# --- Without a seat -----------------------------------------------------------------------------------------
 def begin(stage: Stage, node: Node, segment: int, initial: bytes | None = None) -> SeatlessAudit:
     """A stranger's audit on what the stage has. initial: the weights that the task says to begin with."""
     base, about = get_base(), get_task()
@@ -182,18 +152,25 @@ async def test_what_a_claim_goes_on_from_is_what_the_one_before_it_hands_on(tmp_
             client = SimpleNamespace(ask=partial(answer, said))
             return replace(audit, reader=cast(Any, SimpleNamespace(client=client)))
 
-        assert await seatless_audit._find_carried(tell(right)) == stage.claim.carried_root
+        async def find(audit: SeatlessAudit) -> bytes | None:
+            """The carried root that a claim has to begin with, as peers tell."""
+            where = (audit.game.terms.domain, audit.place.round, audit.game_round.base_root, b"")
+            named = AuditPlace(*where, audit.place.slot, audit.claim.claim_root, 0, 0)
+            ask = partial(seatless_audit._find_handed_on, audit)
+            return await find_carried(audit.about, audit.game, named, ask)
+
+        assert await find(tell(right)) == stage.claim.carried_root
         assert asked == [("work", AskWork(AUDITED, 0, stage.slot, stage.claim.root))]
         wrong = WorkSaid(right.delta_root, b"c" * 32, right.path)
         with pytest.raises(ProtocolFault, match="does not hold"):
-            await seatless_audit._find_carried(tell(wrong))
+            await find(tell(wrong))
         nothing = carry_nothing(about)
         alone = replace(tell(right), game=replace(game, rounds={0: replace(first, merged=()), 1: second}))
-        assert await seatless_audit._find_carried(alone) == nothing != stage.claim.carried_root
+        assert await find(alone) == nothing != stage.claim.carried_root
         forgotten = replace(tell(right), game=replace(game, rounds={1: second}))
-        assert await seatless_audit._find_carried(forgotten) is None
+        assert await find(forgotten) is None
         anew = replace(tell(right), about=replace(about, carry_moments=False))
-        assert await seatless_audit._find_carried(anew) == nothing
+        assert await find(anew) == nothing
 
 
 async def test_where_the_disk_has_too_little_room_nothing_is_fetched(

@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
+from tests.kit.party import Joined, Party
 from tests.node.kit.test_party import Wallet
 from tests.node.merging.stage import SIGNING, TASK, FakeChain, get_corpus
 from tests.node.specs import get_spec
@@ -17,12 +18,11 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, is_posted, make_terms, make_word
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import PartyConfig, Status
-from touchstone.node.kit.party import Joined, Party
-from touchstone.node.loop.opening import RECORDS
 from touchstone.node.records.audit_records import make_sealed
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore

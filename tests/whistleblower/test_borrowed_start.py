@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import Standin
+from tests.kit.views import Standin, rooms_of
 from tests.node.merging.stage import get_corpus
 from tests.node.specs import get_spec
 from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_stage
-from touchstone.node.kit.states import has_state
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.store.blobs import BlobKind
@@ -24,17 +23,23 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier.replaying import audit
-from touchstone.whistleblower import step_judging
-from touchstone.whistleblower.step_judging import Claimed, borrow_state
+from touchstone.whistleblower.step_judging import Claimed
 
 EndLook = Callable[[], Awaitable[None]]
 
 
-def make_party(node: Node) -> Any:
-    """What a look at a state needs of the node of an auditor."""
+def make_party(node: Node, silence: asyncio.Event) -> Any:
+    """What a look at a state needs of the node of an auditor. silence: until then nobody answers it, and
+    nobody shows anything."""
+
+    async def fetch(peers: Any, ref: Any) -> None:
+        await silence.wait()
+        raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
+
     books = {"claims": ClaimBook(node.journal, TASK), "cases": DisputeRecords(node.journal, TASK)}
     task = SimpleNamespace(spec=get_spec(), corpus=get_corpus(), audits=node.audits, **books)
-    return Standin(store=node.store, task=task, state=SimpleNamespace(head_block=0))
+    client = SimpleNamespace(fetch_from_any=fetch)
+    return Standin(store=node.store, client=client, task=task, state=SimpleNamespace(head_block=0))
 
 
 def end_while_replaying(node: Node, end_look: EndLook) -> None:
@@ -75,42 +80,33 @@ def end_while_keeping(node: Node, end_look: EndLook) -> None:
     [(0, end_while_replaying, VoteWord.ACCEPT), (1, end_while_comparing, VoteWord.REJECT_STATE)],
 )
 async def test_what_an_audit_has_fetched_stays_when_a_look_at_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int, end_when: Any, word: VoteWord
+    tmp_path: Path, ahead: int, end_when: Any, word: VoteWord
 ) -> None:
     """ahead: 0 for the start of the drawn segment, 1 for its end, which is another one than the own."""
     segment = make_stage().get_drawn().segment
     stage = make_stage(Twist(boundary=segment + 1) if ahead else Twist())
     header = stage.claim.headers[segment + ahead]
-    assert await audit_beside_a_look(tmp_path, monkeypatch, stage, header, end_when) == word
+    assert await audit_beside_a_look(tmp_path, stage, header, end_when) == word
 
 
-async def test_an_own_end_that_is_not_sealed_yet_stays_when_a_look_at_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_own_end_that_is_not_sealed_yet_stays_when_a_look_at_it_ends(tmp_path: Path) -> None:
     """An accomplice of the solver shows the honest end as a step of its own. Without it the auditor could say
     nothing of the false one."""
     honest = make_stage()
     segment = honest.get_drawn().segment
     stage, header = make_stage(Twist(boundary=segment + 1)), honest.claim.headers[segment + 1]
-    word = await audit_beside_a_look(tmp_path, monkeypatch, stage, header, end_while_keeping)
+    word = await audit_beside_a_look(tmp_path, stage, header, end_while_keeping)
     assert word == VoteWord.REJECT_STATE
 
 
-async def audit_beside_a_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: Stage, header: StateHeader, end_when: Any
-) -> VoteWord:
+async def audit_beside_a_look(tmp_path: Path, stage: Stage, header: StateHeader, end_when: Any) -> VoteWord:
     """What the primary says of the claim. Until `end_when` it looks at a state, which stays."""
     drawn = stage.get_drawn()
     solver = make_solver(stage, tmp_path)
     auditor = Node(stage, stage.find_seed(drawn.seat.account), tmp_path / "auditor")
     async with solver.run(), auditor.run():
-        party, silence = make_party(auditor), asyncio.Event()
-
-        async def fetch(*_: Any) -> None:
-            await silence.wait()
-            raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
-
-        monkeypatch.setattr(step_judging, "fetch_tensors", fetch)
+        silence = asyncio.Event()
+        party = make_party(auditor, silence)
         looking = asyncio.create_task(look(party, header))
         while not party.task.cases.fetched:
             await asyncio.sleep(0)
@@ -123,11 +119,11 @@ async def audit_beside_a_look(
         end_when(auditor, end_look)
         vote = await audit(auditor.room, drawn)
         assert vote is not None and looking.done()
-        assert has_state(party, header) and not auditor.room.book.held
+        assert rooms_of(party).states.has(header) and not auditor.room.book.held
         return vote.word
 
 
 async def look(party: Any, header: StateHeader) -> None:
     claimed = Claimed(Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
-    async with borrow_state(party, claimed, header):
+    async with rooms_of(party).step_judging.borrow_state(claimed, header):
         raise AssertionError("it shows nothing")

@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.kit.test_party import Wallet
 from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.kit.bonds import SPARE_BONDS
 from touchstone.node.kit.duty import Wait
-from touchstone.node.kit.party import Party
 from touchstone.node.merging.turns import SPREAD_BLOCKS, compute_rank
 from touchstone.node.models.expected_merge import get_root, make_key
-from touchstone.node.models.outer_step import merge_claims
 from touchstone.node.records.claim_records import MergeMade
 from touchstone.node.records.round_seats import sort_by_shard
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
@@ -31,7 +31,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_contest import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.state import compute_seat_id
-from touchstone.verifier import verifier
+from touchstone.scripts.roles.role_nodes import Verifier
 from touchstone.whistleblower import contesting
 from touchstone.whistleblower.contesting import (
     ATTEMPTS_MAX,
@@ -39,7 +39,6 @@ from touchstone.whistleblower.contesting import (
     BeginContest,
     CheckRoot,
     MoveContest,
-    gather_inputs,
 )
 
 ALL = (0, 1, 2)
@@ -62,7 +61,7 @@ async def open_posted(folder: Path, root: bytes | None = None) -> AsyncIterator[
         assert sort_by_shard(game_round, ALL) != ALL, "as this beacon deals them"
         await stage.fetch_all(1, 2, 3)
         stage.accept(*ALL)
-        made = await merge_claims(stage.parties[1], make_key(game_round, ALL))
+        made = await rooms_of(stage.parties[1]).outer_steps.merge_claims(make_key(game_round, ALL))
         stage.world.send(calls.PostRoot(0, ALL, root or get_root(made), SIGNERS), get_account(1))
         stage.sync()
         for party in stage.parties.values():
@@ -72,7 +71,7 @@ async def open_posted(folder: Path, root: bytes | None = None) -> AsyncIterator[
 
 
 def list_due(party: Party, block: int) -> list[Any]:
-    return list(contesting.list_duties(party, block))
+    return list(contesting.list_duties(view_of(party), block))
 
 
 def list_moves(party: Party, block: int) -> list[MoveContest]:
@@ -106,7 +105,7 @@ async def test_a_root_is_merged_first_and_contested_where_that_comes_to_another(
         party, block, until = stage.parties[2], stage.world.block, get_until(stage)
         (check,) = list_due(party, block)
         assert check == CheckRoot(0, party.game.rounds[0].root or b"", until)
-        await check.perform(party)
+        await check.perform(rooms_of(party).contesting)
         late = [one for one in list_due(party, until) if not isinstance(one, Wait)]
         assert late == ([] if is_right else [BeginContest(0, WRONG, until, 0)])
         assert list_due(party, until + 1) == [], "its window is over"
@@ -143,7 +142,7 @@ async def test_a_contest_that_is_sent_again_is_the_same_one(tmp_path: Path) -> N
     async with open_posted(tmp_path, WRONG) as (stage, _):
         party, bond_wei = stage.parties[1], stage.world.state.terms.amounts.contest_bond
         for _ in range(2):
-            await BeginContest(0, WRONG, get_until(stage), 0).perform(party)
+            await BeginContest(0, WRONG, get_until(stage), 0).perform(rooms_of(party).contesting)
         first, second = party.chain.sent  # type: ignore[attr-defined]
         (salt,) = [one.salt for one in party.task.claims.contests.values()]
         limit_wei = min((1 + SPARE_BONDS) * bond_wei, stage.world.state.terms.amounts.solver_stake)
@@ -165,9 +164,9 @@ async def test_the_contester_names_the_first_node_that_its_own_tree_lacks(
         assert move == MoveContest(NAME, InnerTurn.CONTESTER, 0)
         if child is None:
             with pytest.raises(EnvironmentFault, match="right as far as it was opened"):
-                await move.perform(party)
+                await move.perform(rooms_of(party).contesting)
         else:
-            await move.perform(party)
+            await move.perform(rooms_of(party).contesting)
             assert get_last_sent(party) == ("contests.name_child", (TASK, NAME, child, nodes))
 
 
@@ -178,15 +177,18 @@ async def test_a_verifier_plays_a_contest_on_that_its_account_opened_with_anothe
     contests nothing itself, and answers for nobody."""
     async with open_posted(tmp_path, WRONG) as (stage, made):
         party, nodes = stage.parties[1], (make_word("node"), made.momentum_root)
-        assert contesting.list_own_moves in verifier.ROOMS and contesting.list_duties not in verifier.ROOMS
-        assert not list(contesting.list_own_moves(party, get_until(stage)))
+        nothing: Any = MagicMock()
+        verifier = Verifier(party.config, nothing, party.store, party.journal, party.client, joined=nothing)
+        listing = [room.list_duties for room in verifier.list_rooms()]
+        assert contesting.list_own_moves in listing and contesting.list_duties not in listing
+        assert not list(contesting.list_own_moves(view_of(party), get_until(stage)))
         set_contest(party, turn=InnerTurn.CONTESTER, nodes=nodes)
-        assert not list(contesting.list_own_moves(party, stage.world.block))
+        assert not list(contesting.list_own_moves(view_of(party), stage.world.block))
         set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=nodes)
-        due = list(contesting.list_own_moves(party, stage.world.block))
+        due = list(contesting.list_own_moves(view_of(party), stage.world.block))
         assert due == [MoveContest(NAME, InnerTurn.CONTESTER, 0)]
         set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=nodes, clock=0)
-        assert not list(contesting.list_own_moves(party, stage.world.block)), "its clock has run out"
+        assert not list(contesting.list_own_moves(view_of(party), stage.world.block)), "its clock has run out"
 
 
 async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go_first(
@@ -196,7 +198,9 @@ async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go
     named: the posted root into two, a node into the sixteen below it."""
     async with open_posted(tmp_path) as (stage, made):
         for seed in (2, 3):
-            await merge_claims(stage.parties[seed], make_key(stage.world.state.rounds[0], ALL))
+            await rooms_of(stage.parties[seed]).outer_steps.merge_claims(
+                make_key(stage.world.state.rounds[0], ALL)
+            )
         respond, block = stage.world.state.terms.windows.respond, stage.world.block
         solvers = stage.world.state.rounds[0].pool.solvers
         for seed, party in stage.parties.items():
@@ -207,11 +211,11 @@ async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go
             turn, move = block + min(first, respond // 2), MoveContest(NAME, InnerTurn.ANSWER, 0)
             assert list_due(party, turn) == [move]
             assert turn == block or list_due(party, turn - 1) == [Wait(turn)]
-        await move.perform(party)
+        await move.perform(rooms_of(party).contesting)
         nodes = [made.weights_root, made.momentum_root]
         assert get_last_sent(party) == ("contests.answer", (TASK, NAME, nodes))
         set_contest(party, tensor=1, level=1, index=0)
-        await MoveContest(NAME, InnerTurn.ANSWER, 1).perform(party)
+        await MoveContest(NAME, InnerTurn.ANSWER, 1).perform(rooms_of(party).contesting)
         _, (_, _, below) = get_last_sent(party)
         levels = build_byte_tree(party.store.get(refer_tensor(made.momentum_root, COUNT))).levels
         row = next(one for one in reversed(levels) if len(one) >= 9)
@@ -227,7 +231,7 @@ async def test_the_leaf_is_brought_with_all_that_it_is_computed_from(tmp_path: P
     async with open_posted(tmp_path) as (stage, _):
         party, game_round, leaf = stage.parties[1], stage.world.state.rounds[0], 1
         contest = set_contest(party, turn=InnerTurn.LEAF, level=7, index=leaf)
-        await MoveContest(NAME, contest.turn, contest.level).perform(party)
+        await MoveContest(NAME, contest.turn, contest.level).perform(rooms_of(party).contesting)
 
         def open_leaf(ref: BlobRef) -> bytes:
             (proof,) = party.store.open_leaves(ref, [leaf])
@@ -242,4 +246,4 @@ async def test_the_leaf_is_brought_with_all_that_it_is_computed_from(tmp_path: P
             expected += open_leaf(refer_delta(work.delta_root, COUNT))
             expected += work.carried_root + b"".join(work.path)
         assert get_last_sent(party) == ("contests.bring_leaf", (TASK, NAME, expected))
-        assert await gather_inputs(party, game_round, count_tensor_leaves(COUNT)) == b""
+        assert await rooms_of(party).contesting.gather_inputs(game_round, count_tensor_leaves(COUNT)) == b""

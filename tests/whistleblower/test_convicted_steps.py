@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK
 from tests.whistleblower.stage import (
     ONLOOKER,
@@ -21,17 +21,15 @@ from tests.whistleblower.stage import (
     open_party,
     play_round,
 )
-from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
+from touchstone.node.defending.step_requests import StepsAsked, is_auditor
 from touchstone.node.defending.step_serving import compute_place
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.records.wanted_steps import MAX_GRANTED, Asker
-from touchstone.node.upkeep.pruning import forget_steps
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import get_statement_until
-from touchstone.whistleblower.case_judging import judge_case
 from touchstone.whistleblower.suspicions import list_suspected_faults
 
 
@@ -74,13 +72,13 @@ async def test_a_whistleblower_is_heard_though_a_member_used_up_the_share_of_all
             handler.offer((TASK, 0, place), (bytes([number]) * 192,))
 
         async def ask(peer: Any, what: Any, asked: Any, form: Any) -> Any:
-            return await answer_steps(auditor, ONLOOKER, encode_message(asked))
+            return await rooms_of(auditor).step_answers.answer_steps(ONLOOKER, encode_message(asked))
 
         party.client = cast(Any, SimpleNamespace(ask=ask))
         get_known(party).votes = [accept]
         (found,) = list_suspected_faults(view_of(party), 0)
         with pytest.raises(EnvironmentFault, match="not shown now"):
-            await judge_case(party, found)
+            await rooms_of(party).case_judging.judge_case(found)
         assert list(handler.wanted) == [(TASK, 0, compute_place(view_of(auditor), 0, accept.vote.segment))]
 
 
@@ -117,5 +115,5 @@ def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
         handler.offer((TASK, 0, place), states)
         party.task.cases.shown["wanted", states] = frozenset()
         for block, is_shown in ((until, True), (until + 1, False)):
-            forget_steps(party, game, block)
+            rooms_of(party).pruning.forget_steps(game, block)
             assert bool(handler.shown) == bool(party.task.cases.shown) == is_shown

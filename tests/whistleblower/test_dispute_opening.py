@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK
 from tests.whistleblower.stage import (
     ONLOOKER,
@@ -21,7 +22,6 @@ from tests.whistleblower.stage import (
     play_round,
 )
 from touchstone.node.kit.bonds import SPARE_BONDS
-from touchstone.node.kit.party import Party
 from touchstone.node.records.dispute_records import (
     NO_STEP,
     DisputePlanned,
@@ -40,9 +40,9 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower import case_judging
-from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_patience, judge_case
-from touchstone.whistleblower.dispute_opening import list_unopened, open_case
+from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_patience
+from touchstone.whistleblower.dispute_opening import list_unopened
+from touchstone.whistleblower.step_judging import StepJudging
 from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults
 
 CLAIM = StatementRef(0, 0)
@@ -102,18 +102,18 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
     async def show(*arguments: Any) -> list[Any]:
         return [make_header(name) for name in ("start", "middle", "end")]
 
-    async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+    async def judge(judging: StepJudging, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found += [Verdict(False, 0, 0.0)] * 2
 
-    monkeypatch.setattr(case_judging, "ask_headers", show)
-    monkeypatch.setattr(case_judging, "judge_steps", judge)
+    monkeypatch.setattr(StepJudging, "ask_headers", show)
+    monkeypatch.setattr(StepJudging, "judge_steps", judge)
     with open_party(tmp_path, game=make_exact(play_round())) as party:
         party.state.head_block = get_heard_until(play_round(), get_place(slander.vote))
         [found] = list_suspected(party, slander, beyond_leaf=None)
         with pytest.raises(ProtocolFault, match="end where the claim does"):
-            await judge_case(party, found)
+            await rooms_of(party).case_judging.judge_case(found)
         party.state.head_block += compute_patience(party.game.terms) + 1
-        await judge_case(party, found)
+        await rooms_of(party).case_judging.judge_case(found)
         assert party.task.cases.cases[name_vote(slander)].step == NO_STEP
 
 
@@ -142,13 +142,13 @@ async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
     async def show(*arguments: Any) -> list[Any]:
         return states
 
-    async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+    async def judge(judging: StepJudging, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found += [Verdict(False, 0, 0.1), Verdict(beyond == 1, 0, 2.0)]
 
-    monkeypatch.setattr(case_judging, "ask_headers", show)
-    monkeypatch.setattr(case_judging, "judge_steps", judge)
+    monkeypatch.setattr(StepJudging, "ask_headers", show)
+    monkeypatch.setattr(StepJudging, "judge_steps", judge)
     with open_party(tmp_path) as party:
-        await judge_case(party, FOUND)
+        await rooms_of(party).case_judging.judge_case(FOUND)
         again = DisputeRecords(party.journal, TASK)
         assert again.dropped == (set() if beyond else {CLAIMED})
         made = {one: (case.step, case.before, case.after) for one, case in again.cases.items()}
@@ -162,7 +162,7 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
     async def show_nothing(*arguments: Any) -> list[Any]:
         raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
 
-    monkeypatch.setattr(case_judging, "ask_headers", show_nothing)
+    monkeypatch.setattr(StepJudging, "ask_headers", show_nothing)
     with open_party(tmp_path) as party:
         since, share = party.state.head_block, compute_patience(party.game.terms)
         train_min, count = party.game.terms.windows.train_min, party.game.terms.segment_count
@@ -170,10 +170,10 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
         for block in (since, since + share):
             party.state.head_block = block
             with pytest.raises(EnvironmentFault, match="silent"):
-                await judge_case(party, FOUND)
+                await rooms_of(party).case_judging.judge_case(FOUND)
         assert not party.task.cases.cases
         party.state.head_block = since + share + 1
-        await judge_case(party, FOUND)
+        await rooms_of(party).case_judging.judge_case(FOUND)
         assert party.task.cases.cases[CLAIMED].step == NO_STEP
 
 
@@ -218,7 +218,7 @@ async def test_the_bond_counts_the_open_disputes_on_the_same_seat(tmp_path: Path
         folder = tmp_path / str(count)
         folder.mkdir()
         with open_party(folder, game=replace(game, disputes=running)) as party:
-            await open_case(party, case)
+            await rooms_of(party).dispute_opening.open_case(case)
             (sent,) = get_sent(party)
         limit_wei = (count + 1 + SPARE_BONDS) * bond_wei
         assert sent == ("disputes.dispute_claim", (TASK, 0, 0, SEGMENT, limit_wei, case.salt))

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.specs import get_spec
 from tests.node.upkeep.test_pruning import open_solver
 from tests.protocol.spec.game.world import make_word
 from tests.whistleblower.stage import get_known, get_solver, make_boundary, make_vote, open_party, play_round
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.known_statements import sign_form
 from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.audit_records import AuditBook, VoteTaken, make_sealed
 from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote
@@ -29,8 +30,7 @@ from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import does_opening_fit
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
-from touchstone.whistleblower.evidence import list_cases
-from touchstone.whistleblower.known_statements import sign_form
+from touchstone.whistleblower.evidence import ProvableFault, list_provable_faults
 from touchstone.whistleblower.proof_calls import EXPIRY_BLOCKS, prove_no_leaf
 
 LEAVES = count_tensor_leaves(get_spec().terms.parameter_count)
@@ -70,7 +70,7 @@ async def test_a_proof_is_sealed_before_it_is_shown(
         since = 0 if spare_blocks is None else oldest + spare_blocks
         handler: Any = EvidenceDesk(since)
         party.chain.evidence = handler
-        await prove_no_leaf(party, known)
+        await rooms_of(party).proof_calls.send_proof(prove_no_leaf(known))
         form = sign_form(known.vote, known.signature)
         data = encode_call(find_function(load_own_abi("Evidence"), "proveNoLeaf"), (TASK, form))
         sealed = [("seal_proof", (make_word(party.account, data),))] if is_sealed_anew else []
@@ -81,7 +81,12 @@ async def test_a_proof_is_sealed_before_it_is_shown(
 def list_found(party: Party, *votes: KnownVote, seals: tuple[KnownSeal, ...] = ()) -> list[Any]:
     """The names of what can be proven of these statements; of each, what it is proven by."""
     get_known(party).votes, get_known(party).seals = list(votes), list(seals)
-    return [one.name for one in list_cases(party, party.game.rounds[0], party.state.head_block + 1)]
+    return [one.name for one in list_faults(party)]
+
+
+def list_faults(party: Party) -> list[ProvableFault]:
+    """What can be proven of round 0 in the next block."""
+    return list(list_provable_faults(view_of(party), party.game.rounds[0], party.state.head_block + 1))
 
 
 def seal(known: KnownVote, **changes: Any) -> KnownSeal:
@@ -188,15 +193,17 @@ async def test_a_solver_proves_a_vote_that_names_another_leaf_than_its_own_claim
         audits = Audits(cast(Any, SimpleNamespace(book=book, get_game=lambda: party.game)))
         party.joined = replace(party.task, audits=audits)
         assert auditor != party.account
-        cases = list(list_cases(party, party.game.rounds[0], party.state.head_block + 1))
+        faults = list_faults(party)
         first = taken.vote.segment
         named = [first + 1] if is_start_right else [first, first + 1]
-        assert [one.name for one in cases] == [("vote leaf", taken.signature, boundary) for boundary in named]
+        assert [one.name for one in faults] == [
+            ("vote leaf", taken.signature, boundary) for boundary in named
+        ]
         handler: Any = EvidenceDesk(party.state.head_block)
         party.chain.evidence = handler
         claim = party.game.rounds[0].claims[taken.vote.slot]
-        for case in cases:
-            await case.prove(party)
+        for fault in faults:
+            await rooms_of(party).proof_calls.send_proof(fault.proof)
             _, (_, form, *shown) = handler.sent.pop()
             boundary, leaf, path = shown
             assert form == sign_form(taken.vote, taken.signature)

@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.kit.views import make_audits, view_of
+from tests.kit.views import make_audits, rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
-from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, compute_allowances
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
-from touchstone.whistleblower.step_judging import Claimed, find_false_step, judge_steps
+from touchstone.whistleblower.step_judging import Claimed, find_false_step
 
 
 @pytest.mark.parametrize(("off", "false_step"), [(0.5, 0), (30, 0), (0, None)])
@@ -29,14 +27,16 @@ async def test_a_step_of_other_bits_is_disputed(tmp_path: Path, off: float, fals
         audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
-        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         rate_sum = compute_learning_rate_sum(spec.training.schedule, 0, 1, spec.terms.inner_steps)
         room = compute_allowances(own, rate_sum, spec.terms.limits)[0]
-        claimed = keep_state(party, replace(own, weights=(own.weights.double() + off * room).float()))
+        claimed = rooms_of(party).states.keep(
+            replace(own, weights=(own.weights.double() + off * room).float())
+        )
         found: list[Verdict] = []
         claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await judge_steps(party, claim, [header, claimed], found)
+        await rooms_of(party).step_judging.judge_steps(claim, [header, claimed], found)
         assert find_false_step(found) == false_step
 
 
@@ -47,14 +47,17 @@ async def test_a_step_that_leaves_the_finite_numbers_is_false_whatever_is_claime
         party, slot = stage.parties[1], stage.get_slot(1)
         audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
-        start = load_state(party, get_finished(view_of(party), 0).boundaries[0])
+        start = rooms_of(party).states.load(get_finished(view_of(party), 0).boundaries[0])
         steep = replace(
             start,
             first_moment=torch.full_like(start.first_moment, 3e38),
             second_moment=torch.zeros_like(start.second_moment),
         )
-        around = [keep_state(party, state) for state in (steep, replace(steep, local_step=1, global_step=1))]
+        around = [
+            rooms_of(party).states.keep(state)
+            for state in (steep, replace(steep, local_step=1, global_step=1))
+        ]
         found: list[Verdict] = []
         claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await judge_steps(party, claim, around, found)
+        await rooms_of(party).step_judging.judge_steps(claim, around, found)
         assert find_false_step(found) == 0

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
@@ -25,7 +25,7 @@ from tests.whistleblower.stage import (
     play_round,
 )
 from tests.whistleblower.test_dispute_opening import START, list_suspected
-from touchstone.node.defending.step_requests import StepsAsked, StepsShown, answer_steps
+from touchstone.node.defending.step_requests import StepsAsked, StepsShown
 from touchstone.node.records.dispute_records import NO_STEP, name_vote
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.adapters.messages import encode_message
@@ -41,8 +41,8 @@ from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
-from touchstone.whistleblower import case_judging
-from touchstone.whistleblower.case_judging import compute_patience, judge_case
+from touchstone.whistleblower.case_judging import compute_patience
+from touchstone.whistleblower.step_judging import StepJudging
 from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults
 
 SALT, SEAL_SALT, OTHER_SALT = (digit * 32 for digit in (b"a", b"b", b"c"))
@@ -134,20 +134,20 @@ async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, 
     async def show(*_: Any) -> StepsShown:
         return shown
 
-    async def judge(party: Any, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+    async def judge(judging: StepJudging, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found.append(Verdict(False, 0, 0.1))
 
-    monkeypatch.setattr(case_judging, "judge_steps", judge)
+    monkeypatch.setattr(StepJudging, "judge_steps", judge)
     with open_party(folder, game=bound.game) as party:
         party.client = cast(Any, SimpleNamespace(ask=show))
         get_known(party).votes = [bound.known]
         found = SuspectedFault(name_vote(bound.known), (b"", b""))
         with suppress(ProtocolFault):
-            await judge_case(party, found)
+            await rooms_of(party).case_judging.judge_case(found)
         if found.sentence in party.task.cases.dropped:
             return True
         party.state.head_block += compute_patience(party.game.terms) + 1
-        await judge_case(party, found)
+        await rooms_of(party).case_judging.judge_case(found)
         assert party.task.cases.cases[found.sentence].step == NO_STEP
         return False
 
@@ -238,6 +238,8 @@ async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(
         party.state._seated._members[ONLOOKER, TASK] += 1
         states = tuple(map(encode_state, list_states()))
         party.task.cases.steps[0, 0, vote.segment] = states
-        shown = await answer_steps(party, ONLOOKER, encode_message(StepsAsked(TASK, 0, 0, vote.segment)))
+        shown = await rooms_of(party).step_answers.answer_steps(
+            ONLOOKER, encode_message(StepsAsked(TASK, 0, 0, vote.segment))
+        )
     salts = (start.salt, SEAL_SALT, OTHER_SALT, *[end.salt] * is_exact)
     assert shown == StepsShown(states, salts, start.path)

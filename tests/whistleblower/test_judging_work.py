@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin, view_of
+from tests.kit.party import Party
+from tests.kit.views import Standin, rooms_of, view_of
 from tests.node.upkeep.test_pruning import open_solver
 from tests.protocol.spec.game.world import is_drawn, make_word, make_world
 from tests.verifier.stage import begin_model
@@ -20,7 +21,8 @@ from tests.whistleblower.stage import (
     open_party,
     play_round,
 )
-from touchstone.node.kit.party import Party
+from touchstone.node.models.claim_openings import ClaimData
+from touchstone.node.models.global_model import GlobalModel
 from touchstone.node.models.own_openings import open_boundary, open_work
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.handed_votes import HandedVote
@@ -39,20 +41,27 @@ from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower import judging_work, proof_calls, votes_on_chain, work_proofs
-from touchstone.whistleblower.judging_work import list_work_cases
-from touchstone.whistleblower.proof_calls import NO_WORK
-from touchstone.whistleblower.work_proofs import get_openings, make_start, prove_claim
+from touchstone.whistleblower import judging_work, votes_on_chain
+from touchstone.whistleblower.judging_work import (
+    FalseClaim,
+    FalseStart,
+    FalseWorkVote,
+    WorkFault,
+    list_work_faults,
+)
+from touchstone.whistleblower.proof_calls import NO_WORK, Proof, ProofCalls
+from touchstone.whistleblower.votes_on_chain import VotesOnChain
+from touchstone.whistleblower.work_proofs import get_openings
 
 CLAIM = StatementRef(0, 0)
 REJECTS = (VoteWord.REJECT_START, VoteWord.REJECT_DELTA)
 
 
-def list_found(party: Party, *votes: KnownVote, block: int = 0) -> list[Any]:
-    """The names of what the node would prove in a block, by default the next one."""
+def list_found(party: Party, *votes: KnownVote, block: int = 0) -> list[WorkFault]:
+    """What the node would prove in a block, by default the next one."""
     get_known(party).votes = list(votes)
-    found = list_work_cases(party, party.game.rounds[0], block or party.state.head_block + 1)
-    return [one.name for one in found]
+    next_block = party.state.head_block + 1
+    return list(list_work_faults(view_of(party), party.game.rounds[0], block or next_block))
 
 
 @pytest.fixture
@@ -60,10 +69,10 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...]]]
     """What is proven: the function of Evidence and its arguments."""
     sent: list[tuple[str, tuple[Any, ...]]] = []
 
-    async def note(party: Party, function: str, *arguments: Any) -> None:
-        sent.append((function, arguments))
+    async def note(calls: ProofCalls, proof: Proof) -> None:
+        sent.append((proof.function, proof.arguments))
 
-    monkeypatch.setattr(proof_calls, "prove", note)
+    monkeypatch.setattr(ProofCalls, "send_proof", note)
     return sent
 
 
@@ -75,14 +84,14 @@ def test_an_auditor_proves_what_its_own_vote_says_and_believes_no_other(
     """Where step numbers at boundary 0 are wrong it could compare nothing, and that boundary is the proof."""
     own, other = make_vote(word), make_vote(word, rank=1)
     with open_party(tmp_path, own.auditor) as party:
-        assert list_found(party, own) == list_found(party, own, other) == [("claim", own.signature)]
+        assert list_found(party, own) == list_found(party, own, other) == [FalseClaim(own)]
         assert list_found(party, other) == []
         assert list_found(party, make_vote(VoteWord.ABSTAIN), other) == [], "it has compared nothing"
         until = get_statement_until(party.game, CLAIM)
         assert list_found(party, own, block=until) and not list_found(party, own, block=until + 1)
         get_known(party).starts = [(0, make_boundary("steps of another place"))]
-        assert list_found(party, make_vote(VoteWord.UNSERVED)) == [("start", CLAIM)]
-        assert list_found(party, own) == [("claim", own.signature)], "once is enough"
+        assert list_found(party, make_vote(VoteWord.UNSERVED)) == [FalseStart(CLAIM)]
+        assert list_found(party, own) == [FalseClaim(own)], "once is enough"
 
 
 @pytest.mark.parametrize("word", REJECTS)
@@ -93,11 +102,11 @@ def test_who_accepted_a_claim_or_made_it_refutes_a_rejection_of_it(
     own, false = make_vote(), make_vote(word, rank=1)
     state = make_vote(VoteWord.REJECT_STATE, rank=2)
     with open_party(tmp_path, own.auditor) as party:
-        assert list_found(party, own, false, state) == [("work", false.signature)]
+        assert list_found(party, own, false, state) == [FalseWorkVote(false)]
     with open_party(tmp_path, get_solver()) as party:
         assert list_found(party, false) == [], "its journal was lost"
-        monkeypatch.setattr(judging_work, "list_own_boundaries", lambda party, index: {0: None})
-        assert list_found(party, false, state) == [("work", false.signature)]
+        monkeypatch.setattr(judging_work, "list_own_boundaries", lambda view, index: {0: None})
+        assert list_found(party, false, state) == [FalseWorkVote(false)]
 
 
 # --- Proving ------------------------------------------------------------------------------------------------
@@ -109,7 +118,7 @@ async def test_a_wrong_carried_root_is_proven_without_the_pseudo_gradient(
     work = WorkProof(make_word("delta"), compute_carried_root(make_boundary("other").header), ())
     with open_party(tmp_path, found.auditor) as party:
         get_known(party).openings[0] = ClaimOpenings({}, work, last)
-        await prove_claim(party, found)
+        await rooms_of(party).work_proofs.prove_claim(found)
     assert proven == [("proveCarried", ({"round": 0, "slot": 0}, work, last))]
 
 
@@ -122,7 +131,7 @@ async def test_a_scale_that_no_encoding_has_is_proven_by_its_leaf_alone(
     async def have(*arguments: Any) -> bytes:
         return b""
 
-    monkeypatch.setattr(work_proofs, "fetch_delta", have)
+    monkeypatch.setattr(ClaimData, "fetch_delta", have)
     weights = begin_model().weights
     delta = bytearray(encode_delta(weights, weights))
     delta[DELTA_LEAF_BYTES] = scale
@@ -134,10 +143,10 @@ async def test_a_scale_that_no_encoding_has_is_proven_by_its_leaf_alone(
         get_known(party).openings[0] = ClaimOpenings({}, work)
         if scale == SCALE_BYTE_MAX:
             with pytest.raises(EnvironmentFault, match="the last boundary of round 0, slot 0"):
-                await prove_claim(party, found)
+                await rooms_of(party).work_proofs.prove_claim(found)
             assert not proven
         else:
-            await prove_claim(party, found)
+            await rooms_of(party).work_proofs.prove_claim(found)
             ((function, words),) = proven
             assert (function, words[1:3]) == ("proveScale", (1, work)) and words[3].data[0] == scale
 
@@ -150,23 +159,23 @@ async def test_a_start_is_shown_with_the_work_that_its_moments_come_from(
     never shown cannot be proven wrong."""
     asked: list[SlotClaim] = []
 
-    async def find(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:
+    async def find(data: ClaimData, game_round: GameRound, claim: SlotClaim) -> WorkProof:
         asked.append(claim)
         return WorkProof(make_word("delta", game_round.index), make_word("carried"), ())
 
-    async def load(party: Party, root: bytes) -> OuterHeader:
+    async def load(model: GlobalModel, root: bytes) -> OuterHeader:
         return OuterHeader(root, root)
 
-    monkeypatch.setattr(work_proofs, "find_work", find)
-    monkeypatch.setattr(work_proofs, "load_outer", load)
+    monkeypatch.setattr(ClaimData, "find_work", find)
+    monkeypatch.setattr(GlobalModel, "load_outer", load)
     first, game = make_boundary("first"), play_round(1)
     with open_party(tmp_path, ONLOOKER, game) as party:
         spec = party.task.spec
         terms = replace(spec.terms, carry_moments=carries)
         party.joined = replace(party.task, spec=replace(spec, terms=terms))
-        form = await make_start(party, 1, 1, ClaimOpenings({0: first}))
+        form = await rooms_of(party).work_proofs.make_start(1, 1, ClaimOpenings({0: first}))
         with pytest.raises(EnvironmentFault, match="boundary 0 of round 1, slot 1"):
-            await make_start(party, 1, 1, ClaimOpenings({4: first}))
+            await rooms_of(party).work_proofs.make_start(1, 1, ClaimOpenings({4: first}))
     base = game.rounds[1].base_root
     assert (form["first"], form["base"]) == (first, OuterHeader(base, base))
     assert form["work"].delta_root == (make_word("delta", 0) if carries else NO_WORK.delta_root)
@@ -235,19 +244,19 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) ->
     """The votes that a node takes from the chain. shown: of two; what is not shown is not read yet."""
     taken: list[tuple[int, HandedVote]] = []
 
-    async def take(party: Any, index: int, handed: HandedVote) -> None:
+    async def take(votes: VotesOnChain, index: int, handed: HandedVote) -> None:
         taken.append((index, handed))
 
     game = SimpleNamespace(rounds={ROUND: SimpleNamespace(closed=100, opened=50)})
     monkeypatch.setattr(votes_on_chain, "get_now", lambda view: game)
-    monkeypatch.setattr(votes_on_chain, "_take", take)
+    monkeypatch.setattr(VotesOnChain, "_take", take)
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
     party = Standin(chain=chain, task=task, state=SimpleNamespace(head_block=200))
     if shown == len(NEWS.votes):
-        await votes_on_chain.read_votes(cast(Any, party), NEWS)
+        await rooms_of(cast(Any, party)).votes_on_chain.read_votes(NEWS)
     else:
         with pytest.raises(EnvironmentFault, match="counted are not shown"):
-            await votes_on_chain.read_votes(cast(Any, party), NEWS)
+            await rooms_of(cast(Any, party)).votes_on_chain.read_votes(NEWS)
     assert len(task.cases.read) == len(taken)
     return taken
 
@@ -329,9 +338,9 @@ def list_unread(
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
-    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1 << 40)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1 << 40)
     assert not list_unread(monkeypatch)
-    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
     (unread,) = list_unread(monkeypatch)
     assert unread.votes and all(counted.is_opened for _, counted in unread.votes)
     assert not list_unread(monkeypatch, read=unread.votes)
@@ -344,7 +353,7 @@ def test_what_counts_is_read_although_the_auditor_offered_another_vote(
 ) -> None:
     """It signs two: one counts, and everybody else is offered the other, with its opening, in the same
     block."""
-    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
     refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
     offered = [SimpleNamespace(ref=ref, opening=object(), auditor="liar") for ref in refs]
     assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)
@@ -369,5 +378,5 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
     party = cast(Any, Standin(task=task, account="another"))
     place = slot << 64 | int(VoteWord.ACCEPT) << 40
     for named_leaf in (1, 2, 0):
-        await votes_on_chain._take(party, 0, HANDED._replace(place=place | named_leaf))
+        await rooms_of(party).votes_on_chain._take(0, HANDED._replace(place=place | named_leaf))
     assert book.written == [0]

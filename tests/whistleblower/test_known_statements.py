@@ -6,15 +6,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.spec.game.world import is_drawn, make_world
-from touchstone.node.records.heard_statements import KnownVote
-from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.drawn_audits import get_drawn
-from touchstone.protocol.spec.game.enums import ClaimFate, SeatStatus
-from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
-from touchstone.protocol.spec.game.timing import get_statement_until
-from touchstone.protocol.spec.statements import Vote, VoteWord
-from touchstone.whistleblower.known_statements import (
+from touchstone.node.kit.known_statements import (
     are_steps_shown,
     find_accused,
     find_signer,
@@ -23,6 +15,14 @@ from touchstone.whistleblower.known_statements import (
     is_provable,
     list_provable_rounds,
 )
+from touchstone.node.records.heard_statements import KnownVote
+from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
+from touchstone.protocol.spec.game.enums import ClaimFate, SeatStatus
+from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 
 @pytest.fixture(scope="module")

@@ -8,18 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
-from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.whistleblower.step_judging import Claimed, judge_steps
+from touchstone.whistleblower.step_judging import Claimed
 
 
 async def _open(stage: Any) -> tuple[Any, list[Any], list[Claimed]]:
@@ -31,11 +29,15 @@ async def _open(stage: Any) -> tuple[Any, list[Any], list[Claimed]]:
     party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
     header = get_finished(view_of(party), 0).boundaries[0]
     end = train_segment(
-        load_state(party, header), party.task.spec.training, get_batches(party, 0, slot), 0, 1
+        rooms_of(party).states.load(header),
+        party.task.spec.training,
+        rooms_of(party).segments.get_batches(0, slot),
+        0,
+        1,
     )[0]
     peer = Peer(party.account, "https://127.0.0.1:1", bytes(32))
     claims = [Claimed(peer, 0, at, segment) for at in (0, 1) for segment in range(4)]
-    return party, [header, keep_state(party, end)], claims
+    return party, [header, rooms_of(party).states.keep(end)], claims
 
 
 async def test_steps_are_judged_one_at_a_time(tmp_path: Path) -> None:
@@ -59,7 +61,8 @@ async def test_steps_are_judged_one_at_a_time(tmp_path: Path) -> None:
 
         party.task.cases.compute = Compute(train=train)
         await asyncio.gather(
-            *(judge_steps(party, one, headers, []) for one in claims), return_exceptions=True
+            *(rooms_of(party).step_judging.judge_steps(one, headers, []) for one in claims),
+            return_exceptions=True,
         )
         assert most == 1, f"{most} steps were trained side by side"
 
@@ -78,7 +81,8 @@ async def test_a_node_serves_while_it_judges(tmp_path: Path) -> None:
 
         party.task.cases.compute = Compute(train=train)
         judging = asyncio.gather(
-            *(judge_steps(party, one, headers, []) for one in claims), return_exceptions=True
+            *(rooms_of(party).step_judging.judge_steps(one, headers, []) for one in claims),
+            return_exceptions=True,
         )
         try:
             while not begun.acquire(blocking=False):

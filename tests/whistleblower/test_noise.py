@@ -11,19 +11,17 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.views import make_audits, view_of
+from tests.kit.views import make_audits, rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
-from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, compute_allowances, compute_excess
 from touchstone.protocol.compute.audit.conditioning import shake, unshake
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.whistleblower.step_judging import Claimed, find_false_step, judge_steps
+from touchstone.whistleblower.step_judging import Claimed, find_false_step
 
 SHIPPED = Limits(
     *(int(tau * 2**64) if is_tau else int(tau * 2.0**149) for tau, is_tau in (
@@ -45,7 +43,7 @@ async def test_noise_in_one_element_excuses_no_other_one(
         terms = replace(party.task.spec.terms, limits=limits or party.task.spec.terms.limits)
         party.joined = replace(party.task, spec=replace(party.task.spec, terms=terms))
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
-        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         place = (header.global_step, 1, spec.terms.inner_steps)
         rate_sum = compute_learning_rate_sum(spec.training.schedule, *place)
@@ -63,7 +61,9 @@ async def test_noise_in_one_element_excuses_no_other_one(
         claimed = replace(own, weights=moved.float())
         found_list: list[Verdict] = []
         claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await judge_steps(party, claim, [header, keep_state(party, claimed)], found_list)
+        await rooms_of(party).step_judging.judge_steps(
+            claim, [header, rooms_of(party).states.keep(claimed)], found_list
+        )
         assert found_list[0].excess == pytest.approx(off, rel=0.1)
         assert find_false_step(found_list) == 0, "all but a few weights are thirty limits off: not disputed"
 
@@ -77,7 +77,7 @@ async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: 
         audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
-        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         rate = compute_learning_rate_sum(
             spec.training.schedule, header.global_step, 1, spec.terms.inner_steps
@@ -100,6 +100,8 @@ async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: 
         claimed = replace(own, weights=moved.float())
         found: list[Any] = []
         claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await judge_steps(party, claim, [header, keep_state(party, claimed)], found)
+        await rooms_of(party).step_judging.judge_steps(
+            claim, [header, rooms_of(party).states.keep(claimed)], found
+        )
         assert found[0].excess > 1.4
         assert find_false_step(found) == 0

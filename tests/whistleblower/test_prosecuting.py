@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.e2e.world import make_dataset
-from tests.kit.views import Standin, view_of
+from tests.kit.views import Standin, rooms_of, view_of
 from tests.node.specs import get_spec
 from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch, open_corpus
@@ -43,8 +43,8 @@ async def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> No
     rows = batch.labels_BT if is_label else batch.tokens_BT
     count = -(-(training.token_count + training.heldout_tokens) // LEAF_BYTES)
     for row, column in ((0, 0), (rows.shape[0] - 1, 3)):
-        proof = await prosecuting.open_token(
-            party, DISPUTE, row * training.sequence_tokens + column, is_label
+        proof = await rooms_of(party).prosecuting.open_token(
+            DISPUTE, row * training.sequence_tokens + column, is_label
         )
         place = (shard, step, row, training.token_count, training.sequence_tokens)
         start = draw_sample_start(ROUND.beacon or b"", *place)

@@ -32,8 +32,8 @@ def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     assert seat is not None
     clock = compute_ask_clock(game, replace(known.ref, rank=rank), block)
     ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
-    monkeypatch.setattr(query_answers, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
-    monkeypatch.setattr(query_answers, "get_now", lambda party: game)
+    monkeypatch.setattr(query_answers, "get_inner", lambda view: InnerBook(10, asks={ask.name: ask}))
+    monkeypatch.setattr(query_answers, "get_now", lambda view: game)
     party = cast(Any, Standin(account=game.seats[seat].account, game=game))
     assert bool(list(query_answers.list_own_asked(view_of(party), block + 1))) == is_at_once
     last_vote = clock - game.terms.windows.respond

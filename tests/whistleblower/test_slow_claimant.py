@@ -12,18 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
 from touchstone.node.defending.step_requests import StepsShown
-from touchstone.node.defending.step_serving import keep_steps
-from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import NO_STEP, RECORDS, DisputeRecords, StatementKey
 from touchstone.node.records.heard_statements import ClaimOpenings
-from touchstone.node.training.segments import get_batches, iterate_states
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -38,10 +35,10 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower import claimant_patience, prosecuting
-from touchstone.whistleblower.case_judging import compute_patience, judge_case
+from touchstone.whistleblower.case_judging import compute_patience
 from touchstone.whistleblower.claimant_patience import wait_for
-from touchstone.whistleblower.prosecuting import Withheld, find_fault, get_inner_step, prosecute
-from touchstone.whistleblower.step_judging import Claimed, find_step, judge_steps
+from touchstone.whistleblower.prosecuting import Prosecuting, Withheld, get_inner_step
+from touchstone.whistleblower.step_judging import Claimed
 from touchstone.whistleblower.suspicions import SuspectedFault
 
 SEGMENT, TRACE = 1, b"t" * 32
@@ -113,11 +110,11 @@ async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             journal = stack.enter_context(Journal(one.config.home / "cases.sqlite", RECORDS))
             one.joined = replace(one.task, cases=DisputeRecords(journal, TASK), audits=audits)
             one.state.inner[TASK] = InnerBook(one.game.terms.windows.respond)
-        headers = keep_steps(cheat, (0, slot), SEGMENT, start)
-        states = list(iterate_states(cheat, (0, slot), SEGMENT, start))
-        keep_state(party, states[0])
+        headers = rooms_of(cheat).step_serving.keep_steps((0, slot), SEGMENT, start)
+        states = list(rooms_of(cheat).segments.iterate_states((0, slot), SEGMENT, start))
+        rooms_of(party).states.keep(states[0])
         undone = replace(states[-2], local_step=states[-1].local_step, global_step=states[-1].global_step)
-        headers[-1] = keep_state(cheat, undone)
+        headers[-1] = rooms_of(cheat).states.keep(undone)
         scene = Scene(party, slot, headers)
 
         async def show(*_: Any) -> StepsShown:
@@ -144,7 +141,7 @@ async def test_slow_steps_are_disputed_when_patience_is_over(
         party, roots = scene.party, [compute_state_root(one) for one in scene.headers]
         sentence = StatementKey(StatementRef(0, scene.slot), SEGMENT)
         with scene.reach(party.state.head_block + compute_patience(party.game.terms) + 1):
-            await judge_case(party, SuspectedFault(sentence, (roots[0], roots[-1])))
+            await rooms_of(party).case_judging.judge_case(SuspectedFault(sentence, (roots[0], roots[-1])))
         assert party.task.cases.cases[sentence].step == NO_STEP
 
 
@@ -154,7 +151,7 @@ async def test_the_opener_names_by_roots_while_steps_come_slowly(
     async with open_scene(tmp_path, monkeypatch) as scene:
         dispute = scene.dispute(DisputeStage.NAME)
         with scene.reach(dispute.clock - scene.respond // 2):
-            assert await find_step(scene.party, dispute) == len(scene.headers) - 2
+            assert await rooms_of(scene.party).step_judging.find_step(dispute) == len(scene.headers) - 2
 
 
 async def test_leaves_are_demanded_while_the_trace_comes_slowly(
@@ -163,7 +160,7 @@ async def test_leaves_are_demanded_while_the_trace_comes_slowly(
     async with open_scene(tmp_path, monkeypatch) as scene:
         dispute = scene.dispute(DisputeStage.PROVE)
         with scene.reach(dispute.clock - scene.respond // 2), pytest.raises(EnvironmentFault, match="slowly"):
-            await prosecute(scene.party, dispute)
+            await rooms_of(scene.party).prosecuting.prosecute(dispute)
         assert [name for name, _ in scene.party.chain.sent] == ["disputes.demand_leaves"]
 
 
@@ -175,16 +172,16 @@ async def test_a_buffer_that_comes_slowly_is_the_one_to_demand(
         dispute = replace(scene.dispute(DisputeStage.PROVE), trace=PostedTrace(TRACE, *scene.headers[:2]))
         assert dispute.trace is not None
 
-        async def open_remote(party: Any, built: Any, *_: Any) -> Any:
+        async def open_remote(room: Prosecuting, built: Any, *_: Any) -> Any:
             start = scene.headers[0]
             made_up = (number.to_bytes(32) for number in range(3, len(built.program.buffers)))
             roots = (start.weights_root, start.first_moment_root, start.second_moment_root, *made_up)
             told = {"received_bytes": 0, "size_bytes": 0}
             return SimpleNamespace(roots=roots, listed=roots, fetch=scene.trickle, evict=lambda: None, **told)
 
-        monkeypatch.setattr(prosecuting, "open_remote", open_remote)
+        monkeypatch.setattr(Prosecuting, "open_remote", open_remote)
         with scene.reach(dispute.clock - scene.respond // 2):
-            found = await find_fault(scene.party, dispute, dispute.trace)
+            found = await rooms_of(scene.party).prosecuting.find_fault(dispute, dispute.trace)
         assert isinstance(found, Withheld) and found.buffer is not None
 
 
@@ -194,11 +191,11 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
     """Of a claimant with other kernels, whose last node is false: the last cut never comes while layers are
     searched. Nothing is demanded for it."""
     async with open_scene(tmp_path, monkeypatch) as scene:
-        party, start = scene.party, load_state(scene.party, scene.headers[0])
+        party, start = scene.party, rooms_of(scene.party).states.load(scene.headers[0])
         dispute = replace(scene.dispute(DisputeStage.PROVE), trace=PostedTrace(TRACE, *scene.headers[:2]))
         training = party.task.spec.training
         built = get_program(training)
-        batch = get_batches(party, 0, scene.slot)(get_inner_step(view_of(party), dispute))
+        batch = rooms_of(party).segments.get_batches(0, scene.slot)(get_inner_step(view_of(party), dispute))
         scalars = compute_scalars(training, start.local_step, start.global_step)
         last = len(built.program.nodes) - 1
         claimant = Claimant(built, start.vectors, batch, scalars, shows_leaves=True)
@@ -219,12 +216,12 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
             told = {"received_bytes": 0, "size_bytes": 0, "roots": claimed.roots, "listed": claimed.roots}
             return SimpleNamespace(fetch=fetch, find_leaf=find_leaf, evict=lambda: None, **told)
 
-        monkeypatch.setattr(prosecuting, "open_remote", open_remote)
+        monkeypatch.setattr(Prosecuting, "open_remote", open_remote)
         until = dispute.clock - scene.respond // 2
         patience = (until - party.state.head_block) // prosecuting.CUT_PATIENCE
         assert dispute.trace is not None and party.state.head_block + patience + 1 < until
         with scene.reach(party.state.head_block + patience + 1):
-            found = await find_fault(party, dispute, dispute.trace)
+            found = await rooms_of(party).prosecuting.find_fault(dispute, dispute.trace)
         assert isinstance(found, OperationFault) and found.node.number == last
 
 
@@ -233,12 +230,12 @@ async def test_a_slow_claimant_holds_up_no_others_on_the_same_segment(
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         slow, other = (Claimed(make_peer(digit), 0, scene.slot, SEGMENT) for digit in "12")
-        own = keep_steps(scene.party, (0, scene.slot), SEGMENT, scene.headers[0])
+        own = rooms_of(scene.party).step_serving.keep_steps((0, scene.slot), SEGMENT, scene.headers[0])
         never = [replace(one, weights_root=bytes(32)) for one in own]
-        judging = asyncio.create_task(judge_steps(scene.party, slow, never, []))
+        judging = asyncio.create_task(rooms_of(scene.party).step_judging.judge_steps(slow, never, []))
         await scene.has_begun.wait()
         found: list[Any] = []
-        await judge_steps(scene.party, other, own, found)
+        await rooms_of(scene.party).step_judging.judge_steps(other, own, found)
         assert len(found) == len(own) - 1
         judging.cancel()
         await asyncio.gather(judging, return_exceptions=True)
@@ -249,7 +246,7 @@ async def test_the_time_that_this_node_computes_is_not_the_claimants(
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         party, before = scene.party, scene.party.state.head_block
-        own = keep_steps(party, (0, scene.slot), SEGMENT, scene.headers[0])
+        own = rooms_of(party).step_serving.keep_steps((0, scene.slot), SEGMENT, scene.headers[0])
         claimed = Claimed(make_peer("1"), 0, scene.slot, SEGMENT, before + 5)
 
         def train(*arguments: Any) -> Any:
@@ -257,14 +254,14 @@ async def test_the_time_that_this_node_computes_is_not_the_claimants(
             return train_segment(*arguments)
 
         party.task.cases.compute = Compute(train=train)
-        await judge_steps(party, claimed, own, [])
+        await rooms_of(party).step_judging.judge_steps(claimed, own, [])
         assert party.state.head_block > before and claimed.until == party.state.head_block + 5
 
 
 async def test_what_is_shown_before_the_block_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         go_on, head = asyncio.Event(), scene.party.state.head_block
-        waiting = asyncio.create_task(wait_for(scene.party, head + 1, go_on.wait()))
+        waiting = asyncio.create_task(wait_for(scene.party.look, head + 1, go_on.wait()))
         await asyncio.sleep(5 * claimant_patience.LOOK_S)
         assert not waiting.done()
         go_on.set()

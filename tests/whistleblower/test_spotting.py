@@ -6,12 +6,12 @@ import pytest
 
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
+from touchstone.node.kit.known_statements import count_askers, find_spot_leaf, is_spot, list_spot_slots
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import VoteOpening, VoteWord
-from touchstone.whistleblower.known_statements import count_askers, find_spot_leaf, is_spot, list_spot_slots
 
 LEAVES = 10
 DICE = b"d" * 32
@@ -49,7 +49,7 @@ def test_all_whistleblowers_together_ask_about_one_of_so_many(game: GameState) -
 
 def test_who_asks_reads_the_vote_from_the_chain(game: GameState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whistleblower was handed no vote: without reading there is none to ask about."""
-    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
     askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
     opened = CountedVote(VoteWord.ACCEPT, 1, True)
     votes = {(slot, 0): {0: opened} for slot in range(60)}
@@ -78,8 +78,8 @@ def test_verifiers_ask_only_where_there_are_no_whistleblowers(game: GameState) -
 def test_only_an_opened_accept_with_an_end_of_its_own_is_asked(
     game: GameState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1)
-    monkeypatch.setattr("touchstone.whistleblower.known_statements.count_askers", lambda game, account: 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.count_askers", lambda game, account: 1)
     known = make_accept(game)
     asked = [find_spot_leaf(game, "0x", bytes([i]) * 32, known, LEAVES) for i in range(64)]
     assert {leaf for leaf in asked if leaf is not None} == set(range(LEAVES)) and None not in asked

@@ -7,20 +7,18 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.views import make_audits, view_of
+from tests.kit.views import make_audits, rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
-from touchstone.node.kit.states import has_state, keep_state, load_state
+from touchstone.node.kit.states import StateStore
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, judge_state
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
-from touchstone.whistleblower import step_judging
-from touchstone.whistleblower.step_judging import SHAKES, Claimed, borrow_state, find_false_step, judge_steps
+from touchstone.whistleblower.step_judging import SHAKES, Claimed, find_false_step
 
 
 @pytest.mark.parametrize("chaotic", [None, 1, SHAKES])
@@ -33,7 +31,7 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
         audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=book, audits=audits)
         training, header = party.task.spec.training, get_finished(view_of(party), 0).boundaries[1]
-        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
         end = train_segment(start, training, batches, party.task.spec.terms.segment_steps, 1)[0]
         limits, terms = party.task.spec.terms.limits, party.task.spec.terms
         rate_sum = compute_learning_rate_sum(training.schedule, header.global_step, 1, terms.inner_steps)
@@ -55,7 +53,9 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
         book.compute = Compute(train=train)
         place = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 1)
         found: list[Verdict] = []
-        await judge_steps(party, place, [header, keep_state(party, claimed)], found)
+        await rooms_of(party).step_judging.judge_steps(
+            place, [header, rooms_of(party).states.keep(claimed)], found
+        )
         assert found[0].excess == pytest.approx(5, rel=0.1)
         assert find_false_step(found) == (0 if chaotic is None else None)
         assert shakes == (chaotic or SHAKES), "it stops where it is explained"
@@ -74,13 +74,16 @@ async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
         claimed = Claimed(Peer(owner.account, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
 
         async def fetch(*_: Any) -> None:
-            keep_state(party, load_state(owner, header))
+            rooms_of(party).states.keep(rooms_of(owner).states.load(header))
 
-        monkeypatch.setattr(step_judging, "fetch_tensors", fetch)
-        first, second = borrow_state(party, claimed, header), borrow_state(party, claimed, header)
+        monkeypatch.setattr(StateStore, "fetch", fetch)
+        first, second = (
+            rooms_of(party).step_judging.borrow_state(claimed, header),
+            rooms_of(party).step_judging.borrow_state(claimed, header),
+        )
         await first.__aenter__()
         await second.__aenter__()
         await first.__aexit__(None, None, None)
-        assert has_state(party, header), "the second look still needs it"
+        assert rooms_of(party).states.has(header), "the second look still needs it"
         await second.__aexit__(None, None, None)
-        assert not has_state(party, header) and not party.task.cases.borrowed
+        assert not rooms_of(party).states.has(header) and not party.task.cases.borrowed

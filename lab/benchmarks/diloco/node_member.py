@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +25,8 @@ from lab.benchmarks.diloco.plain_member import (
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
 from tests.e2e.world import TINY_PLAN
+from tests.kit.party import Joined, Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import (
     DOMAIN,
     SIGNING,
@@ -42,21 +43,19 @@ from tests.task_plans import respecify_plan
 from tests.training_setting import compute_heldout_loss
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import PartyConfig, Status
-from touchstone.node.kit.party import Joined, Party
 from touchstone.node.merging import merge_requests
 from touchstone.node.models.expected_merge import get_root
 from touchstone.node.models.expected_merge import make_key as make_merge_key
-from touchstone.node.models.global_model import load_outer, load_weights
-from touchstone.node.models.outer_step import merge_claims
 from touchstone.node.records.claim_records import RECORDS, ClaimBook, MergeKey, MergeMade
 from touchstone.node.records.round_seats import get_shards
 from touchstone.node.submit import build_task
-from touchstone.node.training.claims import Origin, finish_claim
+from touchstone.node.training.claims import Origin
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_state, refer_tensor
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
@@ -181,7 +180,7 @@ class Member:
         shard = get_shards(game_round)[self.chain.number]
         origin = Origin(index, self.base_root, beacon, shard, self.carried)
         begun = time.perf_counter()
-        finished = await finish_claim(self.party, origin, lambda: None)
+        finished = await rooms_of(self.party).training.finish_claim(origin, lambda: None)
         closed = await self.chain.close(game_round, finished.claim_root, finished.segments)
         self._show(state, closed)
         made = await self._merge(make_merge_key(closed, tuple(closed.claims)))
@@ -200,7 +199,8 @@ class Member:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return await merge_claims(self.party, key)
+                made: MergeMade = await rooms_of(self.party).outer_steps.merge_claims(key)
+                return made
             except EnvironmentFault as fault:
                 if not fault.retryable or time.monotonic() > deadline:
                     raise
@@ -248,11 +248,13 @@ async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Mem
 
 
 async def _serve(party: Party, plan: Mapping[str, Any], number: int, stack: AsyncExitStack) -> None:
+    answers = rooms_of(party).merge_requests.list_answers()
+    handlers = {name: RequestHandler(merge_requests.BODY_BYTES[name], one) for name, one in answers.items()}
     policy = ReadPolicy(
         lambda account: True,
-        partial(merge_requests.may_read, party),
+        lambda *asked: merge_requests.may_read(view_of(party), *asked),
         party.status.show,
-        find_handler=merge_requests.make_handlers(party).get,
+        find_handler=handlers.get,
     )
     identity, folder = load_or_create_identity(party.config.home), Path(plan["folder"])
     server = BlobServer(party.store, party.account, SIGNING, identity, policy)
@@ -274,8 +276,11 @@ async def run(plan: Mapping[str, Any], number: int) -> None:
     async with open_member(plan, number) as member:
         for index in range(plan["rounds"]):
             await member.play(index)
-        header = await load_outer(member.party, member.base_root)
-        weights, data = await load_weights(member.party, header), Path(plan["data"]).read_bytes()
+        header = await rooms_of(member.party).model.load_outer(member.base_root)
+        weights, data = (
+            await rooms_of(member.party).model.load_weights(header),
+            Path(plan["data"]).read_bytes(),
+        )
         batch = Batch(*read_rows(data, plan["heldout"], plan["tokens"]))
         found = {"inner_s": member.inner_s, "outer_s": member.outer_s, "bytes": member.moved}
         peak_bytes = measure_peak_bytes()

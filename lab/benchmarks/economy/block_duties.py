@@ -16,6 +16,7 @@ from lab.benchmarks.economy.conduct import Agent, AnyTable, Audit, Claim
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import KEEPER, Play, Spots
 from lab.benchmarks.economy.pursuing import make_ask
+from touchstone.node.kit.known_statements import count_askers
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import list_draws
@@ -35,7 +36,6 @@ from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import COMPARED, VoteWord
-from touchstone.whistleblower.known_statements import count_askers
 
 
 def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:

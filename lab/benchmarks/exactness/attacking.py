@@ -20,13 +20,14 @@ from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import Ending, convict_all, list_faults
 from tests.e2e.world import TINY_PLAN
 from tests.task_plans import respecify_plan
-from touchstone.node.serving.audit_room import AuditTask, StateStore
+from touchstone.node.kit.states import StateStore
+from touchstone.node.serving.audit_room import AuditTask
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import zero_root
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.verifier.replaying import judge_ends
+from touchstone.verifier.judging import judge_ends
 
 ARENA = Arena("mouse", 5, 40, 4, numeric_format="exact15")
 """32 segments of 5 steps."""

@@ -27,7 +27,7 @@ from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.task_plans import respecify_plan
-from touchstone.node.kit.party import Party
+from touchstone.node.loop.node import Node
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.spec.float32 import nearest
@@ -150,7 +150,7 @@ async def _play(
     cheats = {f"cheat-{n}" for n in range(len(attacks))}
     last: dict[str, Any] = {}
 
-    def is_enough(submitter: Party) -> bool:
+    def is_enough(submitter: Node) -> bool:
         game = submitter.state.games.get(world.task)
         if game is None or 0 not in game.rounds:
             return False

@@ -30,8 +30,9 @@ from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
+from touchstone.node.kit.states import StateStore
 from touchstone.node.records.audit_records import EndsShown, ShownWork
-from touchstone.node.serving.audit_room import AuditTask, StateStore
+from touchstone.node.serving.audit_room import AuditTask
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.compare import compute_excess
@@ -43,7 +44,7 @@ from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.verifier.replaying import judge_ends, judge_work
+from touchstone.verifier.judging import judge_ends, judge_work
 
 FIRST_DECADE = -4
 BINS_PER_DECADE = 10

@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,18 +23,21 @@ from torch import Tensor
 from lab.benchmarks.utilisation_run.network import switch
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
 from tests.e2e.demo import player
-from tests.e2e.demo.player import HONEST, LIST, Line, Order, only_defend
+from tests.e2e.demo.player import HONEST, Line, Order, only_defend
 from tests.e2e.demo.watch import Watch
 from tests.e2e.planted import find_node, plant
+from tests.e2e.roles import get_lister
 from tests.e2e.world import Part
-from touchstone.node.joining import joining
 from touchstone.node.joining.task_inputs import PartedCorpus
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.duty import Duty, ListDuties, Wait
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.duty import Duty, ListDuties, Room, Wait
+from touchstone.node.kit.known_statements import get_inner
+from touchstone.node.kit.view import View
+from touchstone.node.loop import node as node_module
 from touchstone.node.records.compute import Compute
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES
+from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, retrace
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
@@ -48,10 +51,10 @@ from touchstone.protocol.spec.merkle import compute_levels
 from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.scripts.roles.role_nodes import Member
+from touchstone.whistleblower.challenging import OpenDispute, next_actions
 
 NOTE_NAME = "measured.json"
-OPENS = "dispute"
-"""What the duty is called that opens one."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +159,8 @@ class Notes:
 
         return noted
 
-    def list_duties(self, party: Party, block: int) -> Iterator[Duty]:
+    def list_duties(self, corpus: Corpus, view: View, block: int) -> Iterator[Duty[Any]]:
         """No duty: at each block what was counted so far is written down."""
-        corpus = party.task.corpus
         assert isinstance(corpus, PartedCorpus)
         ref, size = corpus.parts.outline.ref, corpus.spec.token_bytes
         counted = count_rows(self.rows, size, ref.key.kind.leaf_bytes)
@@ -179,13 +181,19 @@ def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) ->
 
 
 # --- The party ----------------------------------------------------------------------------------------------
-def hold_back(party: Party, block: int) -> Iterator[Duty | Wait]:
+def hold_back(list_duties: ListDuties[Any], view: View, block: int) -> Iterator[Duty[Any] | Wait]:
     """A verifier's duties in disputes, but it opens none while somebody's is open: one is measured, and three
     traces at once are more than one machine computes."""
-    is_open = any(one.is_open for one in party.state.inner[party.task.task].disputes.values())
-    for one in LIST(party, block):
-        if isinstance(one, Wait) or not (is_open and one.what == OPENS):
+    is_open = any(one.is_open for one in get_inner(view).disputes.values())
+    for one in list_duties(view, block):
+        if not (is_open and isinstance(one, OpenDispute)):
             yield one
+
+
+def hold_back_openings(room: Room[Any]) -> Room[Any]:
+    """A room as it is; the one that opens disputes opens one at a time."""
+    is_it = get_lister(room) is next_actions
+    return replace(room, list_duties=partial(hold_back, room.list_duties)) if is_it else room
 
 
 def make_large_part(order: Order, line: Line) -> Part:
@@ -195,10 +203,10 @@ def make_large_part(order: Order, line: Line) -> Part:
     patch, notes = pytest.MonkeyPatch(), Notes(order.home / NOTE_NAME)
     configure = partial(PartyConfig, memory_mb=order.memory_mb, device=order.device)
     patch.setattr(player, "PartyConfig", configure)
-    patch.setattr(joining, "pin_kernels", partial(pin_kernels, onednn=order.onednn))
+    patch.setattr(node_module, "pin_kernels", partial(pin_kernels, onednn=order.onednn))
     patch.setattr(PartedCorpus, "read_rows", notes.watch(PartedCorpus.read_rows))
     part = HONEST[order.member.role]
-    rooms: list[ListDuties] = [hold_back if room is LIST else room for room in part.rooms]
+    change: Callable[[Room[Any]], Room[Any]] = hold_back_openings
     if not order.member.is_honest:
         assert order.member.role == SeatRole.SOLVER
         allow_cheating(patch)
@@ -206,9 +214,13 @@ def make_large_part(order: Order, line: Line) -> Part:
         compute = Compute(
             switch(replay_segment, planted.train, first), switch(retrace, planted.retrace, first)
         )
-        part = make_cheating_solver(compute)
-        rooms = [only_defend if room is LIST else room for room in part.rooms]
-    return replace(part, rooms=[*rooms, notes.list_duties])
+        part, change = only_defend(make_cheating_solver(compute)), lambda room: room
+
+    def list_rooms(node: Member) -> Sequence[Room[Any]]:
+        noting = Room(partial(notes.list_duties, node.rooms.tools.corpus), None)
+        return (*map(change, part.list_rooms(node)), noting)
+
+    return replace(part, list_rooms=list_rooms)
 
 
 # --- Seen from outside ------------------------------------------------------------------------------------

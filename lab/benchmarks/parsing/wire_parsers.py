@@ -51,7 +51,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 AUDIT: tuple[type[Message], ...] = (
     audit.AskStart, audit.StartShown, audit.SealHanded, audit.EndShown, audit.VotesHanded,
-    audit.VotesTaken, audit.WorkSaid,
+    audit.VotesTaken, merge.WorkSaid,
 )  # fmt: skip
 MERGE: tuple[type[Message], ...] = (
     merge.AskOuter, merge.OuterAnswer, merge.AskWork, merge.AskMerge, merge.MergeAnswer,

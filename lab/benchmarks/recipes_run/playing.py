@@ -12,7 +12,7 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
-from touchstone.node.kit.party import Party
+from touchstone.node.loop.node import Node
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program_operations import Operation
@@ -55,7 +55,7 @@ async def _play(folder: Path, step: StepFiles, begun: float) -> Played:
     cast = make_cast(2, 3, 0) | {CHEAT: make_cheating_solver(make_planting_compute(Operation.MULTIPLY))}
     closed, merged = set[str](), set[int]()
 
-    def is_enough(submitter: Party) -> bool:
+    def is_enough(submitter: Node) -> bool:
         game = submitter.state.games.get(world.task)
         if game is not None:
             closed.update(list_closed(world, game))

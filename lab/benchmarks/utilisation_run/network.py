@@ -24,24 +24,20 @@ from eth_account import Account
 from lab.benchmarks.utilisation_run.plan import SEGMENTS, SOLVERS, VERIFIERS, WHISTLEBLOWERS, Play, build_plan
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.plan import read_dataset
-from tests.e2e.demo.player import HONEST, LIST, Line, Order, Said, Trained, only_defend
+from tests.e2e.demo.player import HONEST, Line, Order, Said, Trained, only_defend
 from tests.e2e.demo.roster import SUBMITTER, Member, make_roster
 from tests.e2e.demo.run import cancel
 from tests.e2e.demo.stage import Folders
 from tests.e2e.planted import make_planting_compute
-from tests.e2e.world import Part
-from touchstone.node.joining.joining import catch_up, open_task
+from tests.e2e.world import Keeper, Part, make_loop
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.duty import ListDuties
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import Loop
-from touchstone.node.loop.opening import open_party
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.node.records import dispute_records
 from touchstone.node.records.compute import Compute
 from touchstone.node.serving import audit_room
 from touchstone.node.serving.audit_room import Train
 from touchstone.node.submit import build_task, post_task
-from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.bounds.retrace import retrace
@@ -122,14 +118,13 @@ def make_paced_part(order: Order, line: Line) -> Part:
     part, compute = HONEST[order.member.role], make_compute(order, line)
     replace_training(compute.train)
 
-    def put_in(party: Party) -> None:
-        party.task.audits.room.train = compute.train
-        party.task.cases.compute = compute
+    def put_in(node: Node) -> None:
+        node.task.audits.room.train = compute.train
+        node.rooms.tools.cases.compute = compute
 
-    rooms: list[ListDuties] = list(part.rooms)
     if order.first_false_step is not None:
-        rooms = [only_defend if room is LIST else room for room in rooms]
-    return replace(part, rooms=rooms, spoil=put_in)
+        part = only_defend(part)
+    return replace(part, spoil=put_in)
 
 
 def make_compute(order: PacedOrder, line: Line) -> Compute:
@@ -228,43 +223,44 @@ async def run_network(network: Network, limit_s: float) -> bool:
     until_s = loop.time() + limit_s
     with open_company(network.hear, make_paced_part) as company:
         company.start([network.make_order(member) for member in network.members])
-        async with open_submitter(network) as (party, looping):
-            while not is_ended(party, network.play.rounds - 1) and loop.time() < until_s:
+        async with open_submitter(network) as (node, looping):
+            while not is_ended(node, network.play.rounds - 1) and loop.time() < until_s:
                 company.require_alive()
                 if looping.done():
                     looping.result()
-                stop_verifier(network, company, party)
+                stop_verifier(network, company, node)
                 await asyncio.sleep(LOOK_S)
-            return is_ended(party, network.play.rounds - 1)
+            return is_ended(node, network.play.rounds - 1)
 
 
 @asynccontextmanager
-async def open_submitter(network: Network) -> "AsyncIterator[tuple[Party, asyncio.Task[bool]]]":
-    """Post the task, and send the calls that are due; the submitter's party, and its loop."""
+async def open_submitter(network: Network) -> "AsyncIterator[tuple[Node, asyncio.Task[bool]]]":
+    """Post the task, and send the calls that are due; the submitter's node, and its loop."""
     key, folders = AccountKey(network.keys[SUBMITTER]), network.folders
     where = (folders.submitter, network.devnet.path, network.devnet.rpc_url, key)
-    async with open_party(PartyConfig(*where, say=lambda line: network.say(SUBMITTER, line))) as party:
+    config = PartyConfig(*where, say=lambda line: network.say(SUBMITTER, line))
+    async with open_node(config, Keeper) as node:
         plan, dataset, salt = build_plan(network.play), read_dataset(), secrets.token_bytes(32)
-        built = await asyncio.to_thread(build_task, plan, dataset, party.account, salt)
-        task = await post_task(party, *built, dataset)
-        await catch_up(party)
-        await open_task(party, task)
-        looping = asyncio.create_task(Loop(party, (upkeep_duties.list_duties,)).run())
+        built = await asyncio.to_thread(build_task, plan, dataset, node.account, salt)
+        task = await post_task(node.chain, node.store, *built, dataset)
+        await node.following.take_next()
+        await node.join(task)
+        looping = asyncio.create_task(make_loop(node, node.list_rooms()).run())
         try:
-            yield party, looping
+            yield node, looping
         finally:
             await cancel(looping)
 
 
-def is_ended(party: Party, index: int) -> bool:
+def is_ended(node: Node, index: int) -> bool:
     """Whether a round has its root, or never will have another than its base."""
-    game_round = party.game.rounds.get(index)
+    game_round = node.game.rounds.get(index)
     return game_round is not None and game_round.phase in ENDED
 
 
-def stop_verifier(network: Network, company: Company, party: Party) -> None:
+def stop_verifier(network: Network, company: Company, node: Node) -> None:
     """Kill the verifier once the last round that has all of them is over."""
-    if network.stopped is None and is_ended(party, network.play.last_with_all):
-        network.stopped = party.state.head_block
+    if network.stopped is None and is_ended(node, network.play.last_with_all):
+        network.stopped = node.state.head_block
         company.stop(STOPPED)
         network.say("bench", f"{STOPPED} is stopped after block {network.stopped}")

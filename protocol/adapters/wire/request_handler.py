@@ -18,6 +18,10 @@ def format_handler(name: str, body: bytes) -> str:
     return f"/{PATH}/{name}?{BODY_DIGEST}={sha256(body).hexdigest()}"
 
 
+Answer = Callable[[str, bytes], Awaitable[Message]]
+"""answer(account, body): the answer to what `account` sent."""
+
+
 @dataclass(frozen=True)
 class RequestHandler:
     """One kind of message and who answers it. most_bytes: of the message; answer(account, body): the answer
@@ -25,4 +29,4 @@ class RequestHandler:
     be right later; both are told to the sender."""
 
     most_bytes: int
-    answer: Callable[[str, bytes], Awaitable[Message]]
+    answer: Answer

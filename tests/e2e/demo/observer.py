@@ -5,14 +5,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.kit.views import view_of
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss, get_heldout_batch
 from touchstone.node.kit.duty import Duty
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.node.loop.node import Node
 from touchstone.node.models.expected_merge import get_root, make_key
-from touchstone.node.models.global_model import get_initial_header, load_weights
-from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.models.global_model import get_initial_header
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.state_headers import OuterHeader
 
@@ -38,16 +37,16 @@ class Observer:
     first_loss: float | None = None
     measured: dict[bytes, Measured] = field(default_factory=dict)
 
-    def list_duties(self, party: Party, block: int) -> Iterator[Duty]:
+    def list_duties(self, view: View, block: int) -> Iterator[Duty[Node]]:
         """Roots that were not looked at."""
-        for game_round in party.game.rounds.values():
+        for game_round in view.game.rounds.values():
             root = game_round.root
             if game_round.phase == RoundPhase.POSTED and root is not None and root not in self.measured:
                 yield Measure(self.take, game_round.index, root)
 
-    async def measure_first(self, party: Party) -> float:
+    async def measure_first(self, node: Node) -> float:
         """The loss before any training."""
-        self.first_loss = await measure_loss(party, get_initial_header(view_of(party)))
+        self.first_loss = await measure_loss(node, get_initial_header(node.look()))
         return self.first_loss
 
     def take(self, found: Measured) -> None:
@@ -70,17 +69,17 @@ class Measure:
     round: int
     root: bytes
 
-    async def perform(self, party: Party) -> None:
+    async def perform(self, node: Node) -> None:
         """Raises ProtocolFault or EnvironmentFault where the bytes cannot be had yet."""
-        game_round = party.game.rounds[self.round]
-        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        game_round = node.game.rounds[self.round]
+        made = await node.rooms.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         header = OuterHeader(made.weights_root, made.momentum_root)
-        loss = await measure_loss(party, header)
+        loss = await measure_loss(node, header)
         self.take(Measured(self.round, self.root, get_root(made), made.weights_root, loss))
 
 
-async def measure_loss(party: Party, header: OuterHeader) -> float:
+async def measure_loss(node: Node, header: OuterHeader) -> float:
     """Of the model behind these roots."""
-    weights, training = await load_weights(party, header), party.task.spec.training
-    batch = await asyncio.to_thread(get_heldout_batch, party.task.corpus, training, HELDOUT_ROWS)
+    weights, training = await node.rooms.model.load_weights(header), node.task.spec.training
+    batch = await asyncio.to_thread(get_heldout_batch, node.rooms.tools.corpus, training, HELDOUT_ROWS)
     return await asyncio.to_thread(compute_heldout_loss, weights, batch, get_model(training))

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,28 +20,28 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from tests.e2e.cheating import allow_cheating, make_cheating_solver
+from tests.e2e.cheating import allow_cheating, change_duties, make_cheating_solver
 from tests.e2e.demo.isolation import confine, is_supported
 from tests.e2e.demo.roster import Member
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import Part
-from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seat_taking import take_seat
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.loop.node_loop import Loop
-from touchstone.node.loop.opening import open_party
+from touchstone.node.kit.duty import Duty, Room
+from touchstone.node.loop.node import Node
+from touchstone.node.loop.opening import open_node
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.program_operations import Operation
-from touchstone.whistleblower import dispute_duties as disputes
+from touchstone.scripts.roles import role_nodes
+from touchstone.whistleblower import challenging
 
-LIST = disputes.list_duties
-ACCUSING = frozenset({"read votes", "judge steps", "dispute", "ask", "prove"})
+ACCUSING = (
+    challenging.ReadVotes, challenging.JudgeSteps, challenging.OpenDispute, challenging.QuerySigner,
+    challenging.ProveStatement, challenging.ProveWork,
+)  # fmt: skip
 """What a cheat leaves: by its own computation all others err."""
 HONEST = {SeatRole.SOLVER: SOLVER, SeatRole.VERIFIER: VERIFIER, SeatRole.WHISTLEBLOWER: WATCHER}
 
@@ -144,16 +144,17 @@ async def _take_part(order: Order, line: Line, make_own: MakePart) -> None:
 
     part = make_own(order, line)
     key = AccountKey(Account.from_key(order.key))
-    async with open_party(PartyConfig(order.home, order.deployment, order.rpc_url, key, say=say)) as party:
-        await _wait_for_task(party, order)
-        await open_task(party, next(iter(party.state.games)))
-        part.spoil(party)
-        await take_seat(party, part.wish)
+    config = PartyConfig(order.home, order.deployment, order.rpc_url, key, say=say)
+    async with open_node(config, part.role) as node:
+        await _wait_for_task(node, order)
+        await node.join(next(iter(node.state.games)))
+        part.spoil(node)
+        await node.rooms.seat_taking.take_seat(part.wish)
         try:
-            await Loop(party, part.rooms).run()
+            await part.make_loop(node).run()
         finally:
-            party.task.cases.close()
-        await withdraw(party)
+            node.rooms.tools.cases.close()
+        await withdraw(node)
         line.send(Over(cpu_s=time.process_time()))
         await asyncio.Event().wait()
 
@@ -163,15 +164,21 @@ def make_part(order: Order, line: Line) -> Part:
     patch, part = pytest.MonkeyPatch(), HONEST[order.member.role]
     if not order.member.is_honest:
         allow_cheating(patch)
-        part = make_cheating_solver(make_planting_compute(Operation[order.fault]))
-        part = replace(part, rooms=[only_defend if room is LIST else room for room in part.rooms])
+        part = only_defend(make_cheating_solver(make_planting_compute(Operation[order.fault])))
     patch.setattr(claims, "train_segment", _time(vars(claims)["train_segment"], line))
     return part
 
 
-def only_defend(party: Party, block: int) -> Iterator[Duty | Wait]:
-    """The answers that a cheat owes, and no accusations of its own."""
-    yield from (one for one in LIST(party, block) if isinstance(one, Wait) or one.what not in ACCUSING)
+def only_defend(part: Part) -> Part:
+    """A cheat that gives the answers that it owes, and accuses nobody."""
+
+    def keep(duty: Duty[Any]) -> Duty[Any] | None:
+        return None if isinstance(duty, ACCUSING) else duty
+
+    def list_rooms(node: role_nodes.Member) -> Sequence[Room[Any]]:
+        return change_duties(part.list_rooms(node), (challenging.next_actions,), keep)
+
+    return replace(part, list_rooms=list_rooms)
 
 
 def _time(train: Callable[..., Any], line: Line) -> Callable[..., Any]:
@@ -184,19 +191,19 @@ def _time(train: Callable[..., Any], line: Line) -> Callable[..., Any]:
     return timed
 
 
-async def _wait_for_task(party: Party, order: Order) -> None:
+async def _wait_for_task(node: Node, order: Order) -> None:
     """Until the task is posted, and until those sit who come first: the first round has all of them."""
-    await catch_up(party)
-    while not _is_my_turn(party, order):
-        party.take(await anext(party.batches))
+    await node.following.take_next()
+    while not _is_my_turn(node, order):
+        await node.following.take_next()
 
 
-def _is_my_turn(party: Party, order: Order) -> bool:
-    game = next(iter(party.state.games.values()), None)
+def _is_my_turn(node: Node, order: Order) -> bool:
+    game = next(iter(node.state.games.values()), None)
     return game is not None and len(game.seats) >= order.awaited
 
 
-async def withdraw(party: Party) -> None:
+async def withdraw(node: Node) -> None:
     """Take out all credit, as `touchstone withdraw` does."""
-    if await party.chain.purse.credit_of(party.account):
-        await party.chain.purse.withdraw()
+    if await node.chain.purse.credit_of(node.account):
+        await node.chain.purse.withdraw()

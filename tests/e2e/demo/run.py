@@ -30,17 +30,16 @@ from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
 from tests.e2e.demo.verdict import Finding, judge_run
 from tests.e2e.demo.watch import Watch
+from tests.e2e.world import Keeper, make_loop
 from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import Asked
 from touchstone.explorer.running_explorer import Explorer, open_explorer
 from touchstone.node.exports import export
-from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.loop.node_loop import Loop
-from touchstone.node.loop.opening import open_party
+from touchstone.node.kit.duty import Room
+from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import RoundPlan, build_task, post_task
-from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
@@ -223,23 +222,22 @@ async def play(show: Show) -> dict[str, Any]:
 async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[None]") -> AsyncIterator[None]:
     """Post the task and play it to its end with whoever else is there; then take the rest out."""
     setting, watch = show.setting, show.watch
-    async with open_party(show.configure(SUBMITTER)) as party:
-        words = (setting.plan, setting.dataset, party.account, secrets.token_bytes(32))
+    async with open_node(show.configure(SUBMITTER), Keeper) as node:
+        words = (setting.plan, setting.dataset, node.account, secrets.token_bytes(32))
         built = await asyncio.to_thread(build_task, *words)
-        task = await post_task(party, *built, setting.dataset)
-        await catch_up(party)
-        await open_task(party, task)
-        loss = await show.observer.measure_first(party)
+        task = await post_task(node.chain, node.store, *built, setting.dataset)
+        await node.following.take_next()
+        await node.join(task)
+        loss = await show.observer.measure_first(node)
         show.screen.say(SUBMITTER, f"held-out loss of the untrained model: {loss:.3f} nats per byte")
-        looping = asyncio.create_task(
-            Loop(party, (upkeep_duties.list_duties, show.observer.list_duties)).run()
-        )
+        rooms = (*node.list_rooms(), Room(show.observer.list_duties, node))
+        looping = asyncio.create_task(make_loop(node, rooms).run())
         watching = asyncio.create_task(watch.run())
         try:
             await wait_for(lambda: looping.done() and watching.done(), company, ticking, looping, watching)
         finally:
             await cancel(looping, watching)
-        await withdraw(party)
+        await withdraw(node)
         yield
 
 

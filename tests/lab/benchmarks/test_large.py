@@ -25,11 +25,20 @@ from lab.benchmarks.large import (
     write_jsonl,
 )
 from lab.benchmarks.large_run import party as parties
-from lab.benchmarks.large_run.party import Clock, Heard, count_rows, hold_back, make_planted
+from lab.benchmarks.large_run.party import (
+    Clock,
+    Heard,
+    count_rows,
+    hold_back,
+    hold_back_openings,
+    make_planted,
+)
 from tests.e2e.planted import make_planting_compute
-from tests.kit.views import Standin
+from tests.kit.views import Standin, view_of
 from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
+from touchstone.node.defending import defence
+from touchstone.node.kit.duty import Room, Wait
 from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
@@ -39,6 +48,7 @@ from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.plain_decoder import Decoder
+from touchstone.whistleblower.challenging import OpenDispute, ProveStatement, next_actions
 
 PEAKS = {"cheat": 5, "solver-1": 5, "verifier-1": 2, "verifier-2": 2, "verifier-3": 2, "submitter": 9}
 NOTE = {"held_bytes": 1000, "touched_bytes": 1100, "fetched_bytes": 1200}
@@ -216,13 +226,19 @@ def test_a_tensor_of_its_trace_is_computed_again(spec: TrainingSpec, start: Trai
         tree.open_run(buffer, 0, 1)  # Raises where the bytes are others than those that were hashed.
 
 
-@pytest.mark.parametrize(("is_open", "left"), [(False, ["dispute", "prove"]), (True, ["prove"])])
-def test_a_second_dispute_waits_for_the_first(
-    is_open: bool, left: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    duties = [SimpleNamespace(what=what) for what in ("dispute", "prove")]
-    monkeypatch.setattr(parties, "LIST", lambda party, block: iter(duties))
+@pytest.mark.parametrize(("is_open", "left"), [(False, [0, 1, 2]), (True, [1, 2])])
+def test_a_second_dispute_waits_for_the_first(is_open: bool, left: list[int]) -> None:
+    nothing: Any = None
+    duties = [OpenDispute(nothing), ProveStatement(("proof",), 0, nothing), Wait(9)]
     inner = SimpleNamespace(disputes={b"name": SimpleNamespace(is_open=is_open)})
     state = SimpleNamespace(inner={b"task": inner})
-    party: Any = Standin(task=SimpleNamespace(task=b"task"), state=state)
-    assert [one.what for one in hold_back(party, 1)] == left  # type: ignore[union-attr]
+    view = view_of(Standin(task=SimpleNamespace(task=b"task"), state=state))
+    room = hold_back_openings(Room(next_actions, nothing))
+    assert getattr(room.list_duties, "func", None) is hold_back
+    assert list(hold_back(lambda *_: iter(duties), view, 1)) == [duties[one] for one in left]
+
+
+def test_only_the_room_that_opens_disputes_is_held_back() -> None:
+    nothing: Any = None
+    room = Room(defence.list_duties, nothing)
+    assert hold_back_openings(room) is room

@@ -8,10 +8,10 @@ import pytest
 
 from lab.benchmarks.gas_bounds.gas_play import Case, Play
 from tests.explorer.plays import make_deployment
-from tests.kit.views import Standin
+from tests.kit.party import Party
+from tests.kit.views import Standin, rooms_of
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.nodes import Watcher, make_watcher
-from touchstone.node.kit.party import Party
 from touchstone.node.merging.posting import HandVotes
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS
@@ -72,7 +72,7 @@ async def test_all_votes_of_the_largest_round_are_handed_in_by_parts(chain: Roun
         )  # fmt: skip
         while (counted := count_votes(watcher, play.task)) < len(votes):
             node.game = watcher.state.games[play.task]
-            await HandVotes(0, len(votes) - counted).perform(cast(Party, node))
+            await HandVotes(0, len(votes) - counted).perform(rooms_of(cast(Party, node)).posting)
             assert count_votes(watcher, play.task) > counted
     blocks = range(first_block + 1, chain.get_block() + 1)
     answers = chain.ask(*(("eth_getBlockByNumber", [hex(block), True]) for block in blocks))

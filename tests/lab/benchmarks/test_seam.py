@@ -13,7 +13,7 @@ from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
 from tests.attacks.steps import skip
 from tests.task_models import respecify
-from touchstone.node.serving.audit_room import StateStore
+from touchstone.node.kit.states import StateStore
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.models.own_openings import get_finished
@@ -19,8 +19,7 @@ from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.whistleblower import step_judging
-from touchstone.whistleblower.step_judging import find_step
+from touchstone.whistleblower.step_judging import StepJudging
 
 
 @pytest.mark.parametrize("is_posted", [True, False])
@@ -42,7 +41,7 @@ async def test_the_step_that_was_judged_false_is_named_if_its_states_are_posted(
         async def silent(*_: Any) -> Any:
             raise EnvironmentFault(what="not shown", expected="", actual="", remedy="")
 
-        monkeypatch.setattr(step_judging, "ask_headers", silent)
+        monkeypatch.setattr(StepJudging, "ask_headers", silent)
         # Another machine's roots: right up to the false step, and none of them this machine's.
         roots = (compute_state_root(header), *(make_word("other hardware", at) for at in range(steps)))
         before, after = roots[false_step : false_step + 2] if is_posted else (b"a" * 32, b"b" * 32)
@@ -52,4 +51,4 @@ async def test_the_step_that_was_judged_false_is_named_if_its_states_are_posted(
         dispute = InnerDispute(
             b"d" * 32, seat, StatementRef(0, slot), 0, party.account, party.state.head_block + 1, roots=roots
         )
-        assert await find_step(party, dispute) == (false_step if is_posted else 0)
+        assert await rooms_of(party).step_judging.find_step(dispute) == (false_step if is_posted else 0)

@@ -8,21 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import has_state
+from touchstone.node.kit.states import StateStore
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.training.segments import compute_roots, iterate_states, restore_boundary
 from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
 from touchstone.protocol.spec.game.state import RunningDispute, StatementRef
-from touchstone.whistleblower import prosecuting
-from touchstone.whistleblower.step_judging import find_step
 
 SEGMENT = 2
 SLANDERER = Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32))
@@ -32,10 +29,10 @@ async def dispute_slander(stage: Stage, party: Party) -> InnerDispute:
     """The solver's dispute on a vote that has another end than its claim; half of its turn is over. What is
     made for it is pruned again."""
     slot, game = stage.get_slot(1), stage.world.state
-    start = await restore_boundary(party, 0, SEGMENT)
-    roots = (*compute_roots(party, (0, slot), SEGMENT, start)[:-1], bytes(32))
+    start = await rooms_of(party).segments.restore_boundary(0, SEGMENT)
+    roots = (*rooms_of(party).segments.compute_roots((0, slot), SEGMENT, start)[:-1], bytes(32))
     (prune,) = [one for one in list_due(party) if isinstance(one, Prune)] or [Prune(())]
-    await prune.perform(party)
+    await prune.perform(rooms_of(party).pruning)
     assert list_here(party) == [0]
     ref, respond = StatementRef(0, slot, 0, 0), game.terms.windows.respond
     clock = party.state.head_block + respond // 2
@@ -54,7 +51,7 @@ async def test_a_solver_names_a_step_of_who_shows_nothing_from_its_own_start(tmp
     """Also where the start was pruned."""
     async with open_solver(tmp_path) as (stage, party):
         dispute = await dispute_slander(stage, party)
-        assert await find_step(party, dispute) == len(dispute.roots) - 2
+        assert await rooms_of(party).step_judging.find_step(dispute) == len(dispute.roots) - 2
 
 
 async def test_a_pruned_start_is_trained_again_for_an_own_dispute_and_stays(tmp_path: Path) -> None:
@@ -62,12 +59,12 @@ async def test_a_pruned_start_is_trained_again_for_an_own_dispute_and_stays(tmp_
         dispute = await dispute_slander(stage, party)
         due = {type(one): one for one in list_due(party)}
         assert due[RestoreBoundary] == RestoreBoundary(0, SEGMENT)
-        await due[RestoreBoundary].perform(party)
-        await due[Prune].perform(party)
+        await due[RestoreBoundary].perform(rooms_of(party).pruning)
+        await due[Prune].perform(rooms_of(party).pruning)
         assert list_here(party) == [0, SEGMENT] and not list_due(party)
         ended = replace(dispute, stage=DisputeStage.CLEARED)
         party.state.inner[TASK] = InnerBook(10, {dispute.name: ended})
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert list_here(party) == [0], "no longer than it is open"
 
 
@@ -77,15 +74,15 @@ async def test_the_state_before_a_step_that_is_not_shown_is_computed_from_the_ow
     async def fetch_nothing(*_: Any) -> Any:
         raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
 
-    monkeypatch.setattr(prosecuting, "fetch_state", fetch_nothing)
+    monkeypatch.setattr(StateStore, "fetch_and_load", fetch_nothing)
     async with open_solver(tmp_path) as (stage, party):
         dispute = replace(await dispute_slander(stage, party), stage=DisputeStage.PROVE, step=1)
-        start = await restore_boundary(party, 0, SEGMENT)
-        states = list(iterate_states(party, (0, dispute.statement.slot), SEGMENT, start))
+        start = await rooms_of(party).segments.restore_boundary(0, SEGMENT)
+        states = list(rooms_of(party).segments.iterate_states((0, dispute.statement.slot), SEGMENT, start))
         before = state_header(states[1])
         trace = PostedTrace(b"t" * 32, before, before)
         place = (dispute, SLANDERER, trace, dispute.clock)
-        found = await prosecuting._find_step_start(party, *place)
-        assert state_header(found) == before and has_state(
-            party, get_finished(view_of(party), 0).boundaries[SEGMENT]
+        found = await rooms_of(party).prosecuting._find_step_start(*place)
+        assert state_header(found) == before and rooms_of(party).states.has(
+            get_finished(view_of(party), 0).boundaries[SEGMENT]
         )

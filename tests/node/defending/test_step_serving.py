@@ -2,19 +2,23 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin, view_of
+from tests.kit.views import Standin, rooms_of, view_of
 from tests.node.merging.stage import TASK as STAGED
 from tests.node.upkeep.test_pruning import draw_late, jump, open_solver
-from touchstone.node.defending import step_requests
-from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
-from touchstone.node.defending.step_serving import show_steps
+from touchstone.node.defending import defence, step_requests
+from touchstone.node.defending.defence import ForgetSteps
+from touchstone.node.defending.step_requests import StepsAsked, is_auditor
 from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.duty import Room
+from touchstone.node.kit.following import Following
+from touchstone.node.kit.view import View
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.records.wanted_steps import MAX_WANTED, StepRequests
 from touchstone.protocol.adapters.chain.contract_events import Event
@@ -27,7 +31,6 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.whistleblower.claimant_patience import BlocksLeft, start_waiting, wait_for
-from touchstone.whistleblower.dispute_duties import _forget, _list_served
 
 TASK, OTHER = b"t" * 32, b"o" * 32
 MEMBER, STRANGER, OPENER = ("0x" + digit * 40 for digit in "123")
@@ -51,7 +54,9 @@ async def test_a_cheap_seat_elsewhere_has_nothing_computed(account: str, is_note
     """Anybody posts a task with the least stakes and takes a thousand seats in it."""
     party = make_party()
     with pytest.raises(EnvironmentFault, match="not shown now"):
-        await answer_steps(cast(Any, party), account, encode_message(StepsAsked(TASK, 0, 0, 1)))
+        await rooms_of(cast(Any, party)).step_answers.answer_steps(
+            account, encode_message(StepsAsked(TASK, 0, 0, 1))
+        )
     assert party.state.is_staked(account) == (account != OPENER)
     assert bool(party.task.cases.step_requests.wanted) == is_noted
 
@@ -70,7 +75,9 @@ async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block
         party.wake = lambda: woken.append(account)
         for _ in range(times):
             with pytest.raises(EnvironmentFault, match="not shown now"):
-                await answer_steps(party, account, encode_message(StepsAsked(TASK, 0, 0, segment)))
+                await rooms_of(party).step_answers.answer_steps(
+                    account, encode_message(StepsAsked(TASK, 0, 0, segment))
+                )
         return woken
 
     assert await ask(MEMBER, 1) == [MEMBER], "asked again, it waits already"
@@ -104,7 +111,10 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         assert is_auditor(view_of(party), drawn.seat.account, asked)
         accounts = [seat.account for seat in party.game.seats.values()]
         member = next(one for one in accounts if not is_auditor(view_of(party), one, asked))
-        loop, shown = Loop(party, [_list_served]), party.task.cases.step_requests.shown
+        following = Following(party.chain, party.state, party.status, party.batches)
+        rooms = [Room(defence.list_duties, rooms_of(party).defence)]
+        loop = Loop(following, party.look, party.account, party.meter, party.say, rooms)
+        shown = party.task.cases.step_requests.shown
         party.chain.mined_block = 0  # type: ignore[misc]
         await party.task.retraining.let_own_go(
             lambda: party.state.head_block, windows.train_min, windows.train_min
@@ -112,7 +122,7 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         for account in (member, drawn.seat.account):
             party.state._seated._members[account, STAGED] += 1
             with pytest.raises(EnvironmentFault, match="not shown now"):
-                await answer_steps(party, account, encode_message(asked))
+                await rooms_of(party).step_answers.answer_steps(account, encode_message(asked))
             loop._schedule()
             await asyncio.sleep(0)
 
@@ -123,7 +133,9 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         await asyncio.wait_for(wait(), 60)
         party.task.retraining.end_own()
         await asyncio.gather(*loop.running.values())
-        assert (await answer_steps(party, drawn.seat.account, encode_message(asked))).states
+        assert (
+            await rooms_of(party).step_answers.answer_steps(drawn.seat.account, encode_message(asked))
+        ).states
 
 
 async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_path: Path) -> None:
@@ -139,26 +151,28 @@ async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_p
         }
         party.state.inner[STAGED] = InnerBook(10, disputes)
         for one in list(disputes.values()):
-            await show_steps(party, one)
+            await rooms_of(party).step_serving.show_steps(one)
         asked = encode_message(StepsAsked(STAGED, 0, slot, segment))
-        states = (await answer_steps(party, OPENER, asked)).states
+        states = (await rooms_of(party).step_answers.answer_steps(OPENER, asked)).states
         for name, is_shown in ((b"1" * 32, True), (b"2" * 32, False)):
             disputes[name] = replace(disputes[name], stage=DisputeStage.CLEARED)
             for kind in ("steps", "trace"):
-                await _forget(party, (kind, name))
+                await ForgetSteps(kind, name).perform(rooms_of(party).defence)
             assert bool(party.task.cases.steps) == is_shown
             if is_shown:
-                assert (await answer_steps(party, OPENER, asked)).states == states
+                assert (await rooms_of(party).step_answers.answer_steps(OPENER, asked)).states == states
 
 
-PARTY = cast(Any, Standin(state=SimpleNamespace(head_block=10)))
+def look() -> View:
+    """A chain that stands at block 10."""
+    return view_of(Standin(state=SimpleNamespace(head_block=10)))
 
 
 async def test_what_is_shown_before_the_block_is_given_on() -> None:
     async def show() -> int:
         return 7
 
-    assert await wait_for(PARTY, 11, show()) == 7
+    assert await wait_for(look, 11, show()) == 7
 
 
 async def test_at_the_block_the_asking_has_ended() -> None:
@@ -171,30 +185,30 @@ async def test_at_the_block_the_asking_has_ended() -> None:
             ended.set()
 
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await wait_for(PARTY, 10, trickle())
+        await wait_for(look, 10, trickle())
     assert ended.is_set()
 
 
 async def test_patience_for_several_things_is_that_for_one() -> None:
     """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
     party: Any = Standin(state=SimpleNamespace(head_block=10))
-    patience = BlocksLeft(5)
+    look, patience = partial(view_of, party), BlocksLeft(5)
 
     async def show() -> int:
         party.state.head_block += 3
         return 7
 
-    assert await patience.wait(party, 99, show()) == 7
+    assert await patience.wait(look, 99, show()) == 7
     assert patience.blocks == 2
     party.state.head_block += 50  # What the node does meanwhile is its own time.
-    assert await patience.wait(party, 99, show()) == 7
+    assert await patience.wait(look, 99, show()) == 7
     assert patience.blocks == 0
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await patience.wait(party, 99, asyncio.Event().wait())
+        await patience.wait(look, 99, asyncio.Event().wait())
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await BlocksLeft(9).wait(party, party.state.head_block, asyncio.Event().wait())
+        await BlocksLeft(9).wait(look, party.state.head_block, asyncio.Event().wait())
 
 
 @pytest.mark.parametrize(("until", "expected"), [(9, 11), (10, 11), (12, 12)])
 def test_a_node_that_was_down_waits_one_block(until: int, expected: int) -> None:
-    assert start_waiting(view_of(PARTY), until) == expected
+    assert start_waiting(look(), until) == expected

@@ -15,6 +15,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage, open_stage
 from tests.node.models.test_global_model import COUNT, merge_model
 from tests.node.specs import get_spec
@@ -24,16 +26,15 @@ from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
 from tests.task_models import draw_first, make_step
 from touchstone.node.exports import export, tensor_file, written_model
 from touchstone.node.exports.export import find_own_header, load_weights
-from touchstone.node.exports.last_model import KeepModel, list_duties
-from touchstone.node.exports.model_choice import (
+from touchstone.node.exports.model_folder import SAFETENSORS_NAME
+from touchstone.node.models.model_choice import (
     Choice,
     choose,
     choose_newest,
     choose_settled,
     explain_refusal,
 )
-from touchstone.node.exports.model_folder import SAFETENSORS_NAME
-from touchstone.node.kit.party import Party
+from touchstone.node.upkeep.last_model import KeepModel, list_duties
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
@@ -311,12 +312,12 @@ async def test_the_model_of_a_task_that_stands_is_fetched_once_and_stays_in_the_
     async with open_stage(tmp_path, 1, 2) as stage:
         submitter, peer = stage.parties[1], stage.parties[2]
         root = post_model(stage, peer, is_running=True)
-        assert not list(list_duties(submitter, stage.world.block)), "a newer one comes"
+        assert not list(list_duties(view_of(submitter), stage.world.block)), "a newer one comes"
         post_model(stage, peer, is_running=False)
-        [duty] = list_duties(submitter, stage.world.block)
+        [duty] = list_duties(view_of(submitter), stage.world.block)
         assert isinstance(duty, KeepModel) and duty.choice.root == root
-        await duty.perform(submitter)
-        assert not list(list_duties(submitter, stage.world.block))
+        await duty.perform(rooms_of(submitter).last_model)
+        assert not list(list_duties(view_of(submitter), stage.world.block))
         home, store = submitter.config.home, submitter.store
     header = find_own_header(home, TASK, root)
     assert header is not None and store.has(refer_tensor(header.weights_root, COUNT))
@@ -333,15 +334,15 @@ async def test_a_kept_model_is_in_the_journal_though_it_could_not_be_written_onc
         def refuse(record: Any) -> None:
             raise EnvironmentFault(what="the journal cannot be written", expected="", actual="", remedy="")
 
-        (duty,) = list_duties(submitter, stage.world.block)
+        (duty,) = list_duties(view_of(submitter), stage.world.block)
         with monkeypatch.context() as full:
             full.setattr(submitter.journal, "append", refuse)
             with pytest.raises(EnvironmentFault, match="cannot be written"):
-                await duty.perform(submitter)
-        (again,) = list_duties(submitter, stage.world.block)
-        await again.perform(submitter)
-        await again.perform(submitter)
-        assert not list(list_duties(submitter, stage.world.block))
+                await duty.perform(rooms_of(submitter).last_model)
+        (again,) = list_duties(view_of(submitter), stage.world.block)
+        await again.perform(rooms_of(submitter).last_model)
+        await again.perform(rooms_of(submitter).last_model)
+        assert not list(list_duties(view_of(submitter), stage.world.block))
         assert len(list(submitter.journal.replay())) == 1
         home = submitter.config.home
     assert find_own_header(home, TASK, root) is not None
@@ -354,7 +355,7 @@ async def test_a_model_is_kept_once_it_survives_a_power_cut(
     async with open_stage(tmp_path, 1, 2) as stage:
         submitter, peer = stage.parties[1], stage.parties[2]
         post_model(stage, peer, is_running=False)
-        (duty,) = list_duties(submitter, stage.world.block)
+        (duty,) = list_duties(view_of(submitter), stage.world.block)
         flushed: list[int] = []
         sync, store = os.fsync, submitter.store
 
@@ -367,10 +368,10 @@ async def test_a_model_is_kept_once_it_survives_a_power_cut(
 
         monkeypatch.setattr(os, "fsync", refuse)
         with pytest.raises(EnvironmentFault, match="blob store cannot be written"):
-            await duty.perform(submitter)
-        assert list(list_duties(submitter, stage.world.block)) == [duty]
+            await duty.perform(rooms_of(submitter).last_model)
+        assert list(list_duties(view_of(submitter), stage.world.block)) == [duty]
         monkeypatch.setattr(os, "fsync", note)
-        await duty.perform(submitter)
+        await duty.perform(rooms_of(submitter).last_model)
         header = submitter.task.claims.outer[duty.choice.root]
         path = store.get_path(refer_tensor(header.weights_root, COUNT).key)
         files = {path, *path.parent.glob(f"{path.name}*"), path.parent}
@@ -382,4 +383,4 @@ async def test_a_task_without_a_posted_root_has_no_model_to_keep(tmp_path: Path)
         stage.world.state = replace(stage.world.state, rounds={}, is_halted=True)
         assert stage.world.state.root == stage.world.state.terms.root
         stage.sync()
-        assert not list(list_duties(stage.parties[1], stage.world.block))
+        assert not list(list_duties(view_of(stage.parties[1]), stage.world.block))

@@ -34,7 +34,7 @@ from touchstone.node.exports.model_folder import (
 )
 from touchstone.node.exports.model_note import NOTE_NAME, ModelNote, check_tokenizer, read_note
 from touchstone.node.exports.written_model import write_model
-from touchstone.node.joining.start_weights import refer_start
+from touchstone.node.models.start_weights import refer_start
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.program.known_steps import get_step

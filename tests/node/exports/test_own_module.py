@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from tests.node.test_submit import DATASET, SALT, SUBMITTER, make_party
+from tests.node.test_submit import DATASET, SALT, SUBMITTER, make_chain
 from touchstone.node.exports.model_folder import open_named
 from touchstone.node.exports.written_model import write_model
 from touchstone.node.submit import build_task, refuse_bad_task
@@ -116,8 +116,8 @@ def test_a_task_file_names_a_recorded_step(folder: Path, module: Mixer, tmp_path
     assert plan.initial_seed == GIVEN_START and file.weights is not None
     start = file.weights.read()
     terms, training = build_task(plan, DATASET, SUBMITTER, SALT, start)
-    party, _ = make_party(tmp_path)
-    assert refuse_bad_task(party, terms, training) > 0
+    chain, _ = make_chain(tmp_path)
+    assert refuse_bad_task(chain, terms, training) > 0
     assert terms.parameter_count == 2 * VOCABULARY * WIDTH and training.beta1 == training.beta2 == 0
     tokens = torch.arange(ROWS * TOKENS).view(ROWS, TOKENS) * 7 % VOCABULARY
     labels = (tokens + 1) % VOCABULARY

@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.chain.gate import Gate
 from touchstone.protocol.adapters.reports.node_state import STATE_FILE, End, HealthIssue, read_node_state
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault
 
-ACCOUNT = "0x" + "ab" * 20
+ACCOUNT, NO_PAST = "0x" + "ab" * 20, Past()
 CHAIN_ID, DEPLOY_BLOCK = 31337, 4
 
 
@@ -77,7 +77,8 @@ class Connection:
         return Head(number, self.hash, b"", 0, 0) if self.hash else None
 
 
-def make_party(home: Path, preset: str = "local") -> Any:
+def make_watch(home: Path, preset: str = "local", past: Past = NO_PAST) -> Any:
+    """The watch of a node whose chain a test spoils."""
     deployment = SimpleNamespace(
         chain_id=CHAIN_ID,
         deploy_block=DEPLOY_BLOCK,
@@ -86,6 +87,7 @@ def make_party(home: Path, preset: str = "local") -> Any:
     )
     connection = Connection()
     chain = SimpleNamespace(
+        address=ACCOUNT,
         connection=connection,
         deployment=deployment,
         limits=SimpleNamespace(name=preset),
@@ -94,10 +96,7 @@ def make_party(home: Path, preset: str = "local") -> Any:
         require_provable=connection.require_provable,
         tasks=SimpleNamespace(address="0xk", encode=lambda *_: b""),
     )
-    state, config = SimpleNamespace(head_block=9), SimpleNamespace(home=home, use=None)
-    return SimpleNamespace(
-        account=ACCOUNT, chain=chain, config=config, state=state, joined=None, is_task_known=False
-    )
+    return Watch(cast(Any, chain), cast(Any, SimpleNamespace(head_block=9)), home, lambda: None, past=past)
 
 
 def list_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -142,10 +141,10 @@ async def check_episode(
 async def test_a_clock_that_is_behind_the_chain_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    party = make_party(tmp_path, "12s")
-    health, now_s = party.chain.connection.health, int(time.time())
+    watch = make_watch(tmp_path, "12s")
+    health, now_s = watch.chain.connection.health, int(time.time())
     said = await check_episode(
-        Watch(party), tmp_path, caplog, HealthIssue.CLOCK_WRONG,
+        watch, tmp_path, caplog, HealthIssue.CLOCK_WRONG,
         lambda: setattr(health, "head", Head(9, b"", b"", now_s + 60, 0)),
         lambda: setattr(health, "head", Head(10, b"", b"", now_s, 0)),
     )  # fmt: skip
@@ -156,13 +155,13 @@ async def test_that_nothing_is_signed_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An endpoint that shows another block than the folded one, whatever else is right about it."""
-    party = make_party(tmp_path)
-    connection, gate = party.chain.connection, party.chain.gate
+    watch = make_watch(tmp_path)
+    connection, gate = watch.chain.connection, watch.chain.gate
     gate.folded = Head(9, b"f" * 32, b"", 0, 0)
     monkeypatch.setattr(checks, "PROBE_LOOKS", 1)
     connection.hash = b"f" * 32
     said = await check_episode(
-        Watch(party), tmp_path, caplog, HealthIssue.NOTHING_SIGNED,
+        watch, tmp_path, caplog, HealthIssue.NOTHING_SIGNED,
         lambda: setattr(gate, "folded", Head(9, b"e" * 32, b"", 0, 0)),
         lambda: setattr(gate, "folded", Head(9, b"f" * 32, b"", 0, 0)),
     )  # fmt: skip
@@ -173,10 +172,10 @@ async def test_headers_that_cannot_be_proven_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "COIN_LOOKS", 1)
-    party = make_party(tmp_path)
-    connection = party.chain.connection
+    watch = make_watch(tmp_path)
+    connection = watch.chain.connection
     said = await check_episode(
-        Watch(party), tmp_path, caplog, HealthIssue.HEAD_UNPROVABLE,
+        watch, tmp_path, caplog, HealthIssue.HEAD_UNPROVABLE,
         lambda: setattr(connection, "is_unprovable", True),
         lambda: setattr(connection, "is_unprovable", False),
     )  # fmt: skip
@@ -186,13 +185,13 @@ async def test_headers_that_cannot_be_proven_are_told(
 async def test_gas_that_is_dearer_than_the_operator_allows_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    party = make_party(tmp_path)
-    party.config.max_fee_wei = 15 * 10**8
-    party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 21 * 10**8)
+    watch = make_watch(tmp_path)
+    watch.max_fee_wei = 15 * 10**8
+    watch.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 21 * 10**8)
     said = await check_episode(
-        Watch(party), tmp_path, caplog, HealthIssue.FEE_CAPPED,
-        lambda: setattr(party.chain.sender, "is_capped", True),
-        lambda: setattr(party.chain.sender, "is_capped", False),
+        watch, tmp_path, caplog, HealthIssue.FEE_CAPPED,
+        lambda: setattr(watch.chain.sender, "is_capped", True),
+        lambda: setattr(watch.chain.sender, "is_capped", False),
     )  # fmt: skip
     assert "max_fee_gwei: one gas costs 2.1 gwei and a tip now, 1.5 gwei are allowed" in said
 
@@ -201,15 +200,15 @@ async def test_an_rpc_that_never_answers_is_silent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "PROBE_S", 0.05)
-    party = make_party(tmp_path)
-    connection = party.chain.connection
+    watch = make_watch(tmp_path)
+    connection = watch.chain.connection
 
     def spoil() -> None:
         connection.is_hanging = True
         connection.health.answered_s -= checks.SILENT_S + 1
 
     said = await check_episode(
-        Watch(party),
+        watch,
         tmp_path,
         caplog,
         HealthIssue.RPC_SILENT,
@@ -223,14 +222,13 @@ async def test_a_chain_that_answers_and_cannot_be_read_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two endpoints that show different logs, or logs that this version cannot read."""
-    party = make_party(tmp_path)
-    health = party.chain.connection.health
+    watch = make_watch(tmp_path)
+    health = watch.chain.connection.health
 
     def spoil() -> None:
         health.note_reading("http://a and http://b: different ones")
         health.unread_s -= checks.UNREAD_S + 1
 
-    watch = Watch(party)
     said = await check_episode(watch, tmp_path, caplog, HealthIssue.RPC_SILENT, spoil, health.note_reading)
     assert "http://a and http://b: different ones" in said
 
@@ -239,11 +237,11 @@ async def test_a_chain_that_answers_and_cannot_be_read_is_told(
 async def test_a_head_that_grows_old_lags(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, preset: str, limit_s: int
 ) -> None:
-    party = make_party(tmp_path, preset)
-    health, now_s = party.chain.connection.health, int(time.time())
+    watch = make_watch(tmp_path, preset)
+    health, now_s = watch.chain.connection.health, int(time.time())
     health.head = Head(9, b"", b"", now_s - limit_s + 20, 0)
     said = await check_episode(
-        Watch(party),
+        watch,
         tmp_path,
         caplog,
         HealthIssue.RPC_LAGGING,
@@ -254,9 +252,8 @@ async def test_a_head_that_grows_old_lags(
 
 
 async def test_the_clock_of_a_test_network_skips(tmp_path: Path) -> None:
-    party = make_party(tmp_path, "local")
-    party.chain.connection.health.head = Head(9, b"", b"", 5, 0)
-    watch = Watch(party)
+    watch = make_watch(tmp_path, "local")
+    watch.chain.connection.health.head = Head(9, b"", b"", 5, 0)
     await watch.look()
     assert watch.troubles == {}
 
@@ -268,11 +265,11 @@ async def test_the_clock_of_a_test_network_skips(tmp_path: Path) -> None:
 async def test_another_chain_is_noticed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, value: Any, word: str
 ) -> None:
-    party = make_party(tmp_path)
-    connection = party.chain.connection
+    watch = make_watch(tmp_path)
+    connection = watch.chain.connection
     usual = getattr(connection, name)
     said = await check_episode(
-        Watch(party),
+        watch,
         tmp_path,
         caplog,
         HealthIssue.CHAIN_CHANGED,
@@ -284,11 +281,11 @@ async def test_another_chain_is_noticed(
 
 
 # --- Several endpoints --------------------------------------------------------------------------------------
-def add_endpoint(party: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Connection, Connection]:
+def add_endpoint(watch: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Connection, Connection]:
     """The two endpoints by themselves. Together they are the node's connection, in which the first one stands
     in for the second."""
-    party.chain.connection.rpc_urls = ("http://127.0.0.1:1", "http://127.0.0.1:2/v3/secret")
-    own = {url: Connection() for url in party.chain.connection.rpc_urls}
+    watch.chain.connection.rpc_urls = ("http://127.0.0.1:1", "http://127.0.0.1:2/v3/secret")
+    own = {url: Connection() for url in watch.chain.connection.rpc_urls}
     monkeypatch.setattr(endpoint_watch, "Connection", lambda url, timeout_s: own[url])
     first, second = own.values()
     return first, second
@@ -302,10 +299,10 @@ async def test_one_endpoint_of_several_that_does_not_answer_is_named(
 ) -> None:
     """Another one answers for it, so nothing else tells that the node stands on its last one."""
     monkeypatch.setattr(checks, "PROBE_S", 0.05)
-    party = make_party(tmp_path)
-    _, second = add_endpoint(party, monkeypatch)
+    watch = make_watch(tmp_path)
+    _, second = add_endpoint(watch, monkeypatch)
     said = await check_episode(
-        Watch(party), tmp_path, caplog, HealthIssue.ENDPOINT_SILENT,
+        watch, tmp_path, caplog, HealthIssue.ENDPOINT_SILENT,
         lambda: setattr(second, "is_hanging", True),
         lambda: setattr(second, "is_hanging", False),
         RIGHT_LOOKS,
@@ -319,11 +316,11 @@ async def test_one_alien_endpoint_of_several_is_one_trouble_by_its_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     """Asked together it was told anew with each endpoint that answered first, 38 times in three minutes."""
-    party = make_party(tmp_path)
-    first, second = add_endpoint(party, monkeypatch)
+    watch = make_watch(tmp_path)
+    first, second = add_endpoint(watch, monkeypatch)
     usual = getattr(second, name)
     said = await check_episode(
-        Watch(party), tmp_path, caplog, HealthIssue.CHAIN_CHANGED,
+        watch, tmp_path, caplog, HealthIssue.CHAIN_CHANGED,
         lambda: setattr(second, name, value),
         lambda: setattr(second, name, usual),
         RIGHT_LOOKS,
@@ -335,13 +332,12 @@ async def test_one_alien_endpoint_of_several_is_one_trouble_by_its_name(
 async def test_of_endpoints_that_disagree_from_the_start_the_one_with_the_folded_block_is_right(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    party = make_party(tmp_path)
-    first, second = add_endpoint(party, monkeypatch)
+    watch = make_watch(tmp_path)
+    first, second = add_endpoint(watch, monkeypatch)
     first.hash = b"g" * 32
-    watch = Watch(party)
     await watch.look()
     assert watch.troubles == {}, "nothing is read yet"
-    party.chain.gate.folded = Head(9, second.hash, b"", 0, 0)
+    watch.chain.gate.folded = Head(9, second.hash, b"", 0, 0)
     await watch.look()
     assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED]
     (said,) = list_lines(caplog)
@@ -357,9 +353,8 @@ async def test_an_answer_that_is_none_hides_no_other_trouble(
         raise ValueError("what is this?")
 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=9_000_000))
-    party = make_party(tmp_path)
-    party.chain.connection.chain_id = answer_nonsense
-    watch = Watch(party)
+    watch = make_watch(tmp_path)
+    watch.chain.connection.chain_id = answer_nonsense
     await watch.look()
     assert list(watch.troubles) == [HealthIssue.DISK_FULL] == list_written(tmp_path)
     assert "the watch cannot ask the chain's node" in caplog.text
@@ -369,10 +364,9 @@ async def test_an_answer_that_is_none_hides_no_other_trouble(
 async def test_a_contract_that_has_gone_is_noticed_within_a_look_at_each(
     tmp_path: Path, address: str
 ) -> None:
-    party = make_party(tmp_path)
-    watch = Watch(party)
+    watch = make_watch(tmp_path)
     await watch.look()
-    party.chain.connection.bare = {address}
+    watch.chain.connection.bare = {address}
     for _ in range(3):
         await watch.look()
     assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED], "and it does not come and go with the turns"
@@ -393,7 +387,7 @@ async def test_a_disk_that_fills_up(
     room = SimpleNamespace(free=10**12)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
     said = await check_episode(
-        Watch(make_party(tmp_path)),
+        make_watch(tmp_path),
         tmp_path,
         caplog,
         kind,
@@ -405,12 +399,10 @@ async def test_a_disk_that_fills_up(
 
 async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=5 * 10**9))
-    party = make_party(tmp_path)
-    party.joined = party.is_task_known = True
-    party.game = SimpleNamespace(seats={})
+    watch = make_watch(tmp_path)
     terms = SimpleNamespace(parameter_count=10**6, segment_count=8)
-    party.task = SimpleNamespace(spec=SimpleNamespace(terms=terms))
-    watch = Watch(party)
+    spec, game = SimpleNamespace(terms=terms), SimpleNamespace(seats={})
+    watch.find_view = lambda: SimpleNamespace(account=ACCOUNT, spec=spec, game=game)
     await watch.look()
     assert watch.troubles == {}
     terms.parameter_count = 10**9
@@ -420,7 +412,7 @@ async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.
 
 async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The system refuses to write, whatever room there is, as with a quota."""
-    watch, usual = Watch(make_party(tmp_path)), resource.getrlimit(resource.RLIMIT_FSIZE)
+    watch, usual = make_watch(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     await watch.look()
     watch.write()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
@@ -440,7 +432,7 @@ async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.
 async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    watch = Watch(make_party(home))
+    watch = make_watch(home)
     await watch.look()
     home.rename(tmp_path / "away")
     await watch.look()
@@ -453,7 +445,7 @@ async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
 
 # --- Restarts -----------------------------------------------------------------------------------------------
 async def run_once(home: Path, error: BaseException | None = None) -> Watch:
-    watch = Watch(make_party(home), take_over(home))
+    watch: Watch = make_watch(home, past=take_over(home))
     try:
         async with watch.running():
             if error is not None:
@@ -516,8 +508,8 @@ async def test_a_question_that_was_answered_with_no_is_neither_a_crash_nor_a_run
 
 
 async def test_a_run_that_said_no_end_was_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    Watch(make_party(tmp_path)).write()
-    watch = Watch(make_party(tmp_path), take_over(tmp_path))
+    make_watch(tmp_path).write()
+    watch = make_watch(tmp_path, past=take_over(tmp_path))
     assert watch.past == Past(1, 1, End.KILLED)
     watch.write()
     (line,) = list_lines(caplog)
@@ -538,13 +530,13 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "LOOK_S", 0.01)
-    party = make_party(tmp_path)
-    watch, health = Watch(party), party.chain.connection.health
-    party.chain.limits = None
+    watch = make_watch(tmp_path)
+    health = watch.chain.connection.health
+    watch.chain.limits = None
     async with asyncio.timeout(60), watch.running():
         while "the watch cannot look" not in caplog.text:
             await asyncio.sleep(0.01)
-        party.chain.limits = SimpleNamespace(name="12s")
+        watch.chain.limits = SimpleNamespace(name="12s")
         health.head = Head(9, b"", b"", 5, 0)
         while not watch.troubles:
             await asyncio.sleep(0.01)
@@ -555,39 +547,39 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
 async def test_a_provider_is_asked_less_often_than_a_test_network(
     tmp_path: Path, preset: str, asked: int
 ) -> None:
-    watch = Watch(make_party(tmp_path, preset))
-    questions, usual = list[int](), watch.party.chain.connection.chain_id
+    watch = make_watch(tmp_path, preset)
+    questions, usual = list[int](), watch.chain.connection.chain_id
 
     async def count() -> int:
         questions.append(1)
         return int(await usual())
 
-    watch.party.chain.connection.chain_id = count  # type: ignore[method-assign]
+    watch.chain.connection.chain_id = count
     for _ in range(13):
         await watch.look()
     assert len(questions) == asked
 
 
 async def test_the_watch_knows_how_much_gas_the_coin_pays_for(tmp_path: Path) -> None:
-    watch = Watch(make_party(tmp_path))
-    assert watch.gas_left is None
-    watch.party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 8)
+    watch = make_watch(tmp_path)
+    assert (watch.gas_left, watch.gas_factor) == (None, None)
+    watch.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 8)
     await watch.look()
     assert watch.gas_left == 10
-    assert watch.gas_factor == 2.0  # type: ignore[unreachable]
+    assert watch.gas_factor == 2.0
 
 
 async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path: Path) -> None:
     """Before its seat a node opens its task and trains a step: nothing else asks the chain meanwhile."""
-    watch = Watch(make_party(tmp_path, "12s"))
-    connection = watch.party.chain.connection
+    watch = make_watch(tmp_path, "12s")
+    connection = watch.chain.connection
 
     async def answer() -> Head:
         connection.health.note_answer()
-        connection.health.head = Head(9, b"", b"", int(time.time()), 0)
-        return connection.health.head
+        head = connection.health.head = Head(9, b"", b"", int(time.time()), 0)
+        return head
 
-    connection.head = answer  # type: ignore[method-assign]
+    connection.head = answer
     for _ in range(13):
         connection.health.answered_s -= 3
         connection.health.head = Head(9, b"", b"", int(time.time()) - 70, 0)
@@ -599,8 +591,8 @@ async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path
 async def test_a_slow_provider_tells_of_the_coin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers each question in time, and all of them one after the other would take too long."""
     monkeypatch.setattr(checks, "PROBE_S", 0.5)
-    watch = Watch(make_party(tmp_path))
-    connection = watch.party.chain.connection
+    watch = make_watch(tmp_path)
+    connection = watch.chain.connection
     for name in ("chain_id", "balance_of"):
         usual = getattr(connection, name)
 

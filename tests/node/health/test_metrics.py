@@ -64,15 +64,14 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         account=account,
         game=LoggedGame(**vars(world.state)),
         joined=True,
-        is_task_known=True,
         state=state,
         meter=Meter(),
-        config=SimpleNamespace(home=home, metrics_port=0, metrics_host="127.0.0.1", use=None),
+        home=home,
         client=SimpleNamespace(fetched_bytes=5),
-        chain=SimpleNamespace(connection=SimpleNamespace(health=RpcHealth())),
+        chain=SimpleNamespace(address=account, connection=SimpleNamespace(health=RpcHealth())),
         task=SimpleNamespace(
             task=TASK,
-            audits=SimpleNamespace(room=SimpleNamespace(book=book), known=None),
+            audits=SimpleNamespace(known=SimpleNamespace(book=book)),
             claims=SimpleNamespace(reports={}),
         ),
     )
@@ -220,7 +219,14 @@ def read_money(world: World, cashier: Cashier, account: str) -> dict[str, Any]:
 
 
 def make_measures(party: Any) -> Measures:
-    return Measures(party, Watch(party), cast(Any, SimpleNamespace(served_bytes=9)))
+    """joined: whether the node has one."""
+
+    def find_view() -> View | None:
+        return view_of(party) if party.joined else None
+
+    watch = Watch(party.chain, party.state, party.home, find_view)
+    server = cast(Any, SimpleNamespace(served_bytes=9))
+    return Measures(party.chain, party.state, party.client, party.meter, find_view, watch, server)
 
 
 def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
@@ -230,7 +236,7 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     party.chain.connection.health.errors["timeout"] = 2
     party.meter.loss, party.meter.due["MakeClaim"], party.meter.failures["MakeClaim"] = 2.5, 1, 4
     made = SimpleNamespace(vote=SimpleNamespace(word=VoteWord.ACCEPT))
-    party.task.audits.room.book.votes = {1: made, 2: made}
+    party.task.audits.known.book.votes = {1: made, 2: made}
     party.task.claims.reports = {
         index: SimpleNamespace(report=SimpleNamespace(round=index, mean_micronats=micronats))
         for index, micronats in ((4, 3_100_000), (5, 2_900_000), (3, 4_000_000))
@@ -316,12 +322,12 @@ async def test_a_port_is_opened_where_one_is_named_and_a_taken_one_stops_no_node
 ) -> None:
     party = make_party(make_quiet_world(), "solver0", tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = party.config.metrics_port = taken.getsockname()[1]
+        port = taken.getsockname()[1]
         async with AsyncExitStack() as stack:
-            await show_metrics(make_measures(party), stack)
+            await show_metrics(make_measures(party), "127.0.0.1", port, stack)
     assert "the metrics cannot be shown" in caplog.text and f"127.0.0.1:{port}" in caplog.text
     async with AsyncExitStack() as stack:
-        await show_metrics(make_measures(party), stack)
+        await show_metrics(make_measures(party), "127.0.0.1", port, stack)
         assert await asyncio.to_thread(is_open, port)
     assert not await asyncio.to_thread(is_open, port)
 
@@ -330,4 +336,4 @@ async def test_without_a_port_nothing_listens(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(metrics, "MetricsServer", None)
     party = make_party(make_quiet_world(), "solver0", tmp_path)
     async with AsyncExitStack() as stack:
-        await show_metrics(make_measures(party), stack)
+        await show_metrics(make_measures(party), "127.0.0.1", 0, stack)

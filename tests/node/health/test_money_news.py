@@ -21,14 +21,13 @@ MISSED, FEE = "0.00000000000000006 tokens", "0.00000000000000007 tokens"
 """Of a missed round; of a draw in which two say UNSERVED."""
 
 
-def make_party(account: str, game: LoggedGame, block: int) -> Any:
-    """What is read of a party at the head before `block`; the preset's blocks last as long as the chain's."""
+def list_lines(news: MoneyNews, account: str, game: LoggedGame, block: int) -> list[str]:
+    """What is told at the head before `block`; the preset's blocks last as long as the chain's."""
     head = Head(block - 1, b"", b"", BLOCK_S * block, 0)
     connection = SimpleNamespace(health=SimpleNamespace(head=head))
     chain = SimpleNamespace(connection=connection, limits=SimpleNamespace(name="local"))
-    return SimpleNamespace(
-        account=account, game=game, state=SimpleNamespace(head_block=block - 1), chain=chain
-    )
+    view = SimpleNamespace(account=account, game=game, head_block=block - 1)
+    return news.list_lines(cast(Any, view), cast(Any, chain))
 
 
 def listen(world: World, *accounts: str) -> dict[str, list[str]]:
@@ -38,8 +37,8 @@ def listen(world: World, *accounts: str) -> dict[str, list[str]]:
     def look(now: World) -> bool:
         cashier.take(now.log)
         for account in accounts:
-            party = make_party(account, cashier.make_game(), now.block)
-            said.setdefault(account, []).extend(news[account].list_lines(cast(Any, party)))
+            lines = list_lines(news[account], account, cashier.make_game(), now.block)
+            said.setdefault(account, []).extend(lines)
         return False
 
     look(world)
@@ -116,7 +115,7 @@ def test_rare_events_are_told_to_whom_they_befall(play: Any, reason: MoneyReason
         cashier, news, said = open_cashier(world), MoneyNews(), list[str]()
         for block in sorted({block for block, _ in world.log}):
             cashier.take([one for one in world.log if one[0] <= block])
-            said += news.list_lines(cast(Any, make_party(account, cashier.make_game(), block + 1)))
+            said += list_lines(news, account, cashier.make_game(), block + 1)
         assert any(word in line for line in said), (account, said)
 
 
@@ -131,15 +130,15 @@ def test_what_was_before_the_node_began_is_one_line() -> None:
     world.play(until=lambda w: w.state.next_round == 4)
     cashier.take(world.log)
     game = cashier.make_game()
-    (line,) = news.list_lines(make_party("solver3", game, world.block))
+    (line,) = list_lines(news, "solver3", game, world.block)
     assert (
         line.startswith(f"so far in this task: {STAKE} locked, ")
         and "0.00000000000000006 tokens to come" in line
     )
-    assert not news.list_lines(make_party("solver3", game, world.block))
-    assert not news.list_lines(make_party("solver3", game, world.block + 1))
+    assert not list_lines(news, "solver3", game, world.block)
+    assert not list_lines(news, "solver3", game, world.block + 1)
     earlier = open_cashier(world)
     earlier.take([one for one in world.log if one[0] < world.block - 40])
-    assert not news.list_lines(make_party("solver3", earlier.make_game(), world.block - 40))
-    assert not news.list_lines(make_party("solver3", game, world.block))
-    assert not MoneyNews().list_lines(make_party("nobody", game, world.block))
+    assert not list_lines(news, "solver3", earlier.make_game(), world.block - 40)
+    assert not list_lines(news, "solver3", game, world.block)
+    assert not list_lines(MoneyNews(), "nobody", game, world.block)

@@ -3,17 +3,20 @@
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.health.test_metrics import TASK, get_trained_from, make_party
 from tests.protocol.spec.game.world import World, make_quiet_world
-from touchstone.node.health.parting import tell_parting
+from touchstone.node.health.parting import Parting
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.loop import node_loop
+from touchstone.node.kit.view import View
+from touchstone.node.loop.node import Node
 from touchstone.protocol.adapters.chain.fees import FeeOffer
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.game.calls import LeaveSeat
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
@@ -24,10 +27,14 @@ from touchstone.protocol.spec.tokens import format_tokens
 def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[Any, list[str]]:
     """A party, and what its operator is told."""
     party, lines = make_party(world, account), list[str]()
-    party.say, party.joined = lines.append, SimpleNamespace(task=TASK)
+    party.say = lines.append
     party.chain.limits = LIMITS_12S if is_timed else LIMITS_LOCAL
     party.chain.sender = None
     return party, lines
+
+
+def tell(party: Any) -> None:
+    Parting(party.chain, party.say).tell(view_of(party))
 
 
 def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
@@ -38,7 +45,7 @@ def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
     long = replace(world.state.terms, windows=replace(windows, respond=10 * windows.train_max))
     world.state = replace(world.state, terms=long)
     party, (lines) = make_leaving(world, "solver0")
-    tell_parting(party)
+    tell(party)
     closing, head = get_trained_from(world.state) + windows.train_max, world.block - 1
     assert lines[0].startswith("WARNING: this node stops, its seat stays: solver 0 keeps ")
     hours = f"{(closing - head) * 12 / 3600:.1f}"
@@ -49,12 +56,12 @@ def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
     """A question may come in the next block. Where the time of a block is not known, the block alone is."""
     world = make_quiet_world()
     party, lines = make_leaving(world, "verifier0", is_timed=False)
-    tell_parting(party)
+    tell(party)
     last = world.block - 1 + world.state.terms.windows.respond
     assert f"Be back before block {last}: if somebody questions" in lines[0]
     asked = InnerAsk(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
     party.state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
-    tell_parting(party)
+    tell(party)
     assert f"Be back before block {asked.clock}: an answer is due" in lines[1]
 
 
@@ -64,14 +71,14 @@ def test_a_round_that_may_open_is_told_with_its_cost() -> None:
     fee = format_tokens(world.state.terms.amounts.dropped_fee)
     for account, cost in (("solver0", f"to miss it costs a fee of {fee}"), ("verifier0", "is not paid")):
         party, lines = make_leaving(world, account)
-        tell_parting(party)
+        tell(party)
         assert "Be back before " in lines[0] and "A round may open meanwhile: " in lines[0]
         assert cost in lines[0] and lines[0].endswith(
             "`touchstone leave` gives the seat up; the node is needed until the stake is out"
         )
     world.play(until=lambda one: one.state.next_round == one.state.terms.rounds)
     party, lines = make_leaving(world, "solver0")
-    tell_parting(party)
+    tell(party)
     assert "may open" not in lines[0]
 
 
@@ -79,7 +86,7 @@ def test_a_seat_that_leaves_is_not_told_to_leave() -> None:
     world = make_quiet_world()
     world.send(LeaveSeat(world.get_seat("verifier0").number), "verifier0")
     party, lines = make_leaving(world, "verifier0")
-    tell_parting(party)
+    tell(party)
     assert (
         "The seat is leaving already; the node is needed" in lines[0] and "touchstone leave" not in lines[0]
     )
@@ -90,37 +97,44 @@ def test_a_transaction_that_waits_is_told() -> None:
     party, lines = make_leaving(make_quiet_world(), "a stranger")
     queue = TransactionQueue("0xa")
     party.chain.sender = SimpleNamespace(queue=queue)
-    tell_parting(party)
+    tell(party)
     assert not lines
     queue.put(Waiting(1, "0xb", b"", 1, FeeOffer(1, 1), (b"h",), 1))
-    tell_parting(party)
+    tell(party)
     assert lines == ["WARNING: a transaction of this node is not mined yet: the next start goes on with it"]
 
 
 def test_who_has_no_seat_is_told_nothing() -> None:
     party, lines = make_leaving(make_quiet_world(), "a stranger")
-    tell_parting(party)
+    tell(party)
     assert not lines
 
 
-async def test_a_node_that_is_stopped_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_is_stopped_tells_it() -> None:
     """Also while it still checks its machine."""
     party, lines = make_leaving(make_quiet_world(), "verifier0")
-    party.task.audits.close = lambda: None
-    party.task.cases = party.task.retraining = SimpleNamespace(close=lambda: None)
-    party.task.team = None
+    closed: list[str] = []
 
-    async def do_nothing(*_: Any) -> None:
+    async def do_nothing() -> None:
         pass
 
-    async def check(party: Any) -> None:
+    async def check() -> None:
         await asyncio.sleep(60)
 
-    for name, act in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", check)):
-        monkeypatch.setattr(node_loop, name, act)
-    running = asyncio.create_task(node_loop.play(party, TASK, [], SeatRequest(SeatRole.VERIFIER)))
+    class Checking(Node):
+        async def join(self, task: bytes, figures: Figures | None = None) -> None:
+            rooms = SimpleNamespace(self_test=SimpleNamespace(check_bits=check))
+            self.joined = cast(Any, SimpleNamespace(rooms=rooms, close=lambda: closed.append("task")))
+
+        def find_view(self) -> View | None:
+            return view_of(party)
+
+    following = SimpleNamespace(chain=party.chain, take_next=do_nothing)
+    config, nothing = SimpleNamespace(use=None, say=lines.append), cast(Any, None)
+    node = Checking(cast(Any, config), cast(Any, following), nothing, nothing, nothing)
+    running = asyncio.create_task(node.work_on(TASK, SeatRequest(SeatRole.VERIFIER)))
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert any("its seat stays: verifier 0" in line for line in lines)
+    assert any("its seat stays: verifier 0" in line for line in lines) and closed

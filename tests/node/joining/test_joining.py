@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.kit.party import Party
+from tests.kit.views import rooms_of
 from tests.node.merging.stage import TASK, get_account, open_stage
 from touchstone.node.joining import machine_check, seat_taking
-from touchstone.node.joining.dataset import count_kept_blocks, open_parts
-from touchstone.node.joining.machine_check import describe_check
-from touchstone.node.joining.seat_taking import SeatRequest, require_records, take_seat
+from touchstone.node.joining.dataset import DatasetSource, count_kept_blocks
+from touchstone.node.joining.machine_check import MachineCheck, describe_check
+from touchstone.node.joining.seat_taking import SeatRequest
+from touchstone.node.joining.task_inputs import PartedCorpus
 from touchstone.node.joining.task_reading import read_spec, refer_dataset, refuse_harmful, require_format
-from touchstone.node.kit.party import Party
 from touchstone.node.submit import build_task
 from touchstone.protocol.compute.batches import prepare_steps
 from touchstone.protocol.compute.bounds.exhibits import Exhibit
@@ -80,11 +82,11 @@ async def test_a_journal_that_lacks_an_own_claim_is_refused(tmp_path: Path) -> N
     async with open_stage(tmp_path) as stage:
         async with stage.open(1) as party:
             await stage.commit(1)
-            require_records(party)
+            rooms_of(party).seat_taking.require_records()
         (tmp_path / "home1").rename(tmp_path / "elsewhere")
         async with stage.open(1) as party:
             with pytest.raises(EnvironmentFault, match="journal is not the one"):
-                require_records(party)
+                rooms_of(party).seat_taking.require_records()
 
 
 async def test_an_unknown_task_is_named(tmp_path: Path) -> None:
@@ -111,11 +113,11 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
     """Not even tokens that are moved into credit: the refusal comes before anything is sent."""
     async with open_stage(tmp_path, 4) as stage:
         party = stage.parties[4]
-        monkeypatch.setattr(seat_taking, "check_machine", _check_nothing)
+        monkeypatch.setattr(MachineCheck, "check_machine", _check_nothing)
         stage.world.send(calls.HaltTask(), stage.world.state.terms.submitter)
         stage.sync()
         with pytest.raises(GameRefusal, match="TaskHalted"):
-            await take_seat(party, SeatRequest(SeatRole.VERIFIER))
+            await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
         chain: Any = party.chain
         assert not chain.sent
 
@@ -135,19 +137,24 @@ async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(
         chain: Any = party.chain
         later: Any = replace(party.game, next_round=7)
 
-        async def check_for_minutes(party: Party) -> None:
+        async def check_for_minutes(check: MachineCheck) -> None:
             party.state.games[party.task.task] = later
 
-        monkeypatch.setattr(seat_taking, "check_machine", check_for_minutes)
+        monkeypatch.setattr(MachineCheck, "check_machine", check_for_minutes)
         monkeypatch.setattr(machine_check, "find_seat", lambda game, account: None)
         monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
         with pytest.raises(InvalidInput, match="left"):
-            await take_seat(party, SeatRequest(SeatRole.VERIFIER, require_wanted=refuse))
+            await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER, require_wanted=refuse))
         assert asked == [later] and not chain.sent, "asked by the task as it is after the check"
 
 
-async def _check_nothing(party: Party) -> None:
+async def _check_nothing(check: MachineCheck) -> None:
     pass
+
+
+async def open_dataset(party: Party, *, is_whole: bool = False) -> PartedCorpus:
+    source = DatasetSource(party.store, party.parts, party.peers, party.say, is_whole)
+    return await source.open(party.task.spec)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -156,10 +163,9 @@ async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Pat
     async with open_stage(tmp_path, 1, 2) as stage:
         server, party = stage.parties[1], stage.parties[2]
         server.store.put_dataset(make_dataset())
-        party.config = replace(party.config, whole_dataset=is_whole)
         party.state.games[TASK] = replace(party.state.games[TASK], seats={})
         spec = party.task.spec
-        corpus = await open_parts(party, TASK, spec)
+        corpus = await open_dataset(party, is_whole=is_whole)
         assert party.store.has(refer_dataset(spec.training)) == is_whole
         stage.parties[2].state.network.peers.clear()
         if is_whole:
@@ -176,16 +182,15 @@ async def test_who_has_a_seat_starts_without_the_whole_dataset(tmp_path: Path, i
         server, party = stage.parties[1], stage.parties[2]
         server.store.put_dataset(make_dataset())
         spec = party.task.spec
-        await open_parts(party, TASK, spec)
+        await open_dataset(party)
         stage.parties[2].state.network.peers.clear()
-        party.config = replace(party.config, whole_dataset=True)
         if is_seated:
-            corpus = await open_parts(party, TASK, spec)
+            corpus = await open_dataset(party, is_whole=True)
             assert corpus.parts.outline.ref == refer_dataset(spec.training)
         else:
             party.state.games[TASK] = replace(party.state.games[TASK], seats={})
             with pytest.raises(TouchstoneError, match="no peer"):
-                await open_parts(party, TASK, spec)
+                await open_dataset(party, is_whole=True)
 
 
 def test_leaves_stay_as_long_as_a_statement_about_them_can_be_disputed() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import rooms_of
 from tests.node.merging.stage import SIGNING, FakeChain, get_account, open_stage
-from touchstone.node.joining import seat_taking
+from touchstone.node.joining.machine_check import MachineCheck
 from touchstone.node.joining.reachability import SeenBy, is_unreached
-from touchstone.node.joining.seat_taking import SeatRequest, take_seat
-from touchstone.node.kit.party import Party
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -56,10 +56,10 @@ async def join(
     """What a node sends and tells that takes a seat where peers say this of its endpoint."""
     said = list[str]()
 
-    async def check_nothing(party: Party) -> None:
+    async def check_nothing(check: MachineCheck) -> None:
         pass
 
-    monkeypatch.setattr(seat_taking, "check_machine", check_nothing)
+    monkeypatch.setattr(MachineCheck, "check_machine", check_nothing)
     async with open_stage(folder, JOINER) as stage, AsyncExitStack() as stack:
         party = stage.parties[JOINER]
         party.config = replace(party.config, say=said.append, **changes)
@@ -67,7 +67,7 @@ async def join(
         for number, reach in enumerate(answers):
             peer = await stack.enter_async_context(serve_reach(folder, 80 + number, own, reach))
             peers[peer.account] = peer
-        await take_seat(party, SeatRequest(SeatRole.WHISTLEBLOWER))
+        await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.WHISTLEBLOWER))
         chain: Any = party.chain
         return [name for name, _ in chain.sent], said
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.node.merging.stage import TASK, get_account, open_stage
+from tests.kit.party import Party
+from tests.node.loop.test_served_data import make_offers
+from tests.node.merging.stage import get_account, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
 from touchstone.node.joining.task_step import StepSource, fetch_step, refuse_costs
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.peers import list_peers
 from touchstone.node.kit.stored_step import (
     MAPPED_BYTES,
     keep_step,
@@ -25,7 +25,6 @@ from touchstone.node.kit.stored_step import (
     open_step,
     refer_named,
 )
-from touchstone.node.merging.merge_requests import may_read
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.program import known_steps
@@ -59,7 +58,7 @@ async def open_pair(folder: Path) -> AsyncIterator[tuple[Party, Party]]:
 async def fetch(
     party: Party, spec: TaskSpec = SPEC, say: Callable[[str], None] = lambda line: None
 ) -> TaskStep:
-    peers = partial(list_peers, party, TASK, first=spec.terms.submitter)
+    peers = partial(party.peers.list, first=spec.terms.submitter)
     return await fetch_step(StepSource(party.store, party.client, peers, say), spec)
 
 
@@ -83,7 +82,8 @@ async def test_all_of_a_step_comes_from_a_peer_and_is_the_submitters(tmp_path: P
 async def test_any_account_may_have_it(tmp_path: Path) -> None:
     """It has no seat yet."""
     async with open_pair(tmp_path) as (server, _):
-        assert may_read(server, get_account(9), BlobKind.STEP, SPEC.training.program.root)
+        offers = make_offers(server)
+        assert offers.may_read(get_account(9), BlobKind.STEP, SPEC.training.program.root)
 
 
 async def test_a_step_that_nobody_serves_is_named(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin
 from touchstone.node.kit.bonds import SPARE_BONDS, fund_bonds
-from touchstone.whistleblower.contesting import BeginContest
+from touchstone.whistleblower.contesting import BeginContest, Contesting
 
 BOND, STAKE = 40, 1_000
 
@@ -35,7 +34,8 @@ async def fund(wallet: Wallet, open_count: int, bond: int = BOND) -> int:
     amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE // 2)
     game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts))
     chain = SimpleNamespace(purse=wallet, token=wallet, deposit_missing=wallet.deposit_missing)
-    return await fund_bonds(cast(Any, Standin(account="me", game=game, chain=chain)), open_count, bond)
+    view = SimpleNamespace(account="me", game=game)
+    return await fund_bonds(cast(Any, chain), cast(Any, view), open_count, bond)
 
 
 @pytest.mark.parametrize("credit", [0, 70, 5_000])
@@ -72,10 +72,12 @@ async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> N
     chain = SimpleNamespace(purse=wallet, token=wallet, contests=contests, deposit_missing=deposit)
     made = SimpleNamespace(salt=b"s")
     claims = SimpleNamespace(contests={(0, b"r", 9, 0): made})
-    task = SimpleNamespace(task=b"t", claims=claims, locks=locks)
-    party = cast(Any, Standin(account="me", game=game, chain=chain, task=task))
+    view: Any = SimpleNamespace(account="me", task=b"t", game=game, claims=claims)
+    unused: Any = dict.fromkeys(("store", "claim_data", "model", "outer_steps"))
+    has: Any = {"chain": chain, "claims": claims}
+    room = Contesting(look=lambda: view, locks=locks, say=print, **has, **unused)
     async with locks["credit", None]:
-        opening = asyncio.ensure_future(BeginContest(0, b"r", 9, 0).perform(party))
+        opening = asyncio.ensure_future(BeginContest(0, b"r", 9, 0).perform(room))
         await asyncio.sleep(0.01)
         assert not sent
     await opening

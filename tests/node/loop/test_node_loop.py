@@ -12,27 +12,32 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from touchstone.node.defending.defence import AnswerQuery, PostRoots
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import Status
-from touchstone.node.kit.duty import Duty, Wait, find_round
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.config import Meter, Status
+from touchstone.node.kit.duty import Duty, Room, Wait
+from touchstone.node.kit.following import Following
+from touchstone.node.kit.view import View
 from touchstone.node.loop import node_loop
+from touchstone.node.loop.joined import Joined
+from touchstone.node.loop.node import Node
 from touchstone.node.loop.node_loop import Loop
-from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep
+from touchstone.node.upkeep.upkeep_duties import SendUpkeep, SettleSeats
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import CloseGame
 from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerDispute
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import Purse, stake_of
 from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
+from touchstone.protocol.spec.statements import Vote
 from touchstone.scripts.command_line.log_lines import open_logs
-from touchstone.whistleblower.dispute_duties import DisputeDuty
 
 TASK = b"t" * 32
 
@@ -65,11 +70,16 @@ class Batch:
 class Chain:
     """The test's hand on the clock."""
 
-    party: Party
+    following: Following
     queue: "asyncio.Queue[Batch]"
     loop: Loop
-    listed: list[Duty | Wait]
+    listed: list[Duty[Any] | Wait]
     running: "asyncio.Task[bool]"
+
+    def add_room(self, tools: Any, *duties: Duty[Any]) -> None:
+        """One more room, in which these are due."""
+        room: Room[Any] = Room(lambda view, block: iter(duties), tools)
+        self.loop.rooms = [*self.loop.rooms, room]
 
     async def mine(self, change: Change = lambda state: None, forget_from: int | None = None) -> None:
         """One more block, with what it changes; the loop has looked at it."""
@@ -95,19 +105,19 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
         while True:
             yield await queue.get()
 
-    nothing, config = cast(Any, None), cast(Any, SimpleNamespace(say=lambda line: None))
+    state: Any = FakeState()
     chain_of = SimpleNamespace(mined_block=0, address=account, note=lambda head: None)
-    outside = (config, cast(Any, chain_of), nothing, nothing, nothing)
-    party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
-    party.joined = cast(Any, SimpleNamespace(task=TASK))
-    listed: list[Duty | Wait] = []
+    following = Following(cast(Any, chain_of), state, Status("0x"), follow())
+    listed: list[Duty[Any] | Wait] = []
 
-    def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
-        yield from list(listed)
+    def find_view() -> Any:
+        game = state.games.get(TASK)
+        return game and SimpleNamespace(account=account, game=game, head_block=state.head_block)
 
-    loop = Loop(party, [list_duties], is_seated=bool(account))
+    room: Room[Any] = Room(lambda view, block: iter(list(listed)), state)
+    loop = Loop(following, find_view, account, Meter(), lambda line: None, [room], is_seated=bool(account))
     running = asyncio.create_task(loop.run())
-    chain = Chain(party, queue, loop, listed, running)
+    chain = Chain(following, queue, loop, listed, running)
     try:
         await chain.settle()
         yield chain
@@ -125,8 +135,8 @@ class Work:
     started: list[int] = field(default_factory=list, compare=False)
     gate: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
 
-    async def perform(self, party: Party) -> None:
-        self.started.append(party.state.head_block)
+    async def perform(self, state: FakeState) -> None:
+        self.started.append(state.head_block)
         await self.gate.wait()
         outcome = self.outcomes.pop(0) if self.outcomes else None
         if outcome is not None:
@@ -144,11 +154,11 @@ async def test_a_duty_is_performed_once_at_a_time_and_the_node_waits_for_no_bloc
         await chain.mine()
         await chain.mine()
         assert work.started == [START_BLOCK + 1]
-        assert chain.party.status.waiting_for_block == chain.party.state.head_block
+        assert chain.following.status.waiting_for_block == chain.following.state.head_block
         work.gate.set()
         await chain.settle()
         assert work.started == [START_BLOCK + 1]
-        assert chain.party.status.waiting_for_block > chain.party.state.head_block
+        assert chain.following.status.waiting_for_block > chain.following.state.head_block
         await chain.mine()
         assert len(work.started) == 2
 
@@ -157,14 +167,14 @@ async def test_what_is_due_and_what_failed_is_counted() -> None:
     async with run_loop() as chain:
         chain.listed += [Work("one", [refuse()]), Work("two", [refuse()]), Wait(START_BLOCK + 50)]
         await chain.mine()
-        assert chain.party.meter.due == {"Work": 2} and chain.party.meter.failures == {"Work": 0}
+        assert chain.loop.meter.due == {"Work": 2} and chain.loop.meter.failures == {"Work": 0}
         for work in chain.listed[:2]:
             cast(Work, work).gate.set()
         await chain.settle()
-        assert chain.party.meter.failures == {"Work": 2}
+        assert chain.loop.meter.failures == {"Work": 2}
         chain.listed.clear()
         await chain.mine()
-        assert not chain.party.meter.due
+        assert not chain.loop.meter.due
 
 
 async def test_what_a_duty_tells_is_of_the_round_that_it_belongs_to(tmp_path: Path) -> None:
@@ -177,13 +187,15 @@ async def test_what_a_duty_tells_is_of_the_round_that_it_belongs_to(tmp_path: Pa
         round: int | None = None
         place: Any = None
 
-        async def perform(self, party: Any) -> None:
+        async def perform(self, tools: Any) -> None:
             await asyncio.to_thread(node_loop.log.warning, "a peer says: round 7")
 
-    told = DisputeDuty("ask", 1, lambda party: Tell().perform(party), find_round(StatementRef(5, 0)))
+    answers = SimpleNamespace(post_roots=Tell().perform)
+    disputed = InnerDispute(b"d" * 32, 7, StatementRef(5, 0), 0, "x", 9)
     with open_logs("info", tmp_path / "log"):
         async with run_loop() as chain:
-            chain.listed += [Tell(3), Tell(place=StatementRef(4, 0)), told, Tell()]
+            chain.listed += [Tell(3), Tell(place=StatementRef(4, 0)), Tell()]
+            chain.add_room(SimpleNamespace(answers=answers), PostRoots(1, disputed))
             await chain.mine()
             while chain.loop.running:
                 await asyncio.sleep(0.01)
@@ -194,17 +206,22 @@ async def test_what_a_duty_tells_is_of_the_round_that_it_belongs_to(tmp_path: Pa
 async def test_each_kind_of_duty_is_counted_by_itself() -> None:
     """Of fifteen kinds of duties in disputes the metric told one name."""
 
-    async def refuse_it(party: Any) -> None:
+    async def refuse_it(about: Any) -> None:
         raise refuse()
 
+    answers, queries = SimpleNamespace(post_roots=refuse_it), SimpleNamespace(answer_own=refuse_it)
+    dispute = InnerDispute(b"d" * 32, 7, StatementRef(5, 0), 0, "x", 9)
+    query = InnerAsk(b"a" * 32, 7, cast(Vote, StatementRef(5, 0)), 3, "x", 9)
     async with run_loop() as chain:
-        chain.listed += [DisputeDuty(what, 1, refuse_it) for what in ("ask", "post roots")]
-        chain.listed += [Upkeep(CloseGame()), Upkeep(SettleSeats((1,), 2))]
+        defence = SimpleNamespace(answers=answers, queries=queries)
+        chain.add_room(defence, PostRoots(1, dispute), AnswerQuery(query.name, query))
+        calls = SendUpkeep(CloseGame()), SendUpkeep(SettleSeats((1,), 2))
+        chain.add_room(SimpleNamespace(send_upkeep=refuse_it), *calls)
         await chain.mine()
-        names = {"Ask", "PostRoots", "CloseGame", "SettleSeats"}
-        assert chain.party.meter.due == dict.fromkeys(names, 1)
+        names = {"PostRoots", "AnswerQuery", "CloseGame", "SettleSeats"}
+        assert chain.loop.meter.due == dict.fromkeys(names, 1)
         await chain.settle()
-        assert chain.party.meter.failures.keys() == names and chain.party.meter.failures["PostRoots"] == 1
+        assert chain.loop.meter.failures == dict.fromkeys(names, 1)
 
 
 async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:
@@ -213,7 +230,7 @@ async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_se
         work = Work("ask")
         chain.listed.append(work)
         await chain.mine()
-        cast(Any, chain.party.chain).mined_block = START_BLOCK + 4
+        cast(Any, chain.following.chain).mined_block = START_BLOCK + 4
         work.gate.set()
         await chain.settle()
         await chain.mine()
@@ -229,10 +246,10 @@ async def test_what_follows_a_duty_without_the_chain_does_not_wait_for_a_block()
         first, second = Work("seal"), Work("vote")
         first.gate.set()
         chain.listed.append(first)
-        chain.party.wake()
+        chain.following.wake()
         await chain.settle()
         chain.listed[:] = [second]
-        chain.party.wake()
+        chain.following.wake()
         await chain.settle()
         assert (first.started, second.started) == ([START_BLOCK], [START_BLOCK])
 
@@ -252,18 +269,18 @@ async def test_a_block_that_a_room_waits_for_is_told() -> None:
     async with run_loop() as chain:
         chain.listed.append(Wait(START_BLOCK + 9))
         await chain.mine()
-        assert chain.party.status.waiting_for_block == START_BLOCK + 9
+        assert chain.following.status.waiting_for_block == START_BLOCK + 9
 
 
 async def test_a_message_makes_the_node_busy_until_it_has_looked() -> None:
     """Else a clock that skips idle blocks would skip what the message makes due."""
     async with run_loop() as chain:
         await chain.mine()
-        assert chain.party.status.waiting_for_block > chain.party.state.head_block
-        chain.party.wake()
-        assert chain.party.status.waiting_for_block == chain.party.state.head_block
+        assert chain.following.status.waiting_for_block > chain.following.state.head_block
+        chain.following.wake()
+        assert chain.following.status.waiting_for_block == chain.following.state.head_block
         await chain.settle()
-        assert chain.party.status.waiting_for_block > chain.party.state.head_block
+        assert chain.following.status.waiting_for_block > chain.following.state.head_block
 
 
 async def test_it_ends_with_the_task() -> None:
@@ -300,7 +317,7 @@ async def test_that_no_further_round_opens_is_told_once(change: dict[str, Any], 
     """Afterwards a node is silent for a day and more, until it can settle."""
     async with run_loop() as chain:
         said: list[str] = []
-        chain.party.config = cast(Any, SimpleNamespace(say=said.append))
+        chain.loop.say = said.append
         await chain.mine()
         assert not said
         await chain.mine(change_game(**change))
@@ -312,7 +329,7 @@ async def test_a_seat_whose_stake_is_too_small_to_sit_is_told_so_until_it_is_fil
     """A fee has taken some of it. Nothing else would tell why the node has no work any more."""
     async with run_loop("me") as chain:
         said: list[str] = []
-        chain.party.config = cast(Any, SimpleNamespace(say=said.append))
+        chain.loop.say = said.append
         whole = make_terms().amounts.auditor_stake
         for stake_wei in (whole, whole - 1, whole - 1, whole, whole - 2):
             purse = Purse({stake_of(SEAT.number): stake_wei})
@@ -351,10 +368,10 @@ async def test_a_node_stays_when_the_chain_takes_back_what_opened_or_ended_its_d
         if not is_bound:
             await chain.mine(change_game(seats={SEAT.number: SEAT}, disputes={0: dispute}))
         await chain.mine(change_game(disputes={0: dispute}, **LEFT))
-        last = chain.party.state.head_block
+        last = chain.following.state.head_block
         await chain.mine(change_game(disputes={}))
         assert not chain.running.done()
-        assert chain.party.status.waiting_for_block <= last + REORG_BLOCKS + 1
+        assert chain.following.status.waiting_for_block <= last + REORG_BLOCKS + 1
         await chain.mine(change_game(disputes={0: dispute}, **LEFT), forget_from=last + 1)
         for _ in range(REORG_BLOCKS):
             await chain.mine()
@@ -408,10 +425,10 @@ async def test_a_node_waits_while_the_chain_does_not_have_its_task() -> None:
     async with run_loop() as chain:
         work = Work("serve")
         await chain.mine()
-        posted = chain.party.state.games[TASK]
+        posted = chain.following.state.games[TASK]
         await chain.mine(lambda state: state.games.clear(), forget_from=START_BLOCK)
         chain.listed.append(work)
-        chain.party.wake()
+        chain.following.wake()
         await chain.settle()
         assert not chain.running.done() and not work.started
         await chain.mine(lambda state: state.games.update({TASK: posted}))
@@ -450,38 +467,45 @@ async def test_what_fails_for_long_is_told_in_ever_longer_steps_and_another_reas
 async def test_a_room_that_fails_stops_no_other() -> None:
     async with run_loop() as chain:
 
-        def fail(party: Party, block: int) -> Iterator[Duty | Wait]:
+        def fail(view: View, block: int) -> Iterator[Duty[Any] | Wait]:
             raise ValueError("a bug")
 
-        chain.loop.rooms = [fail, *chain.loop.rooms]
+        chain.loop.rooms = [Room(fail, None), *chain.loop.rooms]
         work = Work("defend")
         chain.listed.append(work)
         await chain.mine()
         assert len(work.started) == 1
 
 
-async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_gets_no_seat_lets_its_processes_go() -> None:
     """Workers train from the moment a task is opened. One that hangs would keep the node from ending."""
-    closed, lines = list[str](), list[str]()
+    closed = list[str]()
 
     def make(name: str) -> Any:
         return SimpleNamespace(close=partial(closed.append, name))
 
-    async def refuse(*_: object) -> None:
+    async def refuse(request: SeatRequest) -> None:
         raise EnvironmentFault(what="no seat", expected="one", actual="none", remedy="Choose another task.")
 
-    async def do_nothing(*_: object) -> None:
+    async def do_nothing() -> None:
         pass
 
-    names = ("audits", "cases", "retraining", "team")
-    task, config = SimpleNamespace(**{name: make(name) for name in names}), SimpleNamespace(use=None)
-    party = Standin(task=task, say=lines.append, config=config)
-    for name, made in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", do_nothing)):
-        monkeypatch.setattr(node_loop, name, made)
-    monkeypatch.setattr(node_loop, "take_seat", refuse)
+    names = ("cases", "recompute_queue", "team")
+    tools = SimpleNamespace(**{name: make(name) for name in names})
+    test, seats = SimpleNamespace(check_bits=do_nothing), SimpleNamespace(take_seat=refuse)
+    rooms, nothing = SimpleNamespace(tools=tools, self_test=test, seat_taking=seats), cast(Any, None)
+
+    class Joining(Node):
+        async def join(self, task: bytes, figures: Figures | None = None) -> None:
+            self.joined = Joined(task, b"", nothing, cast(Any, rooms), make("audits"))
+
+    config = cast(Any, SimpleNamespace(use=None, say=lambda line: None))
+    following = cast(Any, SimpleNamespace(take_next=do_nothing))
     with pytest.raises(EnvironmentFault, match="no seat"):
-        await node_loop.play(cast(Any, party), TASK, (), SeatRequest(SeatRole.SOLVER))
-    assert sorted(closed) == sorted(names)
+        await Joining(config, following, nothing, nothing, nothing).work_on(
+            TASK, SeatRequest(SeatRole.SOLVER)
+        )
+    assert sorted(closed) == sorted(["audits", *names])
 
 
 # --- A fold that is wrong -----------------------------------------------------------------------------------
@@ -490,20 +514,20 @@ async def break_rooms(chain: Chain, is_broken: Callable[[], bool]) -> list[int]:
     all was folded anew."""
     anew: list[int] = []
 
-    def list_nothing(party: Party, block: int) -> Iterator[Duty | Wait]:
+    def list_nothing(view: View, block: int) -> Iterator[Duty[Any] | Wait]:
         if is_broken():
             raise KeyError("a seat that is not there")
         yield from ()
 
     async def follow() -> AsyncIterator[Any]:
-        anew.append(chain.party.state.head_block)
+        anew.append(chain.following.state.head_block)
         yield Batch(lambda state: None)
         while True:
             yield await chain.queue.get()
 
-    chain.party.chain = cast(Any, SimpleNamespace(**vars(chain.party.chain), follow=lambda **_: follow()))
-    cast(Any, chain.party.state).forget_all = lambda: None
-    chain.loop.rooms = [list_nothing, *chain.loop.rooms]
+    cast(Any, chain.following.chain).follow = lambda **_: follow()
+    cast(Any, chain.following.state).forget_all = lambda: None
+    chain.loop.rooms = [Room(list_nothing, None), *chain.loop.rooms]
     return anew
 
 
@@ -516,7 +540,7 @@ async def test_a_room_that_cannot_list_its_duties_twice_has_all_read_anew() -> N
         await chain.mine()
         assert work.started, "the other rooms go on"
         await chain.mine()
-        assert len(anew) == 1 and chain.party.meter.refolds == 1
+        assert len(anew) == 1 and chain.loop.meter.refolds == 1
         for _ in range(5):
             await chain.mine()
         assert len(anew) == 1 and not chain.running.done()
@@ -553,6 +577,6 @@ async def test_while_nothing_may_be_signed_a_duty_waits_and_its_pause_does_not_g
         chain.listed.append(work)
         for _ in range(7):
             await chain.mine()
-            assert chain.party.status.waiting_for_block == chain.party.state.head_block + 1
+            assert chain.following.status.waiting_for_block == chain.following.state.head_block + 1
         assert work.started == list(range(START_BLOCK + 1, START_BLOCK + 8))
-        assert not chain.party.meter.failures["Work"]
+        assert not chain.loop.meter.failures["Work"]

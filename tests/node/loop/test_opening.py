@@ -11,7 +11,8 @@ import pytest
 from tests.protocol.adapters.parties import make_key
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig, make_scratch
 from touchstone.node.loop import opening
-from touchstone.node.loop.opening import RECORDS
+from touchstone.node.loop.node import Node
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -62,7 +63,7 @@ async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
     monkeypatch.setattr(opening, "open_game_chain", open_game_chain)
 
     async def start() -> None:
-        async with opening.open_party(config):
+        async with opening.open_node(config, Node):
             pass
 
     with Journal(tmp_path / JOURNAL_FILE, RECORDS), pytest.raises(EnvironmentFault, match="in use"):

@@ -12,24 +12,28 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.e2e.world import make_dataset
-from tests.kit.views import view_of
+from tests.kit.party import Joined, Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import PartyConfig, Status
-from touchstone.node.kit.party import Joined, Party
+from touchstone.node.loop.served_data import PUBLIC_KINDS, ServedData
 from touchstone.node.merging import merge_requests
 from touchstone.node.models.outer_step import FetchDelta
 from touchstone.node.records.claim_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
 from touchstone.node.records.handed_votes import HandedVote
-from touchstone.node.training.claims import finish_claim, read_origin
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
+from touchstone.node.training.claims import read_origin
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import Gate
 from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.messages import Message, encode_message
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.session import Patience
@@ -176,7 +180,9 @@ def deal_anew(state: Any) -> Any:
 async def finish(party: Party, index: int = 0) -> ClaimFinished:
     """The claim of an opened round, trained."""
     game = party.game
-    return await finish_claim(party, read_origin(view_of(party), game, game.rounds[index]), lambda: None)
+    origin = read_origin(view_of(party), game, game.rounds[index])
+    made: ClaimFinished = await rooms_of(party).training.finish_claim(origin, lambda: None)
+    return made
 
 
 def hand(slot: int, word: VoteWord = VoteWord.ACCEPT, rank: int = 0, is_opened: bool = True) -> HandedVote:
@@ -189,6 +195,14 @@ def give(party: Party, *votes: HandedVote) -> None:
     """The audit room of a party has these votes of round 0."""
     handed: Any = party.task.audits
     handed.votes[0] = list(votes)
+
+
+async def ask_unjoined(party: Party, name: str, question: Message) -> Message:
+    """What the node answers after a restart, before it has joined a task."""
+    probe = ReachabilityProbe(party.state, party.account, party.is_member)
+    handler = ServedData(probe, party.status, party.is_member).find_handler(name)
+    assert handler is not None
+    return await handler.answer("0x", encode_message(question))
 
 
 # --- Nodes --------------------------------------------------------------------------------------------------
@@ -241,11 +255,15 @@ class Stage:
         return party
 
     async def _serve(self, party: Party, stack: AsyncExitStack) -> None:
+        answers = rooms_of(party).merge_requests.list_answers().items()
+        handlers = {name: RequestHandler(merge_requests.BODY_BYTES[name], one) for name, one in answers}
         policy = ReadPolicy(
             lambda account: True,
-            lambda account, kind, root: merge_requests.may_read(party, account, kind, root),
+            lambda account, kind, root: (
+                kind in PUBLIC_KINDS or merge_requests.may_read(view_of(party), account, kind, root)
+            ),
             party.status.show,
-            find_handler=merge_requests.make_handlers(party).get,
+            find_handler=handlers.get,
         )
         identity = load_or_create_identity(party.config.home)
         server = BlobServer(party.store, party.account, SIGNING, identity, policy)
@@ -299,7 +317,7 @@ class Stage:
         game_round = self.world.state.rounds[0]
         for seed in seeds:
             duties = [FetchDelta(0, slot, one.claim_root) for slot, one in game_round.claims.items()]
-            await asyncio.gather(*(duty.perform(self.parties[seed]) for duty in duties))
+            await asyncio.gather(*(duty.perform(rooms_of(self.parties[seed]).outer_steps) for duty in duties))
 
 
 @asynccontextmanager

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import Stage, finish, get_account, make_votes, open_stage
-from touchstone.node.merging.merge_signing import gather_signatures
 from touchstone.node.merging.posting import choose_slots
-from touchstone.node.merging.round_judging import find_merge_set, is_majority
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, make_key
-from touchstone.node.models.outer_step import FetchDelta, merge_claims
+from touchstone.node.models.outer_step import FetchDelta
+from touchstone.node.models.round_judging import find_merge_set, is_majority
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import list_mergeable
@@ -51,13 +50,15 @@ async def test_a_copied_claim_hinders_no_merge(tmp_path: Path) -> None:
         key = make_key(game_round, honest)
         for party in stage.parties.values():
             for slot in honest:
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
-            made = await merge_claims(party, key)
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
+                    rooms_of(party).outer_steps
+                )
+            made = await rooms_of(party).outer_steps.merge_claims(key)
             assert not is_fetched(view_of(party), game_round, stage.get_slot(COPIER)), (
                 "nor is the copy taken for had"
             )
         for party in stage.parties.values():
-            assert len(await gather_signatures(party, game_round, made)) == 2
+            assert len(await rooms_of(party).merge_signing.gather_signatures(game_round, made)) == 2
 
 
 async def test_an_accepted_copy_is_not_merged(tmp_path: Path) -> None:
@@ -73,11 +74,13 @@ async def test_an_accepted_copy_is_not_merged(tmp_path: Path) -> None:
         for party in stage.parties.values():
             for seed in (1, 2):
                 slot = stage.get_slot(seed)
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
+                    rooms_of(party).outer_steps
+                )
             chosen = find_merge_set(view_of(party), game_round, stage.world.block)
             assert chosen.slots == slots and choose_slots(view_of(party), chosen) == (stage.get_slot(1),)
             with pytest.raises(EnvironmentFault):
-                await merge_claims(party, make_key(game_round, slots))
+                await rooms_of(party).outer_steps.merge_claims(make_key(game_round, slots))
 
 
 async def test_an_old_claim_root_is_not_merged(tmp_path: Path) -> None:
@@ -91,7 +94,7 @@ async def test_an_old_claim_root_is_not_merged(tmp_path: Path) -> None:
             await stage.fetch_all(1, 2)
         key, world = make_key(game_round, (0, 1, 2)), stage.world
         for party in stage.parties.values():
-            merged = await merge_claims(party, key)
+            merged = await rooms_of(party).outer_steps.merge_claims(key)
         signers = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(3))
         world.send(calls.PostRoot(0, (0, 1, 2), get_root(merged), signers), get_account(1))
         stage.sync()
@@ -105,9 +108,11 @@ async def test_an_old_claim_root_is_not_merged(tmp_path: Path) -> None:
         game_round, honest = world.state.rounds[1], tuple(sorted((stage.get_slot(1), stage.get_slot(2))))
         for party in stage.parties.values():
             for slot in honest:
-                await FetchDelta(1, slot, game_round.claims[slot].claim_root).perform(party)
+                await FetchDelta(1, slot, game_round.claims[slot].claim_root).perform(
+                    rooms_of(party).outer_steps
+                )
             chosen = find_merge_set(view_of(party), game_round, world.block)
             assert chosen.slots == (0, 1, 2) and choose_slots(view_of(party), chosen) == honest
-            merged = await merge_claims(party, make_key(game_round, honest))
-        signatures = await gather_signatures(stage.parties[1], game_round, merged)
+            merged = await rooms_of(party).outer_steps.merge_claims(make_key(game_round, honest))
+        signatures = await rooms_of(stage.parties[1]).merge_signing.gather_signatures(game_round, merged)
         assert is_majority(view_of(stage.parties[1]), game_round, len(signatures))

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import Stage, open_stage
-from touchstone.node.models.claim_openings import find_work, is_fetched
+from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import make_key
-from touchstone.node.models.outer_step import FetchDelta, merge_claims
+from touchstone.node.models.outer_step import FetchDelta
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 
 ALL = (0, 1, 2)
@@ -32,10 +32,10 @@ async def test_a_merge_whose_tensors_were_deleted_is_computed_again(tmp_path: Pa
         game_round = stage.draw()
         await stage.fetch_all(1)
         party, key = stage.parties[1], make_key(game_round, ALL)
-        made = await merge_claims(party, key)
+        made = await rooms_of(party).outer_steps.merge_claims(key)
         records = len(list(party.journal.replay()))
         assert drop_merge(stage, 1, ALL) == [True, True]
-        assert await merge_claims(party, key) == made
+        assert await rooms_of(party).outer_steps.merge_claims(key) == made
         assert drop_merge(stage, 1, ALL) == [True, True], "they are back"
         assert len(list(party.journal.replay())) == records, "and nothing is said twice"
 
@@ -51,6 +51,8 @@ async def test_a_work_leaf_outlives_a_restart(tmp_path: Path) -> None:
         async with stage.open(1) as party:
             party.state.network.peers.clear()
             for slot in ALL:
-                proof = await find_work(party, game_round, game_round.claims[slot])
+                proof = await rooms_of(party).claim_data.find_work(game_round, game_round.claims[slot])
                 assert proof in known.values() and not is_fetched(view_of(party), game_round, slot)
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
+                    rooms_of(party).outer_steps
+                )

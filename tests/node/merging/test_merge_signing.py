@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging import stage as stages
 from tests.node.merging.stage import SIGNING, TASK, Stage, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import Party
-from touchstone.node.merging.merge_signing import gather_signatures, list_duties
-from touchstone.node.merging.round_judging import is_majority
-from touchstone.node.models import outer_step
+from touchstone.node.merging.merge_signing import list_duties
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, make_key, make_statement
-from touchstone.node.models.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
-from touchstone.node.models.outer_step import FetchDelta, merge_claims
-from touchstone.node.records.claim_records import MergeMade
+from touchstone.node.models.global_model import MERGE, AskMerge, MergeAnswer, make_form
+from touchstone.node.models.outer_step import FetchDelta, OuterSteps
+from touchstone.node.models.round_judging import is_majority
+from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -34,14 +33,17 @@ async def _prepare(stage: Stage, *accepted: int) -> MergeMade:
     game_round = stage.draw()
     stage.accept(*accepted)
     await stage.fetch_all(1, 2)
-    return await merge_claims(stage.parties[1], make_key(game_round, accepted))
+    key = make_key(game_round, accepted)
+    made: MergeMade = await rooms_of(stage.parties[1]).outer_steps.merge_claims(key)
+    return made
 
 
 async def _ask(stage: Stage, asked: AskMerge) -> bytes:
     """What node 2 answers node 1."""
     first, second = stage.parties[1], stage.parties[2]
     peer = first.state.network.find(second.account)
-    return (await ask_peer(first, peer, MERGE, asked, MergeAnswer)).signature
+    answer = await first.peers.ask(peer, MERGE, asked, make_form(MergeAnswer))
+    return answer.signature
 
 
 def _question(made: MergeMade) -> AskMerge:
@@ -59,7 +61,7 @@ async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: P
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
         assert not second.woken.is_set(), "it knows, and looks at each block anyway"
-        await merge_claims(second, key)
+        await rooms_of(second).outer_steps.merge_claims(key)
         signature = await _ask(stage, _question(made))
         statement = make_statement(second.task.domain, made)
         assert recover_signer(statement, signature, SIGNING) == get_account(2)
@@ -73,7 +75,9 @@ async def test_nothing_is_signed_that_is_not_accepted_or_leaves_out_what_is(tmp_
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0, 1)
         stage.reject(2)
-        await merge_claims(stage.parties[2], make_key(stage.world.state.rounds[0], (0, 1)))
+        await rooms_of(stage.parties[2]).outer_steps.merge_claims(
+            make_key(stage.world.state.rounds[0], (0, 1))
+        )
         assert await _ask(stage, _question(made))
         game_round = stage.world.state.rounds[0]
         for slots, reason in (((0, 1, 2), "claims that are accepted"), ((0,), "every accepted claim")):
@@ -90,7 +94,7 @@ async def test_nothing_is_signed_while_a_claim_is_undecided(tmp_path: Path) -> N
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0)
         second, game_round = stage.parties[2], stage.world.state.rounds[0]
-        await merge_claims(second, make_key(game_round, (0,)))
+        await rooms_of(second).outer_steps.merge_claims(make_key(game_round, (0,)))
         with pytest.raises(EnvironmentFault, match="no undecided claim"):
             await _ask(stage, _question(made))
         stage.reject(1, 2)
@@ -112,15 +116,15 @@ async def test_signatures_are_gathered_once_and_a_silent_solver_holds_up_nobody(
         made = await _prepare(stage, 0, 1, 2)
         first, second = stage.parties[1], stage.parties[2]
         game_round = stage.world.state.rounds[0]
-        alone = await gather_signatures(first, game_round, made)
+        alone = await rooms_of(first).merge_signing.gather_signatures(game_round, made)
         assert len(alone) == 1 and not is_majority(view_of(first), game_round, len(alone))
-        await merge_claims(second, make_key(game_round, (0, 1, 2)))
+        await rooms_of(second).outer_steps.merge_claims(make_key(game_round, (0, 1, 2)))
         del stage.parties[3]
         first.state.network.peers.pop(get_account(3))
-        both = await gather_signatures(first, game_round, made)
+        both = await rooms_of(first).merge_signing.gather_signatures(game_round, made)
         assert len(both) == 2 and is_majority(view_of(first), game_round, len(both))
         _forget_peers(first)
-        assert await gather_signatures(first, game_round, made) == both
+        assert await rooms_of(first).merge_signing.gather_signatures(game_round, made) == both
 
 
 def _forget_peers(party: Party) -> None:
@@ -145,7 +149,9 @@ async def withhold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 async def fetch_own(stage: Stage) -> None:
     slot, game_round = stage.get_slot(VICTIM), stage.world.state.rounds[0]
-    await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(stage.parties[VICTIM])
+    await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
+        rooms_of(stage.parties[VICTIM]).outer_steps
+    )
 
 
 async def ask(stage: Stage, seed: int, slots: Sequence[int], root: bytes = bytes(32)) -> bytes:
@@ -153,7 +159,8 @@ async def ask(stage: Stage, seed: int, slots: Sequence[int], root: bytes = bytes
     asker, own = stage.parties[seed], stage.get_slot(VICTIM)
     key = make_key(stage.world.state.rounds[0], (own, *slots))
     peer = asker.state.network.find(get_account(VICTIM))
-    return (await ask_peer(asker, peer, MERGE, AskMerge(TASK, *key, root), MergeAnswer)).signature
+    answer = await asker.peers.ask(peer, MERGE, AskMerge(TASK, *key, root), make_form(MergeAnswer))
+    return answer.signature
 
 
 async def want(stage: Stage, seed: int, slots: Sequence[int]) -> None:
@@ -181,7 +188,7 @@ async def test_who_asks_for_every_subset_is_waited_for_with_the_last_one_and_wak
             await want(stage, 2, some)
             wakes += victim.woken.is_set()
         assert len(sets) == 16 and wakes == 1
-        (duty,) = list_duties(victim, stage.world.block)
+        (duty,) = list_duties(view_of(victim), stage.world.block)
         assert duty.key == make_key(stage.world.state.rounds[0], tuple(range(len(SEEDS))))
 
 
@@ -192,25 +199,25 @@ async def test_merges_that_others_ask_for_are_computed_one_at_a_time_and_each_ho
     async with withhold(tmp_path, monkeypatch) as stage:
         victim, others = stage.parties[VICTIM], list_others(stage)
         running, most = 0, 0
-        compute = outer_step.compute_merge
+        compute = OuterSteps.compute_merge
 
-        async def note_running(*arguments: Any) -> Any:
+        async def note_running(steps: OuterSteps, key: MergeKey) -> Any:
             nonlocal running, most
             running += 1
             most = max(most, running)
             try:
-                return await compute(*arguments)
+                return await compute(steps, key)
             finally:
                 running -= 1
 
-        monkeypatch.setattr(outer_step, "compute_merge", note_running)
+        monkeypatch.setattr(OuterSteps, "compute_merge", note_running)
         before = count_tensors(victim)
         for count in (1, 2, 3):
             for seed, some in zip((2, 3, 4, 5), combinations(others, count), strict=False):
                 with pytest.raises(EnvironmentFault):
                     await ask(stage, seed, some)
-            duties = list(list_duties(victim, stage.world.block))
-            await asyncio.gather(*(duty.perform(victim) for duty in duties))
+            duties = list(list_duties(view_of(victim), stage.world.block))
+            await asyncio.gather(*(duty.perform(rooms_of(victim).merge_signing) for duty in duties))
         made = sorted(victim.task.claims.merges, key=lambda key: len(key.slots))
         assert most == 1 and len(made) <= len(others)
         assert all(set(less.slots) < set(more.slots) for less, more in zip(made, made[1:], strict=False))
@@ -227,12 +234,12 @@ async def test_an_asked_merge_is_signed_and_where_it_is_posted_the_store_has_it(
     async with withhold(tmp_path, monkeypatch) as stage:
         victim, others = stage.parties[VICTIM], list_others(stage)
         await want(stage, 2, others[:2])
-        (duty,) = list_duties(victim, stage.world.block)
-        await duty.perform(victim)
-        assert not list(list_duties(victim, stage.world.block))
+        (duty,) = list_duties(view_of(victim), stage.world.block)
+        await duty.perform(rooms_of(victim).merge_signing)
+        assert not list(list_duties(view_of(victim), stage.world.block))
         made, before = victim.task.claims.merges[duty.key], count_tensors(victim)
         assert await ask(stage, 2, others[:2], get_root(made))
-        assert await merge_claims(victim, duty.key) == made
+        assert await rooms_of(victim).outer_steps.merge_claims(duty.key) == made
         assert count_tensors(victim) == before + 2
 
 
@@ -246,7 +253,7 @@ async def test_what_was_asked_of_another_round_or_base_root_is_forgotten(
         key = wanted.by_account[get_account(2)]
         wanted.note(get_account(3), key._replace(base_root=make_word("another base")))
         assert list(wanted.by_account) == [get_account(3)]
-        assert not list(list_duties(victim, stage.world.block)), "the chain has no such round"
+        assert not list(list_duties(view_of(victim), stage.world.block)), "the chain has no such round"
 
 
 async def test_a_merge_is_left_that_would_not_be_signed_any_more(
@@ -257,11 +264,11 @@ async def test_a_merge_is_left_that_would_not_be_signed_any_more(
         victim, others = stage.parties[VICTIM], list_others(stage)
         game_round = stage.world.state.rounds[0]
         await want(stage, 2, others[:1])
-        (first,) = list_duties(victim, stage.world.block)
+        (first,) = list_duties(view_of(victim), stage.world.block)
         await want(stage, 2, others[:2])
-        (second,) = list_duties(victim, stage.world.block)
-        await first.perform(victim)
+        (second,) = list_duties(view_of(victim), stage.world.block)
+        await first.perform(rooms_of(victim).merge_signing)
         slot = others[2]
-        await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(victim)
-        await second.perform(victim)
-        assert not victim.task.claims.merges and not list(list_duties(victim, stage.world.block))
+        await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(rooms_of(victim).outer_steps)
+        await second.perform(rooms_of(victim).merge_signing)
+        assert not victim.task.claims.merges and not list(list_duties(view_of(victim), stage.world.block))

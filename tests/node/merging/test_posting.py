@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import Stage, give, hand, open_stage
 from touchstone.node.kit.duty import Wait
-from touchstone.node.kit.party import Party
 from touchstone.node.merging import posting, turns
 from touchstone.node.merging.posting import HandVotes, PostMerge
-from touchstone.node.merging.round_judging import find_merge_set, read_place
 from touchstone.node.merging.turns import compute_rank
 from touchstone.node.models.expected_merge import make_key
-from touchstone.node.models.outer_step import FetchDelta, merge_claims
+from touchstone.node.models.outer_step import FetchDelta
+from touchstone.node.models.round_judging import find_merge_set, read_place
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.statements import VoteWord
@@ -23,7 +23,9 @@ ZERO = bytes(32)
 
 
 def list_due(party: Party, stage: Stage) -> list[Any]:
-    return [duty for duty in posting.list_duties(party, stage.world.block) if not isinstance(duty, Wait)]
+    return [
+        duty for duty in posting.list_duties(view_of(party), stage.world.block) if not isinstance(duty, Wait)
+    ]
 
 
 def find_first(stage: Stage) -> Party:
@@ -46,8 +48,8 @@ async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: 
         assert list_due(first, stage) == [duty]
         for party in stage.parties.values():
             give(party, hand(0), hand(1), hand(2))
-            await merge_claims(party, duty.key)
-        await duty.perform(first)
+            await rooms_of(party).outer_steps.merge_claims(duty.key)
+        await duty.perform(rooms_of(first).posting)
         ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
         assert name == "votes.judge_and_post"
         assert [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
@@ -63,21 +65,21 @@ async def test_votes_that_do_not_fit_beside_the_root_go_in_before_it(tmp_path: P
         duty = PostMerge(make_key(game_round, (0, 1, 2)))
         for party in stage.parties.values():
             give(party, hand(0), hand(1), hand(2))
-            await merge_claims(party, duty.key)
+            await rooms_of(party).outer_steps.merge_claims(duty.key)
             party.chain.item_gas = 4_000_000  # type: ignore[attr-defined]
         assert list_due(first, stage) == [duty]
-        await duty.perform(first)
+        await duty.perform(rooms_of(first).posting)
         assert first.chain.sent == []  # type: ignore[attr-defined]
         (alone,) = list_due(first, stage)
         assert alone == HandVotes(0, 3)
-        await alone.perform(first)
+        await alone.perform(rooms_of(first).posting)
         ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
         assert name == "votes.judge" and [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
         # The chain has counted those two.
         give(first, hand(2))
         stage.accept(0, 0, 1)
         assert list_due(first, stage) == [duty]
-        await duty.perform(first)
+        await duty.perform(rooms_of(first).posting)
         assert first.chain.sent[-1][0] == "votes.judge_and_post"  # type: ignore[attr-defined]
 
 
@@ -106,14 +108,16 @@ async def test_who_shows_its_work_to_auditors_alone_keeps_nobody_from_merging(tm
         slots = tuple(sorted((stage.get_slot(1), stage.get_slot(2))))
         for party in stage.parties.values():
             for slot in slots:
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
+                    rooms_of(party).outer_steps
+                )
         with pytest.raises((EnvironmentFault, ProtocolFault)):
             await FetchDelta(0, stage.get_slot(3), game_round.claims[stage.get_slot(3)].claim_root).perform(
-                first
+                rooms_of(first).outer_steps
             )
         windows, closed = stage.world.state.terms.windows, game_round.closed or 0
         last = closed + windows.audit_max + windows.post - 1
-        [wait] = posting.list_duties(first, stage.world.block)
+        [wait] = posting.list_duties(view_of(first), stage.world.block)
         assert isinstance(wait, Wait) and stage.world.block < wait.block < last
         key, due = make_key(game_round, slots), set[Any]()
         for block in range(wait.block, last + 1):
@@ -122,8 +126,8 @@ async def test_who_shows_its_work_to_auditors_alone_keeps_nobody_from_merging(tm
             due |= {duty for party in stage.parties.values() for duty in list_due(party, stage)}
         assert due == {PostMerge(key)}, "whoever of the three comes first in the line"
         for party in stage.parties.values():
-            await merge_claims(party, key)
-        await PostMerge(key).perform(first)
+            await rooms_of(party).outer_steps.merge_claims(key)
+        await PostMerge(key).perform(rooms_of(first).posting)
         ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
         assert name == "rounds.post" and sent[2] == sum(1 << slot for slot in slots)
 
@@ -167,7 +171,7 @@ async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path)
         game_round, first = stage.draw(), find_first(stage)
         give(first, hand(0), hand(1))
         closed, audit_max = game_round.closed or 0, stage.world.state.terms.windows.audit_max
-        waits = [duty.block for duty in posting.list_duties(first, stage.world.block)]  # type: ignore[union-attr]
+        waits = [duty.block for duty in posting.list_duties(view_of(first), stage.world.block)]  # type: ignore[union-attr]
         assert waits and closed < waits[0] < closed + audit_max
         stage.world.jump(waits[0])
         stage.sync()

@@ -4,10 +4,8 @@ goes on without it."""
 from pathlib import Path
 from typing import Any
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, get_account, open_stage
-from touchstone.node.kit.peers import list_peers
-from touchstone.node.models.claim_openings import find_work
 from touchstone.node.models.outer_step import FetchDelta
 from touchstone.node.models.own_openings import open_work
 from touchstone.protocol.adapters.store.blobs import refer_delta
@@ -27,10 +25,12 @@ async def test_an_auditor_shows_what_it_was_shown(tmp_path: Path) -> None:
         audits.works[made.claim_root] = open_work(view_of(solver), 0)
         for party in stage.parties.values():
             del party.state.network.peers[solver.account]
-        await FetchDelta(0, stage.get_slot(1), made.claim_root).perform(other)
+        await FetchDelta(0, stage.get_slot(1), made.claim_root).perform(rooms_of(other).outer_steps)
         assert other.store.has(ref)
         assert not auditor.task.claims.proofs, "what it shows it knows from its audit"
-        assert (await find_work(other, game_round, game_round.claims[stage.get_slot(1)])).delta_root
+        assert (
+            await rooms_of(other).claim_data.find_work(game_round, game_round.claims[stage.get_slot(1)])
+        ).delta_root
 
 
 async def test_members_are_asked_before_strangers(tmp_path: Path) -> None:
@@ -45,5 +45,5 @@ async def test_members_are_asked_before_strangers(tmp_path: Path) -> None:
         peers[member.account] = member
         seated: Any = party.state
         seated.is_member = lambda account, task: task == TASK and account == member.account
-        assert list_peers(party, TASK)[0] == member
-        assert len(list_peers(party, TASK)) == 11
+        assert party.peers.list()[0] == member
+        assert len(party.peers.list()) == 11

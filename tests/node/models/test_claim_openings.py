@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
-from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
+from tests.node.merging.stage import TASK, Stage, ask_unjoined, deal_anew, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import Party
-from touchstone.node.models.claim_openings import fetch_delta, find_work, have_delta, list_sources
-from touchstone.node.models.global_model import AskWork
+from touchstone.node.models.global_model import WORK, AskWork, WorkSaid
 from touchstone.node.models.own_openings import OwnClaims, open_work
-from touchstone.node.models.work_requests import answer_work, may_read_delta
+from touchstone.node.models.work_requests import may_read_delta
 from touchstone.node.records.claim_records import ClaimFinished, WorkProof, WorkShown
-from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -27,7 +25,9 @@ COPIER = 3
 
 async def say(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> WorkSaid:
     """What a node answers about a claim."""
-    return await answer_work(party, "0x", encode_message(AskWork(task, 0, slot, made.claim_root)))
+    question = encode_message(AskWork(task, 0, slot, made.claim_root))
+    said: WorkSaid = await rooms_of(party).work_requests.answer_work("0x", question)
+    return said
 
 
 async def is_said(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> bool:
@@ -64,8 +64,8 @@ async def test_work_is_shown_from_the_close_on_and_of_the_claims_on_chain_alone(
         assert may_read_delta(view_of(party), made.delta_root)
         assert not await is_said(party, slot, replace(made, claim_root=make_word("other claim")))
         assert not await is_said(party, slot + 1, made) and not await is_said(party, slot, made, b"o" * 32)
-        party.joined = None
-        assert not await is_said(party, slot, made), "after a restart, before it has joined"
+        with pytest.raises(EnvironmentFault, match="joined no task"):
+            await ask_unjoined(party, WORK, AskWork(TASK, 0, slot, made.claim_root))
 
 
 async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_path: Path) -> None:
@@ -73,15 +73,15 @@ async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_
     async with open_stage(tmp_path, 1, 2) as stage:
         first, second = await stage.commit(1, 2)
         game_round, party, slot = stage.draw(), stage.parties[1], stage.get_slot(2)
-        found = await find_work(party, game_round, game_round.claims[slot])
+        found = await rooms_of(party).claim_data.find_work(game_round, game_round.claims[slot])
         assert (found.delta_root, found.carried_root) == (second.delta_root, second.carried_root)
-        data = await fetch_delta(party, game_round, slot)
+        data = await rooms_of(party).claim_data.fetch_delta(game_round, slot)
         party.state.network.peers.clear()
-        assert await find_work(party, game_round, game_round.claims[slot]) == found
-        assert await fetch_delta(party, game_round, slot) == data
+        assert await rooms_of(party).claim_data.find_work(game_round, game_round.claims[slot]) == found
+        assert await rooms_of(party).claim_data.fetch_delta(game_round, slot) == data
         assert await say(party, slot, second) == WorkSaid(*vars(found).values())
         assert may_read_delta(view_of(party), second.delta_root)
-        own = await find_work(party, game_round, game_round.claims[stage.get_slot(1)])
+        own = await rooms_of(party).claim_data.find_work(game_round, game_round.claims[stage.get_slot(1)])
         assert own.delta_root == first.delta_root and count_shown(party) == 1
 
 
@@ -114,16 +114,16 @@ async def test_what_has_just_arrived_is_hashed_no_second_time_unless_its_file_ha
     async with open_stage(tmp_path, 1, 2) as stage:
         await stage.commit(1, 2)
         game_round, party, slots = stage.draw(), stage.parties[1], [stage.get_slot(seed) for seed in (1, 2)]
-        refs = [await have_delta(party, game_round, slot) for slot in slots]
+        refs = [await rooms_of(party).claim_data.have_delta(game_round, slot) for slot in slots]
         with monkeypatch.context() as patch:
             patch.setattr(BlobVerifier, "update", None)
-            found = [bytes(await fetch_delta(party, game_round, slot)) for slot in slots]
+            found = [bytes(await rooms_of(party).claim_data.fetch_delta(game_round, slot)) for slot in slots]
         assert found == [party.store.get(ref) for ref in refs]
         with party.store.get_path(refs[1].key).open("r+b") as file:
             file.write(bytes([found[1][0] ^ 1]))
         with pytest.raises(EnvironmentFault, match="damaged"):
-            await fetch_delta(party, game_round, slots[1])
-        assert bytes(await fetch_delta(party, game_round, slots[1])) == found[1]
+            await rooms_of(party).claim_data.fetch_delta(game_round, slots[1])
+        assert bytes(await rooms_of(party).claim_data.fetch_delta(game_round, slots[1])) == found[1]
 
 
 async def test_a_work_leaf_is_that_of_its_solver_and_of_no_copier_of_the_claim(tmp_path: Path) -> None:
@@ -137,10 +137,10 @@ async def test_a_work_leaf_is_that_of_its_solver_and_of_no_copier_of_the_claim(t
         assert original.claim_root == copy.claim_root
         audits.works[copy.claim_root] = proof
         with pytest.raises((ProtocolFault, EnvironmentFault)):
-            await find_work(party, game_round, copy)
+            await rooms_of(party).claim_data.find_work(game_round, copy)
         assert not count_shown(party)
         party.state.network.peers.clear()
-        assert await find_work(party, game_round, original) == proof
+        assert await rooms_of(party).claim_data.find_work(game_round, original) == proof
 
 
 async def test_what_was_trained_on_another_beacon_is_no_claim_of_the_round(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_what_was_trained_on_another_beacon_is_no_claim_of_the_round(tmp_p
     async with open_stage(tmp_path, 1) as stage:
         ((made,), party) = await stage.commit(1), stage.parties[1]
         stage.draw()
-        claims = OwnClaims(party)
+        claims = OwnClaims(party.look)
         assert claims.open_work(0).delta_root == made.delta_root
         assert claims.open_boundary(0, 0).header.global_step == 0
         stage.world.state = deal_anew(stage.world.state)
@@ -165,5 +165,5 @@ async def test_the_solver_of_a_claim_is_asked_first_whatever_its_place(tmp_path:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         party = stage.parties[1]
         for seed in (2, 3):
-            sources = [peer.account for peer in list_sources(party, get_account(seed))]
+            sources = [peer.account for peer in rooms_of(party).claim_data.list_sources(get_account(seed))]
             assert sources[0] == get_account(seed) and len(sources) == 2

@@ -7,22 +7,18 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.views import view_of
-from tests.node.merging.stage import TASK, get_account, get_base_root, open_stage
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
+from tests.node.merging.stage import TASK, ask_unjoined, get_account, get_base_root, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 from tests.task_models import draw_first
-from touchstone.node.joining import start_weights
-from touchstone.node.kit.party import Party
+from touchstone.node.models import start_weights
 from touchstone.node.models.global_model import (
+    OUTER,
     AskOuter,
     OuterAnswer,
-    answer_outer,
     get_initial_header,
-    keep_outer,
-    load_outer,
-    load_outer_state,
-    load_weights,
 )
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import refer_tensor
@@ -39,7 +35,7 @@ MODEL = OuterState(torch.linspace(-1, 1, COUNT), torch.linspace(0, 2, COUNT))
 
 def merge_model(party: Party) -> tuple[bytes, OuterHeader]:
     """A node that came to this model by a merge of its own; the root."""
-    header = keep_outer(party, MODEL)
+    header = rooms_of(party).model.keep_outer(MODEL)
     root = compute_outer_root(header)
     party.task.claims.outer[root] = header
     return root, header
@@ -54,12 +50,12 @@ async def test_a_node_that_comes_late_has_the_model_from_a_peer(tmp_path: Path) 
         stage.sync()
         members: Any = peer.state
         members.is_staked = lambda account: account == late.account
-        assert await load_outer(late, root) == header
-        found = await load_outer_state(late, header)
+        assert await rooms_of(late).model.load_outer(root) == header
+        found = await rooms_of(late).model.load_outer_state(header)
         assert torch.equal(found.weights, MODEL.weights) and torch.equal(found.momentum, MODEL.momentum)
         late.state.network.peers.clear()
-        assert await load_outer(late, root) == header, "it is asked for once"
-        assert torch.equal(await load_weights(late, header), MODEL.weights)
+        assert await rooms_of(late).model.load_outer(root) == header, "it is asked for once"
+        assert torch.equal(await rooms_of(late).model.load_weights(header), MODEL.weights)
 
 
 async def test_an_answer_that_does_not_hash_to_the_root_is_not_believed(tmp_path: Path) -> None:
@@ -70,32 +66,34 @@ async def test_an_answer_that_does_not_hash_to_the_root_is_not_believed(tmp_path
         liar.task.claims.outer[root] = replace(header, momentum_root=make_word("other momentum"))
         helper = late.state.network.peers.pop(get_account(3))
         with pytest.raises(ProtocolFault, match="not those of the outer root") as refused:
-            await load_outer(late, root)
+            await rooms_of(late).model.load_outer(root)
         assert get_account(2) in str(vars(refused.value)) and root not in late.task.claims.outer
         late.state.network.peers[get_account(3)] = helper
-        assert await load_outer(late, root) == header
+        assert await rooms_of(late).model.load_outer(root) == header
 
 
 async def test_a_root_of_which_no_peer_tells_is_not_built_on(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         party = stage.parties[1]
         with pytest.raises(EnvironmentFault, match="what stands behind"):
-            await load_outer(party, make_word("root"))
+            await rooms_of(party).model.load_outer(make_word("root"))
 
 
 async def test_the_first_model_is_made_from_the_seed_without_any_peer(tmp_path: Path) -> None:
     """A task that names other roots is told to be one that no account should stake on."""
     async with open_stage(tmp_path, 1) as stage:
         party, training = stage.parties[1], get_spec().training
-        header = await load_outer(party, get_base_root())
-        state = await load_outer_state(party, header)
+        header = await rooms_of(party).model.load_outer(get_base_root())
+        state = await rooms_of(party).model.load_outer_state(header)
         assert torch.equal(state.weights, draw_first(training))
-        assert not state.momentum.any() and torch.equal(await load_weights(party, header), state.weights)
-        for root in (make_word("weights"), keep_outer(party, MODEL).weights_root):
+        assert not state.momentum.any() and torch.equal(
+            await rooms_of(party).model.load_weights(header), state.weights
+        )
+        for root in (make_word("weights"), rooms_of(party).model.keep_outer(MODEL).weights_root):
             terms = replace(get_spec().terms, initial_weights_root=root)
             party.joined = replace(party.task, spec=replace(get_spec(), terms=terms))
             with pytest.raises(ProtocolFault, match="Do not stake"):
-                await load_weights(party, get_initial_header(view_of(party)))
+                await rooms_of(party).model.load_weights(get_initial_header(view_of(party)))
 
 
 async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_it(
@@ -111,19 +109,19 @@ async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_i
             return first
 
         monkeypatch.setattr(start_weights, "draw_weights", make)
-        header = keep_outer(party, begin_outer(first))
+        header = rooms_of(party).model.keep_outer(begin_outer(first))
         for _ in range(3):
-            state = await load_outer_state(party, header)
+            state = await rooms_of(party).model.load_outer_state(header)
             assert torch.equal(state.weights, first) and not state.momentum.any()
-            assert torch.equal(await load_weights(party, header), first)
+            assert torch.equal(await rooms_of(party).model.load_weights(header), first)
         assert len(made) == 1
         paths = [party.store.get_path(refer_tensor(root, COUNT).key) for root in vars(header).values()]
         for path in paths:
             path.unlink()
-            assert torch.equal((await load_outer_state(party, header)).weights, first)
+            assert torch.equal((await rooms_of(party).model.load_outer_state(header)).weights, first)
             with path.open("r+b") as file:
                 file.write(b"\1\2\3")
-            assert torch.equal((await load_outer_state(party, header)).weights, first)
+            assert torch.equal((await rooms_of(party).model.load_outer_state(header)).weights, first)
         assert len(made) == 5 and all(path.exists() for path in paths)
 
 
@@ -132,10 +130,9 @@ async def test_a_node_tells_of_roots_of_its_own_task_alone(tmp_path: Path) -> No
         party = stage.parties[1]
         root, header = merge_model(party)
         right = encode_message(AskOuter(TASK, root))
-        assert await answer_outer(party, "0x", right) == OuterAnswer(*vars(header).values())
+        assert await rooms_of(party).model.answer_outer("0x", right) == OuterAnswer(*vars(header).values())
         for asked in (AskOuter(make_word("other task"), root), AskOuter(TASK, make_word("other root"))):
             with pytest.raises(EnvironmentFault, match="what stands behind"):
-                await answer_outer(party, "0x", encode_message(asked))
-        party.joined = None
-        with pytest.raises(EnvironmentFault, match="what stands behind"):
-            await answer_outer(party, "0x", right)
+                await rooms_of(party).model.answer_outer("0x", encode_message(asked))
+        with pytest.raises(EnvironmentFault, match="joined no task"):
+            await ask_unjoined(party, OUTER, AskOuter(TASK, root))

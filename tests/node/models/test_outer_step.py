@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, get_account, open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
@@ -21,14 +21,13 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.node.models import claim_openings, outer_step, work_requests
-from touchstone.node.models.claim_openings import list_sources
 from touchstone.node.models.expected_merge import foresee, get_root, list_guessed, list_open, make_key
-from touchstone.node.models.global_model import get_initial_header, load_outer, load_outer_state
-from touchstone.node.models.outer_step import FetchDelta, MergeClaims, check_base, merge_claims
+from touchstone.node.models.global_model import WorkSaid, get_initial_header
+from touchstone.node.models.outer_step import FetchDelta, MergeClaims
 from touchstone.node.records.round_seats import sort_by_shard
-from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire import blob_client, session
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.nesterov_step import merge
 from touchstone.protocol.spec.commitments import compute_outer_root
@@ -50,9 +49,13 @@ async def test_bytes_come_from_others_where_the_solver_is_down(tmp_path: Path) -
         second = stage.parties[2]
         await stage.fetch_all(2)
         assert len(second.task.claims.fetched) == 3
-        made = await merge_claims(second, make_key(stage.world.state.rounds[0], (0, 1, 2)))
+        made = await rooms_of(second).outer_steps.merge_claims(
+            make_key(stage.world.state.rounds[0], (0, 1, 2))
+        )
         assert get_root(made) == get_root(
-            await merge_claims(stage.parties[1], make_key(stage.world.state.rounds[0], (0, 1, 2)))
+            await rooms_of(stage.parties[1]).outer_steps.merge_claims(
+                make_key(stage.world.state.rounds[0], (0, 1, 2))
+            )
         )
 
 
@@ -74,11 +77,11 @@ async def test_peers_that_never_answer_hold_up_nobody(
         strangers = [silent(f"0x{n:040x}") for n in range(20)]
         others = [silent(get_account(3)), *strangers, known[helper]]
         second.state.network.peers = {peer.account: peer for peer in others}
-        assert list_sources(second, get_account(3))[0].account == get_account(3)
+        assert rooms_of(second).claim_data.list_sources(get_account(3))[0].account == get_account(3)
         duty = FetchDelta(0, slot, game_round.claims[slot].claim_root)
-        await duty.perform(second)
+        await duty.perform(rooms_of(second).outer_steps)
         assert claim_openings.is_fetched(view_of(second), game_round, slot)
-        order = list_sources(second, get_account(3))
+        order = rooms_of(second).claim_data.list_sources(get_account(3))
         assert [peer.account for peer in order[:2]] == [helper, get_account(3)]
         assert all(second.client.get_silence(peer) == 0 for peer in strangers), "nobody asked them"
 
@@ -88,15 +91,15 @@ async def test_the_merge_is_that_of_the_claims_in_shard_order(tmp_path: Path) ->
         made = {one.claim_root: one for one in await stage.commit(1, 2, 3)}
         game_round, party, terms = stage.draw(), stage.parties[1], get_spec().terms
         key = make_key(game_round, (0, 2))
-        ours = get_root(await merge_claims(party, key))
+        ours = get_root(await rooms_of(party).outer_steps.merge_claims(key))
         deltas = []
         for slot in sort_by_shard(game_round, (0, 2)):
             root = made[game_round.claims[slot].claim_root].delta_root
             deltas.append(party.store.get(refer_delta(root, terms.parameter_count)))
-        before = await load_outer_state(party, get_initial_header(view_of(party)))
+        before = await rooms_of(party).model.load_outer_state(get_initial_header(view_of(party)))
         after = merge(before, deltas, terms.outer_learning_rate, terms.outer_momentum)
         assert ours == compute_outer_root(outer_header(after.weights, after.momentum))
-        assert await load_outer(party, ours) == outer_header(after.weights, after.momentum)
+        assert await rooms_of(party).model.load_outer(ours) == outer_header(after.weights, after.momentum)
         assert get_root(party.task.claims.merges[key]) == ours
 
 
@@ -111,9 +114,11 @@ async def test_a_work_leaf_that_is_not_the_claims_is_not_taken(
         async def lie(*arguments: object) -> WorkSaid:
             return WorkSaid(make_word("delta"), make_word("carried"), (make_word("path"),) * 3)
 
-        monkeypatch.setattr(claim_openings, "ask_peer", lie)
+        monkeypatch.setattr(BlobClient, "ask", lie)
         with pytest.raises(ProtocolFault, match="Merkle"):
-            await claim_openings.find_work(stage.parties[1], game_round, game_round.claims[stage.get_slot(2)])
+            await rooms_of(stage.parties[1]).claim_data.find_work(
+                game_round, game_round.claims[stage.get_slot(2)]
+            )
 
 
 async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -> None:
@@ -124,13 +129,13 @@ async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -
         slot = stage.get_slot(1)
         duty = FetchDelta(0, slot, game_round.claims[slot].claim_root)
         with pytest.raises(EnvironmentFault, match="not served"):
-            await duty.perform(stage.parties[2])
+            await duty.perform(rooms_of(stage.parties[2]).outer_steps)
         made = stage.parties[1].task.claims.find(game_round).finished
         assert made is not None and not work_requests.may_read_delta(
             view_of(stage.parties[1]), made.delta_root
         )
         stage.draw()
-        await duty.perform(stage.parties[2])
+        await duty.perform(rooms_of(stage.parties[2]).outer_steps)
         assert work_requests.may_read_delta(view_of(stage.parties[2]), made.delta_root)
 
 
@@ -138,15 +143,15 @@ async def test_what_is_due_is_the_bytes_then_the_merge_of_all_that_can_be_accept
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
         party = stage.parties[1]
-        assert not list(outer_step.list_duties(party, stage.world.block))
+        assert not list(outer_step.list_duties(view_of(party), stage.world.block))
         game_round = stage.draw()
-        due = list(outer_step.list_duties(party, stage.world.block))
+        due = list(outer_step.list_duties(view_of(party), stage.world.block))
         assert {duty.slot for duty in due if isinstance(duty, FetchDelta)} == {0, 1, 2} and len(due) == 3
         await stage.fetch_all(1)
-        (merging,) = outer_step.list_duties(party, stage.world.block)
+        (merging,) = outer_step.list_duties(view_of(party), stage.world.block)
         assert merging == MergeClaims(make_key(game_round, (0, 1, 2)))
-        await merging.perform(party)
-        assert not list(outer_step.list_duties(party, stage.world.block))
+        await merging.perform(rooms_of(party).outer_steps)
+        assert not list(outer_step.list_duties(view_of(party), stage.world.block))
 
 
 async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(tmp_path: Path) -> None:
@@ -158,7 +163,7 @@ async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(
         stage.world.send(calls.PostRoot(0, (0, 1, 2), make_word("wrong"), signers), get_account(1))
         stage.sync()
         with pytest.raises(ProtocolFault, match="not what its claims come to"):
-            await check_base(stage.parties[1], make_word("wrong"))
+            await rooms_of(stage.parties[1]).outer_steps.check_base(make_word("wrong"))
         assert TASK in stage.parties[1].state.games
 
 

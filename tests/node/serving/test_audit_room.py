@@ -9,7 +9,8 @@ import torch
 from tests.node.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.verifier.stage import TASK, Node, begin_model, get_task, make_stage
-from touchstone.node.serving.audit_room import StateStore, read_audit_task
+from touchstone.node.kit.states import StateStore
+from touchstone.node.serving.audit_room import read_audit_task
 from touchstone.protocol.adapters.store.blob_store import LOCK_NAME, BlobStore
 from touchstone.protocol.compute.digest import tensor_bytes
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault

@@ -1,19 +1,11 @@
-"""What the other rooms are told of audits, and what a server answers before there is a task."""
+"""What the other rooms are told of audits."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
-import pytest
-
-from tests.kit.views import Standin
 from tests.verifier.stage import Node, Twist, make_solver, make_stage
-from touchstone.node.serving.audit_messages import PUBLIC, SEAL, START, VOTES
-from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.verifier.audit_duties import make_handlers, may_read
 from touchstone.verifier.replaying import audit
 
 
@@ -53,13 +45,3 @@ async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path
             "it can be disputed still, and answered"
         )
         assert list(auditor.audits.known.list_votes(0)) == [known]
-
-
-async def test_before_a_task_is_joined_nothing_is_answered_or_shown() -> None:
-    party = cast(Any, Standin(joined=None))
-    handlers = make_handlers(party)
-    assert set(handlers) == {START, SEAL, VOTES, PUBLIC}
-    for handler in handlers.values():
-        with pytest.raises(EnvironmentFault, match="joined no task"):
-            await handler.answer("0x" + "11" * 20, b"{}")
-    assert not may_read(party, "0x" + "11" * 20, BlobKind.TENSOR, bytes(32))

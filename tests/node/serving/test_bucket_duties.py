@@ -10,14 +10,15 @@ import pytest
 from aiohttp import web
 
 from tests.e2e.world import make_dataset
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import HASTE, SIGNING, Stage, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.adapters.storages import HostileStorage, make_settings
-from touchstone.node.joining.start_weights import refer_start
-from touchstone.node.kit.party import Party
 from touchstone.node.merging import merge_requests
-from touchstone.node.serving.bucket_copies import CopyToBucket, list_copies, list_missing
+from touchstone.node.models.start_weights import refer_start
+from touchstone.node.serving.bucket_copies import CopyToBucket, list_duties, list_missing
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, refer_delta
 from touchstone.protocol.adapters.store.bucket import Bucket
@@ -72,7 +73,7 @@ async def serve(party: Party) -> AsyncIterator[Peer]:
     """A node with a bucket, and the rules of the merge room."""
     policy = ReadPolicy(
         lambda account: True,
-        lambda account, kind, root: merge_requests.may_read(party, account, kind, root),
+        lambda account, kind, root: merge_requests.may_read(view_of(party), account, kind, root),
         party.status.show,
     )
     identity = load_or_create_identity(party.config.home)
@@ -84,10 +85,14 @@ async def serve(party: Party) -> AsyncIterator[Peer]:
         await server.stop()
 
 
+def list_due(party: Party) -> list[CopyToBucket]:
+    return list(list_duties(party.bucket, view_of(party), party.state.head_block + 1))
+
+
 async def mirror(party: Party) -> None:
-    """What is due, once."""
-    for duty in list_copies(party, party.state.head_block + 1):
-        await duty.perform(party)
+    """What is due, once; the second duty where the first one has learned what the bucket has."""
+    for duty in list_duties(party.bucket, view_of(party), party.state.head_block + 1):
+        await duty.perform(rooms_of(party).bucket_copies)
 
 
 async def test_a_pseudo_gradient_goes_there_once_the_chain_has_its_claim_and_nothing_else_does(
@@ -98,12 +103,12 @@ async def test_a_pseudo_gradient_goes_there_once_the_chain_has_its_claim_and_not
         await mirror(party)
         assert bucket.there == {}
         await stage.commit(1)
-        assert list(list_copies(party, 1)) == [CopyToBucket()]
+        assert list_due(party) == [CopyToBucket()]
         await mirror(party)
         delta = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
         assert bucket.objects == {delta.key: party.store.get(delta)}
         assert party.store.list_keys(BlobKind.TENSOR)
-        assert not list(list_copies(party, 1))
+        assert not list_due(party)
 
 
 async def test_a_claim_on_another_beacon_is_not_uploaded(tmp_path: Path) -> None:
@@ -127,9 +132,9 @@ async def test_what_is_pruned_or_was_never_here_goes(tmp_path: Path) -> None:
         (delta,) = bucket.objects
         assert delta.kind is BlobKind.DELTA
         party.store.delete(delta)
-        assert list(list_copies(party, 1)) == [CopyToBucket()]
+        assert list_due(party) == [CopyToBucket()]
         await mirror(party)
-        assert not bucket.objects and not list(list_copies(party, 1))
+        assert not bucket.objects and not list_due(party)
 
 
 async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
@@ -138,7 +143,7 @@ async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
         bucket.is_down = True
         with pytest.raises(EnvironmentFault):
             await mirror(party)
-        assert bucket.there == {} and list(list_copies(party, 1)) == [CopyToBucket()]
+        assert bucket.there == {} and list_due(party) == [CopyToBucket()]
         bucket.is_down = False
         await mirror(party)
         assert len(bucket.objects) == 1
@@ -153,7 +158,7 @@ async def test_a_copy_of_another_length_is_uploaded_again(tmp_path: Path) -> Non
         (delta,) = bucket.objects
         bucket.objects[delta] = b"short"
         await bucket.learn()
-        assert list_missing(party, bucket) == [delta]
+        assert list_missing(view_of(party), bucket) == [delta]
 
 
 @pytest.mark.parametrize("is_submitter", [True, False])
@@ -196,16 +201,16 @@ async def test_a_pseudo_gradient_does_not_wait_for_the_dataset(tmp_path: Path) -
 
         bucket.put = put_slowly  # type: ignore[method-assign]
         await bucket.learn()
-        (first,) = list_copies(party, 1)
-        running = {first: asyncio.create_task(first.perform(party))}
+        (first,) = list_due(party)
+        running = {first: asyncio.create_task(first.perform(rooms_of(party).bucket_copies))}
         await begun.wait()
         await stage.commit(1)
-        for duty in set(list_copies(party, 1)) - set(running):
-            await duty.perform(party)
+        for duty in set(list_due(party)) - set(running):
+            await duty.perform(rooms_of(party).bucket_copies)
         assert {key.kind for key in bucket.objects} == {BlobKind.DELTA}
         freed.set()
         await running[first]
-        assert len(bucket.objects) == 2 and not list(list_copies(party, 1))
+        assert len(bucket.objects) == 2 and not list_due(party)
 
 
 async def test_a_copy_that_the_storage_did_not_keep_is_not_due_at_once(tmp_path: Path) -> None:
@@ -213,7 +218,7 @@ async def test_a_copy_that_the_storage_did_not_keep_is_not_due_at_once(tmp_path:
         await stage.commit(1)
         bucket.may_upload = lambda key: False  # type: ignore[method-assign]
         await mirror(party)
-        assert not bucket.objects and not list(list_copies(party, 1))
+        assert not bucket.objects and not list_due(party)
 
 
 async def test_before_the_close_nobody_is_sent_to_the_bucket(tmp_path: Path) -> None:

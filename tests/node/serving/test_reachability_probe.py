@@ -17,10 +17,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.kit.views import Standin
 from tests.protocol.adapters.parties import Party, open_session
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving import being_reached, reachability_probe
+from touchstone.node.serving.being_reached import OwnEndpoint
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.messages import Form, Message, encode_message
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -43,9 +43,8 @@ class Scene:
     def __init__(self, own_url: str = "https://127.0.0.1:8443") -> None:
         self.network, self.now_s, self.members = Network(), 1000.0, set[str]()
         self.network.announce("0xnode", own_url, bytes(32))
-        state = SimpleNamespace(network=self.network)
-        party: Any = Standin(account="0xnode", state=state, is_member=self.members.__contains__)
-        self.lookout = ReachabilityProbe(party, lambda: self.now_s)
+        state: Any = SimpleNamespace(network=self.network)
+        self.lookout = ReachabilityProbe(state, "0xnode", self.members.__contains__, lambda: self.now_s)
 
     async def ask(self, url: str, account: str = "0xasker", fingerprint: bytes = bytes(32)) -> ReachSaid:
         """The answer to an account that has announced `url`."""
@@ -449,10 +448,10 @@ async def be_reached(
         return SimpleNamespace(url="", certificate_sha256=bytes(32))
 
     said, server = list[str](), node.make_server()
-    chain = SimpleNamespace(address=node.account, tasks=SimpleNamespace(peer_of=tell_none, announce=announce))
-    config = SimpleNamespace(listen_host="127.0.0.1", listen_port=port, public_url="")
-    party: Any = Standin(chain=chain, config=config, say=said.append)
-    await being_reached.be_reached(party, server, node.identity, stack, is_held=is_held)
+    tasks = SimpleNamespace(peer_of=tell_none, announce=announce)
+    chain: Any = SimpleNamespace(address=node.account, tasks=tasks)
+    endpoint = OwnEndpoint(chain, "127.0.0.1", port, "", said.append)
+    await endpoint.be_reached(server, node.identity, stack, is_held=is_held)
     return said
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
-from touchstone.node.kit.states import load_state
 from touchstone.node.models.own_openings import get_finished, open_boundary, open_work
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
@@ -41,7 +40,7 @@ async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_pat
         first, last = (open_boundary(view_of(party), 0, b).header for b in (0, SEGMENTS))
         terms = get_spec().terms
         assert (first.weights_root, first.first_moment_root) == (terms.initial_weights_root, terms.zero_root)
-        weights = [load_state(party, header).weights for header in (first, last)]
+        weights = [rooms_of(party).states.load(header).weights for header in (first, last)]
         assert party.store.get(refer_delta(made.delta_root, terms.parameter_count)) == encode_delta(*weights)
 
 

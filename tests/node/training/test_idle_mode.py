@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import Standin
+from tests.kit.views import Standin, rooms_of, view_of
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.kit.config import FAR, PartyConfig, Status
+from touchstone.node.kit.following import Following
 from touchstone.node.kit.recompute_queue import QUESTIONS, RecomputeQueue
+from touchstone.node.loop.node import Node
 from touchstone.node.training import idle_mode
-from touchstone.node.training.idle_mode import LeaveWhenBusy, list_duties, pause, wait_until_idle
+from touchstone.node.training.idle_mode import LeaveWhenBusy
 from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
@@ -33,7 +35,7 @@ def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
     use = MachineUse(idle_s=600, cores=0.5)
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
     party: Any = Standin(
-        account=ACCOUNT, config=PartyConfig(home, home, "", make_key(1), use=use), is_task_known=True,
+        account=ACCOUNT, config=PartyConfig(home, home, "", make_key(1), use=use),
         game=replace(game, seats={} if seat is None else {seat.number: seat}), said=[], left=[],
         task=SimpleNamespace(task=TASK, retraining=RecomputeQueue()), status=Status(ACCOUNT),
     )  # fmt: skip
@@ -44,6 +46,10 @@ def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
 
     party.chain = SimpleNamespace(tasks=SimpleNamespace(leave=leave))
     return party, use
+
+
+def list_due(party: Any, block: int) -> list[LeaveWhenBusy]:
+    return list(idle_mode.list_duties(party.config.use, view_of(party), block))
 
 
 def begin_to_leave(party: Any) -> None:
@@ -64,10 +70,10 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- A pause ------------------------------------------------------------------------------------------------
 async def test_heavy_work_waits_while_somebody_uses_the_machine(tmp_path: Path) -> None:
     party, use = make_party(tmp_path)
-    await pause(party)
+    await rooms_of(party).idle_mode.pause()
     assert not party.said, "nobody uses it"
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(pause(party))
+    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
     await take_turns()
     assert not pausing.done() and party.said == [f"pausing, since somebody uses the machine: {TYPING}"]
     use.is_used = False
@@ -79,7 +85,7 @@ async def test_a_pause_ends_where_use_lasts(tmp_path: Path) -> None:
     """The seat leaves then, and what it owes is worked off."""
     party, use = make_party(tmp_path)
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(pause(party))
+    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
     use.note(TYPING, LASTING_S - 1)
     await take_turns()
     assert not pausing.done()
@@ -92,12 +98,12 @@ async def test_a_seat_that_leaves_in_a_pause_works_on(tmp_path: Path) -> None:
     """Its operator has typed `touchstone leave`: what it owes is due whoever sits there."""
     party, use = make_party(tmp_path)
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(pause(party))
+    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
     await take_turns()
     begin_to_leave(party)
     await take_turns()
     assert pausing.done()
-    again = asyncio.create_task(pause(party))
+    again = asyncio.create_task(rooms_of(party).idle_mode.pause())
     await take_turns()
     assert again.done() and len(party.said) == 2
 
@@ -107,8 +113,9 @@ async def test_who_has_no_open_seat_does_not_pause(tmp_path: Path, seat: Seat | 
     """It plays a bond, or answers for what it did."""
     party, use = make_party(tmp_path, seat)
     use.note(TYPING, 0.0)
-    for party.is_task_known in (True, False):
-        pausing = asyncio.create_task(pause(party))
+    known = party.game
+    for party.game in (known, None):
+        pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
         await take_turns()
         assert pausing.done() and not party.said
 
@@ -116,8 +123,8 @@ async def test_who_has_no_open_seat_does_not_pause(tmp_path: Path, seat: Seat | 
 async def test_a_machine_that_is_not_looked_at_may_be_used_by_anybody(tmp_path: Path) -> None:
     party, _ = make_party(tmp_path)
     party.config = replace(party.config, use=None)
-    await pause(party)
-    assert not list(list_duties(party, 10))
+    await rooms_of(party).idle_mode.pause()
+    assert not list_due(party, 10)
 
 
 async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause(tmp_path: Path) -> None:
@@ -134,7 +141,7 @@ async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause(tmp_path
     await take_turns()
     assert not answering.done()
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(pause(party))
+    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
     await take_turns()
     assert answering.done() and not pausing.done()
 
@@ -144,7 +151,7 @@ async def test_a_pause_keeps_no_memory_of_steps(tmp_path: Path) -> None:
     allocate_vector(HUGE_PAGE_BYTES)
     assert tensor_allocator._spare
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(pause(party))
+    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
     await take_turns()
     assert not tensor_allocator._spare and not pausing.done()
 
@@ -153,15 +160,15 @@ async def test_a_pause_keeps_no_memory_of_steps(tmp_path: Path) -> None:
 async def test_a_seat_is_left_once_use_lasts(tmp_path: Path) -> None:
     party, use = make_party(tmp_path)
     use.note(TYPING, 0.0)
-    assert not list(list_duties(party, 10)), "it pauses"
+    assert not list_due(party, 10), "it pauses"
     use.note(TYPING, LASTING_S)
-    (duty,) = list_duties(party, 10)
+    (duty,) = list_due(party, 10)
     assert duty == LeaveWhenBusy(7)
-    await duty.perform(party)
+    await duty.perform(rooms_of(party).idle_mode)
     assert party.left == [(TASK, 7)]
     assert party.said[0].startswith("somebody has used the machine for half an hour: the seat leaves.")
     begin_to_leave(party)
-    assert not list(list_duties(party, 11))
+    assert not list_due(party, 11)
 
 
 @pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
@@ -169,32 +176,35 @@ async def test_who_has_no_open_seat_has_none_to_leave(tmp_path: Path, seat: Seat
     party, use = make_party(tmp_path, seat)
     use.note(TYPING, 0.0)
     use.note(TYPING, LASTING_S)
-    assert not list(list_duties(party, 10))
+    assert not list_due(party, 10)
 
 
 # --- Before it joins ----------------------------------------------------------------------------------------
-def follow(party: Any, folds: "asyncio.Queue[object]") -> None:
-    """Have the party follow a chain. folds: the games of the task after each block, None where it is not
+def make_node(party: Any, folds: "asyncio.Queue[object]") -> Node:
+    """A node that follows a chain. folds: the games of the task after each block, None where it is not
     there."""
 
-    async def read() -> AsyncIterator[object]:
+    async def read() -> AsyncIterator[Any]:
         while True:
-            yield await folds.get()
+            yield SimpleNamespace(head=None, game=await folds.get())
 
-    def take(game: object) -> None:
-        party.state.head_block += 1
-        party.state.games = {} if game is None else {TASK: game}
+    def take(batch: Any) -> None:
+        state.head_block += 1
+        state.games = {} if batch.game is None else {TASK: batch.game}
 
-    party.state = SimpleNamespace(games={TASK: party.game}, head_block=START_BLOCK, take=take)
-    party.take, party.batches = take, read()
+    chain: Any = SimpleNamespace(address=ACCOUNT, note=lambda head: None)
+    state: Any = SimpleNamespace(games={TASK: party.game}, head_block=START_BLOCK, take=take)
+    nothing: Any = None
+    config = replace(party.config, say=party.said.append)
+    return Node(config, Following(chain, state, party.status, read()), nothing, nothing, nothing)
 
 
 async def test_a_node_follows_the_chain_until_the_machine_is_idle_before_it_joins(tmp_path: Path) -> None:
     """A test network does not wait for it meanwhile."""
     party, use = make_party(tmp_path, None)
     folds = asyncio.Queue[object]()
-    follow(party, folds)
-    waiting = asyncio.create_task(wait_until_idle(party, TASK))
+    node = make_node(party, folds)
+    waiting = asyncio.create_task(node._wait_until_idle(TASK))
     for game in (party.game, None, party.game):
         folds.put_nowait(game)
     await take_turns()
@@ -221,10 +231,10 @@ async def test_what_a_killed_run_had_sent_for_is_played_whoever_uses_the_machine
     machine, while rounds held its seat: a fee for each."""
     party, use = make_party(tmp_path, None)
     folds = asyncio.Queue[object]()
-    follow(party, folds)
+    node = make_node(party, folds)
     use.note(TYPING, 0.0)
     folds.put_nowait(replace(party.game, **found))
-    waiting = asyncio.create_task(wait_until_idle(party, TASK))
+    waiting = asyncio.create_task(node._wait_until_idle(TASK))
     await take_turns()
     assert waiting.done() and waiting.result() is True
 
@@ -232,7 +242,7 @@ async def test_what_a_killed_run_had_sent_for_is_played_whoever_uses_the_machine
 async def test_nobody_waits_for_a_machine_that_is_idle_or_not_looked_at(tmp_path: Path) -> None:
     party, use = make_party(tmp_path, None)
     use.is_idle = True
-    assert await wait_until_idle(party, TASK) is False
-    party.config = replace(party.config, use=None)
-    assert await wait_until_idle(party, TASK) is False
+    watching = party.config
+    for party.config in (watching, replace(watching, use=None)):
+        assert await make_node(party, asyncio.Queue())._wait_until_idle(TASK) is False
     assert not party.said

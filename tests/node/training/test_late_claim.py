@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import open_stage
 from touchstone.node.training import claims, speculation
 from touchstone.node.training.claims import MakeClaim, get_basis
@@ -31,7 +32,9 @@ async def test_training_ends_when_the_round_has_closed_without_this_claim(
 
         await stage.commit(2, 3)
         monkeypatch.setattr(claims, "train_segment", train)
-        late = asyncio.create_task(MakeClaim(0, get_basis(game_round) or b"").perform(party))
+        late = asyncio.create_task(
+            MakeClaim(0, get_basis(game_round) or b"").perform(rooms_of(party).training)
+        )
         while not begun.is_set():
             await asyncio.sleep(0.01)
         closed = stage.draw()  # two of three have committed: the round closes, this solver is DROPPED
@@ -64,7 +67,9 @@ async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytes
 
         await stage.commit(2, 3)
         monkeypatch.setattr(claims, "train_segment", train)
-        late = asyncio.create_task(MakeClaim(0, get_basis(game_round) or b"").perform(party))
+        late = asyncio.create_task(
+            MakeClaim(0, get_basis(game_round) or b"").perform(rooms_of(party).training)
+        )
         while not rounds:
             await asyncio.sleep(0.01)
         closed = stage.draw()
@@ -72,7 +77,9 @@ async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytes
         stage.world.jump((closed.closed or 0) + stage.world.state.terms.windows.audit_max // 8 + 1)
         stage.sync()
         (guess,) = [
-            one for one in speculation.list_duties(party, stage.world.block) if isinstance(one, TrainAhead)
+            one
+            for one in speculation.list_duties(view_of(party), stage.world.block)
+            if isinstance(one, TrainAhead)
         ]
-        await asyncio.gather(guess.perform(party), late, return_exceptions=True)
+        await asyncio.gather(guess.perform(rooms_of(party).speculation), late, return_exceptions=True)
         assert most == 1, "a round that has closed is trained beside the next one"

@@ -23,6 +23,7 @@ from tests.task_models import draw_first, respecify
 from tests.verifier.stage import Node, Stage, get_task, make_solver, make_stage
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig
 from touchstone.node.kit.stored_step import keep_step
+from touchstone.node.serving.audit_opening import open_pool
 from touchstone.node.training import ray_replays, replay_pool
 from touchstone.node.training.ray_replays import load_ray
 from touchstone.node.training.replay_pool import PREFIX, ProcessWorker, ReplayPool
@@ -44,7 +45,6 @@ from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_spec import TrainingSpec
-from touchstone.verifier.audit_duties import open_pool
 from touchstone.verifier.replaying import audit
 
 STEPS = 2

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, deal_anew
 from tests.node.upkeep.test_pruning import SEGMENTS, list_here, open_dispute, open_solver
 from tests.node.upkeep.veteran import count_steps
@@ -19,19 +20,14 @@ from tests.whistleblower.stage import (
     make_vote,
     open_party,
 )
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import StateStore
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.heard_statements import OwnReplay
-from touchstone.node.training import segments
 from touchstone.node.training.segments import (
-    compute_roots,
-    compute_state,
-    get_batches,
     list_disputed,
-    restore_boundary,
-    restore_own_start,
 )
 from touchstone.protocol.adapters.store.blobs import refer_state
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
@@ -51,10 +47,10 @@ async def test_every_segment_is_computed_to_the_roots_that_were_committed(tmp_pa
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         boundaries, place = get_finished(view_of(party), 0).boundaries, (0, stage.get_slot(1))
         for segment in range(SEGMENTS):
-            roots = compute_roots(party, place, segment, boundaries[segment])
+            roots = rooms_of(party).segments.compute_roots(place, segment, boundaries[segment])
             ends = [compute_state_root(boundaries[one]) for one in (segment, segment + 1)]
             assert [roots[0], roots[-1]] == ends and len(roots) == STEPS + 1
-            inner = compute_state(party, place, segment, boundaries[segment], 1)
+            inner = rooms_of(party).segments.compute_state(place, segment, boundaries[segment], 1)
             assert compute_state_root(state_header(inner)) == roots[1]
         stage.world.state = deal_anew(stage.world.state)
         stage.sync()
@@ -62,7 +58,7 @@ async def test_every_segment_is_computed_to_the_roots_that_were_committed(tmp_pa
         shards = deal_shards(beacon, 3)
         for slot, shard in enumerate(shards):
             dealt = get_batch(party.task.corpus, training, beacon, shard, 5)
-            assert torch.equal(get_batches(party, 0, slot)(5).tokens_BT, dealt.tokens_BT)
+            assert torch.equal(rooms_of(party).segments.get_batches(0, slot)(5).tokens_BT, dealt.tokens_BT)
         assert shards != (0, 1, 2)
 
 
@@ -73,11 +69,11 @@ async def test_of_a_pruned_claim_no_more_is_trained_than_from_the_last_boundary_
     async with open_solver(tmp_path) as (stage, party):
         trained, boundaries = count_steps(party), get_finished(view_of(party), 0).boundaries
         dispute = open_dispute(stage, party, segment=2)
-        assert await restore_boundary(party, 0, 3) == boundaries[3]
+        assert await rooms_of(party).segments.restore_boundary(0, 3) == boundaries[3]
         assert (trained, list_here(party)) == ([STEPS] * 3, [0, 2, 3])
-        await restore_boundary(party, 0, 4)
+        await rooms_of(party).segments.restore_boundary(0, 4)
         assert (trained, list_here(party)) == ([STEPS] * 4, [0, 2, 3, 4])
-        assert await restore_own_start(party, dispute) == boundaries[2]
+        assert await rooms_of(party).segments.restore_own_start(dispute) == boundaries[2]
         assert len(trained) == 4, "it is there"
 
 
@@ -87,7 +83,10 @@ async def test_a_claim_of_which_nothing_is_left_begins_at_the_base_root(tmp_path
         for ref in refer_state(first, party.task.spec.terms.parameter_count):
             party.store.delete(ref.key)
         assert list_here(party) == []
-        assert await restore_boundary(party, 0, 1) == get_finished(view_of(party), 0).boundaries[1]
+        assert (
+            await rooms_of(party).segments.restore_boundary(0, 1)
+            == get_finished(view_of(party), 0).boundaries[1]
+        )
         assert list_here(party) == [0, 1]
 
 
@@ -119,17 +118,17 @@ async def test_the_start_of_a_replay_comes_from_the_solver_or_from_who_disputes_
     """A liar that claimed the start is silent. Who opened the dispute has replayed the segment too."""
     asked: list[tuple[list[str], StateHeader]] = []
 
-    async def fetch(party: Party, peers: list[Peer], header: StateHeader) -> None:
+    async def fetch(states: StateStore, client: BlobClient, peers: list[Peer], header: StateHeader) -> None:
         asked.append(([peer.account for peer in peers], header))
 
-    monkeypatch.setattr(segments, "fetch_tensors", fetch)
+    monkeypatch.setattr(StateStore, "fetch", fetch)
     with open_party(tmp_path, make_vote().auditor) as party:
         dispute, start = dispute_vote(party), make_boundary("start")
         ref, own = dispute.statement, make_header("own")
         get_known(party).replays = [OwnReplay(ref, dispute.segment, start, own, None, None, b"s" * 32)]
         if not is_solver_there:
             del party.state.network.peers[get_solver()]
-        assert await restore_own_start(party, dispute) == start.header
+        assert await rooms_of(party).segments.restore_own_start(dispute) == start.header
     accounts = [get_solver(), OTHER_ONLOOKER] if is_solver_there else [OTHER_ONLOOKER]
     assert asked == [(accounts, start.header)]
 
@@ -140,4 +139,4 @@ async def test_a_home_without_the_replay_is_told_to_bring_back_the_one_that_has_
         open_party(tmp_path, make_vote().auditor) as party,
         pytest.raises(EnvironmentFault, match="lacks the replay"),
     ):
-        await restore_own_start(party, dispute_vote(party))
+        await rooms_of(party).segments.restore_own_start(dispute_vote(party))

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import Stage, finish, get_account, give, hand, open_stage
 from touchstone.node.kit.duty import Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.models import outer_step
 from touchstone.node.models.claim_openings import name_claim
 from touchstone.node.models.expected_merge import get_root, make_key
-from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.models.outer_step import OuterSteps
 from touchstone.node.models.work_requests import may_read_delta
 from touchstone.node.records.claim_records import ClaimName, ClaimWork, compute_basis
 from touchstone.node.training import claims, speculation
@@ -63,7 +62,9 @@ async def audit(stage: Stage, *slots: int) -> Party:
 
 
 def find_due(stage: Stage, party: Party) -> TrainAhead | None:
-    due = [one for one in speculation.list_duties(party, stage.world.block) if not isinstance(one, Wait)]
+    due = [
+        one for one in speculation.list_duties(view_of(party), stage.world.block) if not isinstance(one, Wait)
+    ]
     assert len(due) <= 1 and all(isinstance(one, TrainAhead) for one in due)
     return due[0] if due else None  # type: ignore[return-value]
 
@@ -74,7 +75,7 @@ def post(stage: Stage, root: bytes, *slots: int) -> MakeClaim:
         stage.accept(*ALL)
     stage.world.send(calls.PostRoot(0, slots, root, SIGNERS), "anybody")
     stage.sync()
-    (duty,) = claims.list_duties(stage.parties[1], stage.world.block)
+    (duty,) = claims.list_duties(view_of(stage.parties[1]), stage.world.block)
     assert isinstance(duty, MakeClaim) and duty.round == 1
     return duty
 
@@ -103,14 +104,14 @@ async def test_the_next_round_is_trained_while_this_one_is_audited_and_nothing_t
         duty = find_due(stage, first)
         assert duty == TrainAhead(make_key(first.game.rounds[0], ALL), first.game.beacons[1])
         trained.clear()
-        await duty.perform(first)
+        await duty.perform(rooms_of(first).speculation)
         root, merges = get_guessed_root(first, duty), dict(first.task.claims.merges)
         ahead_of_it = find_work(first, root)
         assert trained == [0, 2, 4, 6] and ahead_of_it.finished is not None
         assert find_due(stage, first) is None
         assert not get_sent(first) and not first.task.claims.signatures
         making = post(stage, root, *ALL)
-        await making.perform(first)
+        await making.perform(rooms_of(first).training)
         assert trained == [0, 2, 4, 6] and first.task.claims.merges == merges
         ((name, sent),) = get_sent(first)
         assert name == "rounds.commit" and sent[1:3] == (1, root)
@@ -130,7 +131,10 @@ async def test_when_the_round_opens_in_the_middle_it_is_trained_on_and_committed
         first = await audit(stage, *ALL)
         duty, opened = find_due(stage, first), asyncio.Event()
         assert duty is not None
-        root, loop = get_root(await merge_claims(first, duty.key)), asyncio.get_running_loop()
+        root, loop = (
+            get_root(await rooms_of(first).outer_steps.merge_claims(duty.key)),
+            asyncio.get_running_loop(),
+        )
 
         def meanwhile(count: int) -> None:
             if count == 2:
@@ -138,10 +142,11 @@ async def test_when_the_round_opens_in_the_middle_it_is_trained_on_and_committed
                 loop.call_soon_threadsafe(opened.set)
 
         trained = watch(monkeypatch, meanwhile)
-        training_ahead = asyncio.create_task(duty.perform(first))
+        training_ahead = asyncio.create_task(duty.perform(rooms_of(first).speculation))
         await opened.wait()
-        (making,) = claims.list_duties(first, stage.world.block)
-        await asyncio.gather(training_ahead, making.perform(first))
+        (making,) = claims.list_duties(view_of(first), stage.world.block)
+        assert isinstance(making, MakeClaim)
+        await asyncio.gather(training_ahead, making.perform(rooms_of(first).training))
         assert trained == [0, 2, 4, 6] and [name for name, _ in get_sent(first)] == ["rounds.commit"]
 
 
@@ -158,10 +163,10 @@ async def test_a_vote_against_a_claim_starts_the_training_from_what_is_likelier_
         assert duty is not None
         trained = watch(monkeypatch, lambda count: give(first, *votes))
         with pytest.raises(EnvironmentFault, match="guess does not hold"):
-            await duty.perform(first)
+            await duty.perform(rooms_of(first).speculation)
         other = find_due(stage, first)
         assert other is not None and other.key == make_key(first.game.rounds[0], others)
-        await other.perform(first)
+        await other.perform(rooms_of(first).speculation)
         assert trained == [0, 0, 2, 4, 6]
         assert sorted(find_work(first, get_guessed_root(first, duty)).boundaries) == [0, 1]
         assert not get_sent(first)
@@ -174,14 +179,16 @@ async def test_where_the_round_opens_on_another_root_it_is_trained_anew_from_tha
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
         others = (stage.get_slot(2), stage.get_slot(3))
-        merged = await merge_claims(first, make_key(first.game.rounds[0], tuple(sorted(others))))
+        merged = await rooms_of(first).outer_steps.merge_claims(
+            make_key(first.game.rounds[0], tuple(sorted(others)))
+        )
         duty = find_due(stage, first)
         assert duty is not None
-        await duty.perform(first)
+        await duty.perform(rooms_of(first).speculation)
         guessed = find_work(first, get_guessed_root(first, duty)).finished
         trained = watch(monkeypatch, lambda count: None)
         making = post(stage, get_root(merged), *sorted(others))
-        await making.perform(first)
+        await making.perform(rooms_of(first).training)
         finished = find_work(first, get_root(merged)).finished
         assert guessed is not None and finished is not None and trained == [0, 2, 4, 6]
         ((_, sent),) = get_sent(first)
@@ -201,12 +208,14 @@ async def test_a_training_that_loses_its_base_stops_at_the_next_boundary(
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
         others = tuple(sorted((stage.get_slot(2), stage.get_slot(3))))
-        root = get_root(await merge_claims(first, make_key(first.game.rounds[0], others)))
+        root = get_root(
+            await rooms_of(first).outer_steps.merge_claims(make_key(first.game.rounds[0], others))
+        )
         duty = find_due(stage, first)
         assert duty is not None
         trained = watch(monkeypatch, lambda count: post(stage, root, *others) if count == 1 else None)
         with pytest.raises(EnvironmentFault, match="guess does not hold"):
-            await duty.perform(first)
+            await duty.perform(rooms_of(first).speculation)
         assert trained == [0]
 
 
@@ -225,12 +234,12 @@ async def test_after_a_kill_the_training_ahead_goes_on_at_its_last_boundary(
             assert duty is not None
             trained = watch(monkeypatch, die)
             with pytest.raises(RuntimeError, match="killed"):
-                await duty.perform(first)
+                await duty.perform(rooms_of(first).speculation)
         async with stage.open(1) as first:
             await stage.fetch_all(1)
             give(first, *map(hand, ALL))
             assert find_due(stage, first) == duty
-            await duty.perform(first)
+            await duty.perform(rooms_of(first).speculation)
             assert trained == [0, 2, 4, 4, 6] and find_work(first, get_guessed_root(first, duty)).finished
 
 
@@ -243,10 +252,10 @@ async def test_a_guessed_root_that_is_posted_over_other_claims_is_not_built_on(
         first = await audit(stage, *ALL)
         duty, others = find_due(stage, first), sorted(map(stage.get_slot, seeds))
         assert duty is not None
-        await duty.perform(first)
+        await duty.perform(rooms_of(first).speculation)
         making = post(stage, get_guessed_root(first, duty), *others)
         with pytest.raises(ProtocolFault, match="not what its claims come to"):
-            await making.perform(first)
+            await making.perform(rooms_of(first).training)
         assert not get_sent(first)
 
 
@@ -263,13 +272,12 @@ async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
         first = await audit(stage, *ALL)
         duty, others = find_due(stage, first), sorted((stage.get_slot(2), stage.get_slot(3)))
         assert duty is not None
-        await duty.perform(first)
+        await duty.perform(rooms_of(first).speculation)
         work = find_work(first, get_guessed_root(first, duty))
         salts, guessed, local_step = work.salts, work.finished, work.boundaries[0].local_step
         making = post(stage, get_guessed_root(first, duty), *others)
-        for module in (claims, outer_step):
-            monkeypatch.setattr(module, "check_base", pass_by)
-        await making.perform(first)
+        monkeypatch.setattr(OuterSteps, "check_base", pass_by)
+        await making.perform(rooms_of(first).training)
         assert work.finished is not None and work.finished != guessed and work.salts != salts
         assert (local_step, work.boundaries[0].local_step) == (8, 0)
         assert len(get_sent(first)) == 1
@@ -281,7 +289,7 @@ async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_ou
         await stage.commit(1, 2, 3)
         game_round, first = stage.draw(), stage.parties[1]
         give(first, *map(hand, ALL))
-        (wait,) = speculation.list_duties(first, stage.world.block)
+        (wait,) = speculation.list_duties(view_of(first), stage.world.block)
         windows = stage.world.state.terms.windows
         assert wait == Wait((game_round.closed or 0) + windows.audit_max // 8 + 1)
         stage.world.jump(wait.block)
@@ -308,14 +316,18 @@ async def test_nothing_is_trained_while_the_guess_is_not_more_than_half_of_the_c
 async def test_nothing_is_due_before_the_close_and_after_the_root(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1)
-        assert not list(speculation.list_duties(stage.parties[1], stage.world.block))
+        assert not list(speculation.list_duties(view_of(stage.parties[1]), stage.world.block))
         await stage.commit(2, 3)
         stage.draw()
         await stage.fetch_all(1)
         first = stage.parties[1]
         give(first, *map(hand, ALL))
-        post(stage, get_root(await merge_claims(first, make_key(first.game.rounds[0], ALL))), *ALL)
-        assert not list(speculation.list_duties(first, stage.world.block))
+        post(
+            stage,
+            get_root(await rooms_of(first).outer_steps.merge_claims(make_key(first.game.rounds[0], ALL))),
+            *ALL,
+        )
+        assert not list(speculation.list_duties(view_of(first), stage.world.block))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -366,7 +378,7 @@ async def test_nothing_is_built_on_a_root_that_is_contested_by_the_own_merge(tmp
     """Round 1 is audited, on a root of round 0 that this node merged otherwise."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
-        made = await merge_claims(first, make_key(first.game.rounds[0], ALL))
+        made = await rooms_of(first).outer_steps.merge_claims(make_key(first.game.rounds[0], ALL))
         for root, is_due in ((get_root(made), True), (b"w" * 32, False)):
             before = stage.world.state, stage.world.block
             post(stage, root, *ALL)

@@ -17,15 +17,15 @@ from typing import Any, cast
 import pytest
 import torch
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import get_corpus, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.task_models import draw_first, respecify
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import keep_step
-from touchstone.node.training.claims import finish_claim, read_origin
+from touchstone.node.training.claims import read_origin
 from touchstone.node.training.replay_worker import ReplayJob, replay_file
 from touchstone.node.training.team_worker import DONE, Place
 from touchstone.node.training.worker_team import PREFIX, Member, Team, open_team
@@ -66,7 +66,9 @@ async def train_claim(
     spec = replace(party.task.spec, training=training)
     party.joined = replace(party.task, spec=spec, team=team)
     game_round = party.game.rounds[0]
-    made = await finish_claim(party, read_origin(view_of(party), party.game, game_round), require)
+    made = await rooms_of(party).training.finish_claim(
+        read_origin(view_of(party), party.game, game_round), require
+    )
     return party.task.claims.find(game_round).boundaries, made.delta_root, made.carried_root
 
 

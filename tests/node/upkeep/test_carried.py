@@ -4,14 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.kit.views import view_of
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import finish, open_stage
 from tests.node.upkeep.test_pruning import list_due
 from tests.node.upkeep.veteran import lengthen
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.states import has_state
 from touchstone.node.models.expected_merge import get_root, make_key
-from touchstone.node.models.outer_step import merge_claims
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training.claims import find_carried
 from touchstone.node.upkeep.pruning import Prune
@@ -39,14 +37,14 @@ async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> Non
             one = replace(one, claims={slot: replace(first.claims[slot], claim_root=claim.claim_root)})
             world.state = replace(world.state, rounds=done | {index: one})
             stage.sync()
-            root = get_root(await merge_claims(party, make_key(one, (slot,))))
+            root = get_root(await rooms_of(party).outer_steps.merge_claims(make_key(one, (slot,))))
             done[index] = replace(one, phase=RoundPhase.POSTED, root=root, merged=(slot,), root_until=until)
         # All four are posted; the node prunes as it always does.
         world.state = replace(world.state, rounds=done, next_round=ROUNDS, root=root)
         world.jump((first.closed or 0) + 3 * world.state.terms.windows.audit_max + REORG_BLOCKS + 2)
         stage.sync()
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-        await prune.perform(party)
+        await prune.perform(rooms_of(party).pruning)
         # Round 1 falls within its window. It stands or is posted again without this claim; rounds 2 and 3 are
         # undone, and the task is started again: round 4 goes on from the moments of the claim of round 0.
         fallen = replace(done[1], phase=RoundPhase.STANDING, root=None, merged=(), signers=())
@@ -59,7 +57,7 @@ async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> Non
         stage.sync()
         carried = find_carried(view_of(party), party.game, ROUNDS)
         ends = get_finished(view_of(party), 0).boundaries
-        assert carried == ends[max(ends)] and not has_state(party, carried), "it was pruned"
+        assert carried == ends[max(ends)] and not rooms_of(party).states.has(carried), "it was pruned"
         for due in list_due(party):
-            await due.perform(party)
+            await due.perform(rooms_of(party).pruning)
         await finish(party, ROUNDS)

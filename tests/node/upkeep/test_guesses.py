@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging import stage as stages
 from tests.node.merging.stage import TASK, Stage, give, hand, open_stage
 from tests.node.upkeep.test_pruning import list_due
-from touchstone.node.kit.party import Party
 from touchstone.node.kit.retention_windows import WHOLE_GUESSES
 from touchstone.node.models.claim_openings import name_claim
 from touchstone.node.records.audit_records import AuditBook
@@ -152,18 +152,18 @@ async def _follow(stage: Stage, party: Party, *slots: int) -> None:
     """Train on the guess, which merges these claims, and prune."""
     (due,) = _list_ahead(stage, party)
     assert set(due.key.slots) == set(slots)
-    await due.perform(party)
+    await due.perform(rooms_of(party).speculation)
     for prune in [duty for duty in list_due(party) if isinstance(duty, Prune)]:
-        await prune.perform(party)
+        await prune.perform(rooms_of(party).pruning)
     assert not _list_ahead(stage, party), "it is trained"
 
 
 def _list_ahead(stage: Stage, party: Party) -> list[TrainAhead]:
-    found = speculation.list_duties(party, stage.world.block)
+    found = speculation.list_duties(view_of(party), stage.world.block)
     return [due for due in found if isinstance(due, TrainAhead)]
 
 
 def _list_whole(party: Party) -> list[bytes]:
     """Claims of round 1 that are whole in the store."""
     works = [work for (index, _), work in party.task.claims.works.items() if index == 1]
-    return [work.finished.claim_root for work in works if work.finished and is_whole(party, work)]
+    return [work.finished.claim_root for work in works if work.finished and is_whole(view_of(party), work)]

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage, finish
 from tests.node.specs import get_spec
 from tests.node.upkeep.veteran import SEGMENTS, count_steps, open_veteran
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.defending.step_requests import StepsAsked, answer_steps
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import has_state
+from touchstone.node.defending.defence import PostRoots, list_duties
+from touchstone.node.defending.step_requests import StepsAsked
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
 from touchstone.node.upkeep.pruning import RestoreBoundary
@@ -28,7 +27,6 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.whistleblower.dispute_duties import _list_answers, _list_served
 
 OPENER = "0x" + "9" * 40
 CLOCK = 1 << 30
@@ -43,19 +41,15 @@ def dispute(stage: Stage, party: Party, *places: tuple[int, int, int]) -> None:
     party.state.inner[TASK] = InnerBook(10, found)
 
 
-def list_due(party: Party, what: str) -> list[Any]:
-    """What the accused has to do: the stage has no room of votes for the rest."""
-    block = party.state.head_block + 1
-
-    def listed() -> Iterator[Any]:
-        yield from _list_answers(party, block)
-        yield from _list_served(party, block)
-
-    return [duty for duty in listed() if duty.what == what]
-
-
 async def answer_all(party: Party) -> None:
-    await asyncio.gather(*(duty.perform(party) for duty in list_due(party, "post roots")))
+    """Posts the roots that the accused has to post."""
+    due = [one for one in list_due(party) if isinstance(one, PostRoots)]
+    await asyncio.gather(*(duty.perform(rooms_of(party).defence) for duty in due))
+
+
+def list_due(party: Party) -> list[Any]:
+    """What the accused has to do."""
+    return list(list_duties(view_of(party), party.state.head_block + 1))
 
 
 async def test_one_answer_is_trained_at_a_time(tmp_path: Path) -> None:
@@ -110,9 +104,9 @@ async def test_a_question_trains_no_round_again(tmp_path: Path) -> None:
         trained = count_steps(party)
         body = encode_message(StepsAsked(TASK, 0, stage.get_slot(1), SEGMENTS - 1))
         with pytest.raises(EnvironmentFault):
-            await answer_steps(party, party.account, body)
-        for duty in list_due(party, "show steps"):
-            await duty.perform(party)
+            await rooms_of(party).step_answers.answer_steps(party.account, body)
+        for duty in list_due(party):
+            await duty.perform(rooms_of(party).defence)
         assert not trained
 
 
@@ -151,8 +145,8 @@ async def test_what_an_auditor_waits_for_goes_before_answers_with_far_clocks(tmp
         answering = asyncio.create_task(answer_all(party))
         await asyncio.sleep(0)
         party.task.pruning.due = {(0, 1): party.state.head_block + 100}
-        await RestoreBoundary(0, 1).perform(party)
-        assert has_state(party, get_finished(view_of(party), 0).boundaries[1])
+        await RestoreBoundary(0, 1).perform(rooms_of(party).pruning)
+        assert rooms_of(party).states.has(get_finished(view_of(party), 0).boundaries[1])
         chain: Any = party.chain
         answered = len(chain.sent)
         await answering

@@ -15,25 +15,21 @@ from typing import Any, cast
 import pytest
 import torch
 
-from tests.kit.views import Standin, view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.defending import query_answers
-from touchstone.node.defending.dispute_answers import post_roots
-from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
-from touchstone.node.defending.step_serving import list_wanted, show_wanted
-from touchstone.node.kit.party import Party
+from touchstone.node.defending.step_requests import StepsAsked, is_auditor
+from touchstone.node.defending.step_serving import list_wanted
 from touchstone.node.kit.recompute_queue import AUDITS
 from touchstone.node.kit.retention_windows import ASKED_AUDITS
-from touchstone.node.kit.states import has_state
 from touchstone.node.models.own_openings import get_finished, open_boundary
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.heard_statements import OwnReplay
 from touchstone.node.records.wanted_steps import Asker
-from touchstone.node.training.segments import restore_boundary
 from touchstone.node.upkeep import pruning
 from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
 from touchstone.protocol.adapters.messages import encode_message
@@ -49,7 +45,7 @@ from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, Inn
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS, get_duty_until, get_statement_until
 from touchstone.protocol.spec.statements import Vote, VoteWord
-from touchstone.whistleblower.work_proofs import get_openings, make_delta
+from touchstone.whistleblower.work_proofs import get_openings
 
 SEGMENTS = 4
 
@@ -95,7 +91,7 @@ async def open_solver(folder: Path, is_pruned: bool = True) -> AsyncIterator[tup
         age(stage)
         if is_pruned:
             (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-            await prune.perform(party)
+            await prune.perform(rooms_of(party).pruning)
             assert list_here(party) == [0] and not list_due(party), "nothing is due before a window ends"
         yield stage, party
 
@@ -123,13 +119,13 @@ def draw_late(stage: Stage) -> None:
 
 
 def list_due(party: Party) -> list[Any]:
-    return list(pruning.list_duties(party, party.state.head_block + 1))
+    return list(pruning.list_duties(view_of(party), party.state.head_block + 1))
 
 
 def list_here(party: Party) -> list[int]:
     """Boundaries of the claim of round 0 that are whole in the store."""
     boundaries = get_finished(view_of(party), 0).boundaries
-    return [number for number, header in sorted(boundaries.items()) if has_state(party, header)]
+    return [number for number, header in sorted(boundaries.items()) if rooms_of(party).states.has(header)]
 
 
 def jump(stage: Stage, block: int) -> None:
@@ -158,28 +154,28 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(
         due = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         assert due == [RestoreBoundary(0, boundary) for boundary in wanted]
         for one in due:
-            await one.perform(party)
+            await one.perform(rooms_of(party).pruning)
         assert {segment, segment + 1, SEGMENTS} <= set(list_here(party))
         delta = get_finished(view_of(party), 0).finished
         assert delta is not None
         assert party.store.has(refer_delta(delta.delta_root, get_spec().terms.parameter_count))
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert {segment, segment + 1} <= set(list_here(party)), "auditors may still fetch them"
         jump(stage, last + 1)
         assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         jump(stage, last + REORG_BLOCKS)
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert {segment, segment + 1} <= set(list_here(party)), "a reorg may open the window again"
         caplog.set_level(logging.INFO)
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert "pruned" not in caplog.text, "there was nothing"
         jump(stage, last + REORG_BLOCKS + 1)
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-        await prune.perform(party)
+        await prune.perform(rooms_of(party).pruning)
         assert list_here(party) == sorted({0, segment}), "its steps may be asked for"
         jump(stage, last + party.game.terms.windows.audit_max + REORG_BLOCKS + 1)
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-        await prune.perform(party)
+        await prune.perform(rooms_of(party).pruning)
         assert list_here(party) == [0]
 
 
@@ -197,7 +193,7 @@ async def test_a_lost_boundary_of_a_recent_round_is_trained_again_for_its_audito
             party.store.delete(blob.key)
         (due,) = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         assert due == RestoreBoundary(0, end)
-        await due.perform(party)
+        await due.perform(rooms_of(party).pruning)
         assert end in list_here(party)
 
 
@@ -214,16 +210,16 @@ async def test_a_dispute_in_the_last_block_is_answered_with_the_journalled_ends(
     async with open_solver(tmp_path) as (stage, party):
         jump(stage, get_statement_until(party.game, StatementRef(0, stage.get_slot(1))))
         for prune in list_due(party):
-            await prune.perform(party)
+            await prune.perform(rooms_of(party).pruning)
         assert list_here(party) == [0]
         dispute = open_dispute(stage, party, segment=2)
-        await post_roots(party, dispute)
+        await rooms_of(party).dispute_answers.post_roots(dispute)
         (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
         boundaries = get_finished(view_of(party), 0).boundaries
         assert call == "disputes.post_claim_roots"
         assert [words[2][0], words[2][-1]] == [compute_state_root(boundaries[one]) for one in (2, 3)]
         assert 2 in list_here(party)
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert list_here(party) == [0, 2], "each answer needs it"
 
 
@@ -236,23 +232,25 @@ async def test_steps_that_a_member_asks_for_are_trained_from_a_start_on_disk(tmp
         body = encode_message(StepsAsked(TASK, 0, slot, 3))
         account = party.account
         with pytest.raises(EnvironmentFault):
-            await answer_steps(party, account, body)
-        assert not list_wanted(party, stage.world.block), "its start is pruned: no round is trained for it"
-        await restore_boundary(party, 0, 3)
+            await rooms_of(party).step_answers.answer_steps(account, body)
+        assert not list_wanted(view_of(party), stage.world.block), (
+            "its start is pruned: no round is trained for it"
+        )
+        await rooms_of(party).segments.restore_boundary(0, 3)
         with pytest.raises(EnvironmentFault):
-            await answer_steps(party, account, body)
-        (wanted,) = list_wanted(party, stage.world.block)
-        await Prune(()).perform(party)
+            await rooms_of(party).step_answers.answer_steps(account, body)
+        (wanted,) = list_wanted(view_of(party), stage.world.block)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert list_here(party) == [0, 3], "it is about to be read"
-        await show_wanted(party, wanted)
-        shown = await answer_steps(party, account, body)
+        await rooms_of(party).step_serving.show_wanted(wanted)
+        shown = await rooms_of(party).step_answers.answer_steps(account, body)
         assert len(shown.states) == get_spec().terms.segment_steps + 1
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert len(party.store.list_keys(BlobKind.TENSOR)) > 3 * get_spec().terms.segment_steps
         until = get_duty_until(party.game, party.game.rounds[0])
         assert until is not None
         jump(stage, until + REORG_BLOCKS + 1)
-        await Prune(()).perform(party)
+        await Prune(()).perform(rooms_of(party).pruning)
         assert not party.task.cases.shown and len(party.store.list_keys(BlobKind.TENSOR)) <= 2
 
 
@@ -287,7 +285,7 @@ async def test_a_boundary_that_nobody_waits_for_any_more_is_left(tmp_path: Path)
         *_, boundary = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         retraining, windows = party.task.retraining, party.game.terms.windows
         async with retraining.take_turn(0):
-            restoring = asyncio.create_task(boundary.perform(party))
+            restoring = asyncio.create_task(boundary.perform(rooms_of(party).pruning))
             while len(retraining._entered) < 2:
                 await asyncio.sleep(0)
             jump(stage, stage.world.block + 2 * windows.audit_max + 1)
@@ -329,7 +327,7 @@ async def test_steps_for_an_auditor_stay_until_it_may_ask_no_more(tmp_path: Path
         for block, is_shown in ((until + REORG_BLOCKS, True), (until + REORG_BLOCKS + 1, False)):
             jump(stage, block)
             (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-            await prune.perform(party)
+            await prune.perform(rooms_of(party).pruning)
             assert bool(handler.shown) == bool(party.task.cases.shown) == is_shown
 
 
@@ -349,7 +347,7 @@ async def test_a_false_rejection_of_the_work_is_refuted_with_pruned_weights(
         slot, count = stage.get_slot(1), get_spec().terms.parameter_count
         final = refer_tensor(get_finished(view_of(party), 0).boundaries[SEGMENTS].weights_root, count)
         assert not party.store.has(final)
-        form = await make_delta(party, 0, slot, 1, get_openings(view_of(party), 0, slot))
+        form = await rooms_of(party).work_proofs.make_delta(0, slot, 1, get_openings(view_of(party), 0, slot))
         assert form["final_leaf"] == party.store.open_leaves(final, [1])[0]
 
 
@@ -362,7 +360,7 @@ async def test_a_machine_that_computes_other_bits_says_so_and_shows_nothing(tmp_
 
         party.task.cases.compute = Compute(train=train)
         with pytest.raises(EnvironmentFault, match="other bits"):
-            await post_roots(party, open_dispute(stage, party, segment=2))
+            await rooms_of(party).dispute_answers.post_roots(open_dispute(stage, party, segment=2))
         lines = party.config.say.__self__  # type: ignore[attr-defined]
         assert any("boundary 1: trained again, it has other bits" in line for line in lines)
         assert not party.chain.sent and list_here(party) == [0]  # type: ignore[attr-defined]
@@ -386,7 +384,7 @@ async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
         leaves = {"start_leaf": b"l" * 32, "seal": b"h" * 32, "end_leaf": b"e" * 32}
         vote = Vote(*where, segment=1, **leaves, word=VoteWord.ACCEPT, named_leaf=0)  # type: ignore[arg-type]
         opened = InnerAsk(b"a" * 32, 1, vote, 0, "0x" + "8" * 40, 1 << 30)
-        await query_answers.answer_own(party, opened)
+        await rooms_of(party).query_answers.answer_own(opened)
         (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
         assert call == "asks.answer" and words[2]["claimed_end"] == end.header
 
@@ -398,10 +396,11 @@ def test_carried_moments_whose_clock_is_over_go_after_all_answers(
     """A round may run longer than `train_min`: a clock in the past would be the most urgent of all."""
     claims = SimpleNamespace(find=lambda _: SimpleNamespace(boundaries={4: object()}))
     spec = SimpleNamespace(terms=SimpleNamespace(carry_moments=1))
-    party: Any = Standin(account="solver", task=SimpleNamespace(spec=spec, claims=claims))
+    stored = SimpleNamespace(has=lambda header: False)
+    view: Any = SimpleNamespace(account="solver", spec=spec, claims=claims, stored=stored)
     terms = SimpleNamespace(windows=SimpleNamespace(train_min=50))
     rounds = {0: None, 1: SimpleNamespace(trained_from=100)}
     state: Any = SimpleNamespace(rounds=rounds, next_round=2, terms=terms)
-    for name, answer in (("find_seat", object()), ("find_carried_round", 0), ("has_state", False)):
+    for name, answer in (("find_seat", object()), ("find_carried_round", 0)):
         monkeypatch.setattr(pruning, name, lambda *_, answer=answer: answer)
-    assert list(pruning._list_carried(party, state, block)) == [((0, 4), until)]
+    assert list(pruning._list_carried(view, state, block)) == [((0, 4), until)]

@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import DOMAIN, TASK
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
 from touchstone.node.kit import config
 from touchstone.node.kit.config import describe_machine
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import has_state
 from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.audit_records import SealMade, make_sealed
 from touchstone.node.records.claim_records import ClaimBoundaryReached, ClaimSaltsDrawn
 from touchstone.node.records.compute import Compute
 from touchstone.node.upkeep import self_test
-from touchstone.node.upkeep.self_test import WARNING, check_bits, compute_known_segment
+from touchstone.node.upkeep.self_test import WARNING, SelfTest
 from touchstone.protocol.adapters.machine.determinism_fingerprint import (
     FILE_NAME,
     DeterminismFingerprint,
@@ -84,10 +83,10 @@ async def test_the_same_machine_is_tested_once(tmp_path: Path) -> None:
     async with open_solver(tmp_path) as (_, party):
         trained = differ(party, lambda step: False)
         before = len(get_lines(party))
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert trained and party.task.pruning.unlike_until == -1
         trained.clear()
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert not trained and get_lines(party)[before:] == []
 
 
@@ -97,16 +96,16 @@ async def test_other_bits_are_said_and_remembered(
 ) -> None:
     """One step from the task's first weights tells, or the segment of a claim."""
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         update_machine(monkeypatch, "another torch")
         differ(party, lambda step: step >= first_other_step)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
         party.task.pruning.unlike_until = -1
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert party.task.pruning.unlike_until == 0, "at the next start as well"
         for prune in list_due(party):
-            await prune.perform(party)
+            await prune.perform(rooms_of(party).pruning)
         assert list_here(party) == [0, 1, 2, 3, 4], "nothing of a round that can be disputed goes"
 
 
@@ -114,9 +113,9 @@ async def test_an_update_that_keeps_the_bits_is_said_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_solver(tmp_path) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         update_machine(monkeypatch, "another torch")
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
         assert read_bits(party.config.home)[NAME].machine == "another torch"
 
@@ -125,12 +124,12 @@ async def test_without_a_claim_on_disk_the_step_of_the_last_run_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_solver(tmp_path) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         party.task.claims.works.clear()
-        assert compute_known_segment(party) is None
+        assert rooms_of(party).self_test.compute_known_segment() is None
         update_machine(monkeypatch, "another torch")
         differ(party, lambda step: True)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party)[-1] == WARNING
 
 
@@ -138,7 +137,7 @@ async def test_a_home_without_the_file_is_tested_by_its_claim(tmp_path: Path) ->
     async with open_solver(tmp_path) as (_, party):
         (party.config.home / FILE_NAME).write_text("{damaged")
         differ(party, lambda step: True)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
 
 
@@ -147,12 +146,12 @@ async def test_tasks_of_one_home_are_remembered_apart(
 ) -> None:
     async with open_solver(tmp_path) as (_, party):
         home = party.config.home
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         mine = read_bits(home)[NAME]
         other = DeterminismFingerprint("old", mine.step_root, 7)
         write_bits(home, {"other": other, NAME: mine})
         update_machine(monkeypatch, "another torch")
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert read_bits(home) == {
             "other": other,
             NAME: DeterminismFingerprint("another torch", mine.step_root),
@@ -163,16 +162,16 @@ async def test_who_brings_the_earlier_versions_back_is_not_warned_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         update_machine(monkeypatch, "another torch")
         differ(party, lambda step: True)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party)[-1] == WARNING
         # The operator does what the warning says, before anything else was trained.
         monkeypatch.undo()
         party.task.cases.compute = Compute()
         count = get_lines(party).count(WARNING)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party).count(WARNING) == count, "these are the bits of all statements"
 
 
@@ -184,16 +183,16 @@ async def test_what_was_stated_between_two_updates_is_kept_once_the_earlier_bits
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
         works = dict(party.task.claims.works)
         party.task.claims.works.clear()
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         update_machine(monkeypatch, "a card")
         differ(party, lambda step: True)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert party.task.pruning.unlike_until == -1
         party.task.claims.works.update(works)
-        monkeypatch.setattr(self_test, "compute_known_segment", lambda party: None)
+        monkeypatch.setattr(SelfTest, "compute_known_segment", lambda room: None)
         update_machine(monkeypatch, describe_machine())
         party.task.cases.compute = Compute()
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
 
 
@@ -204,7 +203,7 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
     """An update in the middle of a round: no machine comes to segments of which some have other bits, so a
     dispute about one would take the stake. What is on chain, or on its way there, stays as it is."""
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         claims, told = party.task.claims, party.task.claims.works[next(iter(party.task.claims.works))]
         assert told.finished is not None
         kept, ahead = dict(told.boundaries), party.game.next_round
@@ -216,7 +215,7 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
             claims.write(ClaimBoundaryReached(*place, 0, *roots, header.local_step, header.global_step))
             if is_finished:
                 claims.write(replace(told.finished, round=index, basis=place[2]))
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert sum(bool(work.boundaries) for work in claims.works.values()) == 4, "the machine is the same"
         update_machine(monkeypatch, "another torch")
         if is_data_served:
@@ -225,7 +224,7 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
             served = party.task.corpus
             assert isinstance(served, WholeCorpus)
             party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert [work.boundaries for work in claims.works.values() if work.boundaries] == [kept]
         again = [work for work in claims.works.values() if not work.boundaries and work.salts]
         assert len(again) == 3 and all(work.salts != told.salts and not work.finished for work in again)
@@ -242,12 +241,12 @@ async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: p
         made = make_sealed(place, 1, b"l" * 32, b"h" * 32)
         book: Any = party.task.audits.room.book
         book._index(SealMade(TASK, made, b"s" * 32, open_boundary(view_of(party), 0, 0), start, end.header))
-        assert has_state(party, start.header) and has_state(party, end.header)
+        assert rooms_of(party).states.has(start.header) and rooms_of(party).states.has(end.header)
         party.task.claims.works.clear()
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         update_machine(monkeypatch, "another torch")
         differ(party, lambda step: step >= 1)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert get_lines(party)[-1] == WARNING, get_lines(party)[-1]
 
 
@@ -256,10 +255,10 @@ async def test_another_model_of_processor_is_another_machine(
 ) -> None:
     """Of the same kind of instructions: its caches decide how kernels cut up a product."""
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         count = len(get_lines(party))
         monkeypatch.setattr(config, "read_processor_model", lambda: "another model")
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert len(get_lines(party)) == count + 1
 
 
@@ -278,17 +277,17 @@ async def test_data_that_nobody_serves_any_more_stops_no_seated_node(
 ) -> None:
     """The submitter is away, this node restarts on another torch: it must answer disputes all the same."""
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         update_machine(monkeypatch, "another torch")
         served = party.task.corpus
         assert isinstance(served, WholeCorpus)
         party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert "no peer serves" in get_lines(party)[-1]
         assert party.task.pruning.unlike_until == 0, "until it is tested nothing is taken for computable"
         # It is tested as soon as the data is there again.
         party.joined = replace(party.task, corpus=served)
-        await check_bits(party)
+        await rooms_of(party).self_test.check_bits()
         assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
 
 
@@ -299,4 +298,4 @@ async def test_who_has_no_seat_yet_waits_for_the_data(tmp_path: Path) -> None:
         party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
         party.state.games[TASK] = replace(party.state.games[TASK], seats={})
         with pytest.raises(EnvironmentFault, match="no peer serves"):
-            await check_bits(party)
+            await rooms_of(party).self_test.check_bits()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from touchstone.node.upkeep.upkeep_duties import get_question
+from touchstone.node.kit.known_statements import get_question
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event

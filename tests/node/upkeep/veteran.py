@@ -9,12 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage, finish, open_stage
 from tests.node.upkeep.test_pruning import KnownAudits, list_due
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import has_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
@@ -64,10 +63,12 @@ async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, 
         stage.world.jump((first.closed or 0) + 3 * windows.audit_max + REORG_BLOCKS + 2)
         stage.sync()
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-        await prune.perform(party)
+        await prune.perform(rooms_of(party).pruning)
         for index in range(rounds):
             kept = [
-                n for n, h in get_finished(view_of(party), index).boundaries.items() if has_state(party, h)
+                n
+                for n, h in get_finished(view_of(party), index).boundaries.items()
+                if rooms_of(party).states.has(h)
             ]
             assert kept == [0], "only the start is left of an older round"
         yield stage, party

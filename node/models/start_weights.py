@@ -1,14 +1,17 @@
 """The weights that a task begins with: drawn from a seed, or fetched under the root that its terms name."""
 
 import asyncio
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from touchstone.node.joining.task_inputs import telling_bytes
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.peers import list_peers
+from touchstone.node.kit.config import Say
+from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.kit.view import View
+from touchstone.node.kit.waiting import telling_bytes
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
 from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
@@ -30,19 +33,48 @@ def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
     return 4 * parameter_count if training.is_start_given else 0
 
 
-async def load_start(party: Party, task: bytes, spec: TaskSpec) -> Tensor:
-    """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give the
-    root of the terms, EnvironmentFault where no peer serves given weights, InvalidInput where no result on
-    them could be accepted."""
-    if not spec.training.is_start_given:
-        weights = await asyncio.to_thread(make_start, spec)
-        put = (spec.terms.initial_weights_root, tensor_bytes(weights))
-        await asyncio.to_thread(party.store.put_tensor, *put)
+@dataclass(frozen=True)
+class StartWeights:
+    """Has the weights that a task begins with in the store."""
+
+    store: BlobStore
+    peers: Peers
+    say: Say
+
+    async def load(self, spec: TaskSpec) -> Tensor:
+        """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give
+        the root of the terms, EnvironmentFault where no peer serves given weights, InvalidInput where no
+        result on them could be accepted."""
+        if not spec.training.is_start_given:
+            weights = await asyncio.to_thread(make_start, spec)
+            put = (spec.terms.initial_weights_root, tensor_bytes(weights))
+            await asyncio.to_thread(self.store.put_tensor, *put)
+            return weights
+        ref = await self.fetch(spec)
+        weights = await asyncio.to_thread(load_tensor, self.store, ref)
+        await asyncio.to_thread(require_sound, weights)
         return weights
-    ref = await fetch_start(party, task, spec)
-    weights = await asyncio.to_thread(load_tensor, party.store, ref)
-    await asyncio.to_thread(require_sound, weights)
-    return weights
+
+    async def fetch(self, spec: TaskSpec) -> BlobRef:
+        """Have given weights in the store, from the submitter or any other peer that has them. Raises
+        EnvironmentFault where none serves them."""
+        ref = refer_start(spec)
+        if not self.store.has(ref):
+            try:
+                async with telling_bytes(
+                    self.peers.client, self.say, ref, "the weights that the task begins with"
+                ):
+                    await self.peers.fetch(ref, first=spec.terms.submitter)
+            except (InvalidInput, ProtocolFault) as fault:
+                raise EnvironmentFault(
+                    what="no peer serves the weights that the task begins with",
+                    expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
+                    actual=str(fault),
+                    where=str(ref.key),
+                    remedy="Ask the submitter, who has to serve them; or name a folder that has "
+                    "them: --weights.",
+                ) from fault
+        return ref
 
 
 def make_start(spec: TaskSpec) -> Tensor:
@@ -59,31 +91,12 @@ def make_start(spec: TaskSpec) -> Tensor:
     return weights
 
 
-async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
-    """Have given weights in the store, from the submitter or any other peer that has them. Raises
-    EnvironmentFault where none serves them."""
-    ref = refer_start(spec)
-    if not party.store.has(ref):
-        try:
-            async with telling_bytes(party, ref, "the weights that the task begins with"):
-                await party.client.fetch_from_any(list_peers(party, task, first=spec.terms.submitter), ref)
-        except (InvalidInput, ProtocolFault) as fault:
-            raise EnvironmentFault(
-                what="no peer serves the weights that the task begins with",
-                expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
-                actual=str(fault),
-                where=str(ref.key),
-                remedy="Ask the submitter, who has to serve them; or name a folder that has them: --weights.",
-            ) from fault
-    return ref
-
-
-def require_start_here(party: Party) -> None:
+def require_start_here(view: View) -> None:
     """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node that
     starts with one asks nobody for them: whoever serves them slowly would keep it from its disputes."""
-    spec, is_seated = party.task.spec, has_duties(party.game, party.account)
+    spec, is_seated = view.spec, has_duties(view.game, view.account)
     ref = refer_start(spec)
-    if is_seated and spec.training.is_start_given and not party.store.has(ref):
+    if is_seated and spec.training.is_start_given and not view.stored.has_blob(ref):
         raise EnvironmentFault(
             what="the weights that the task begins with are not here",
             expected=f"{ref.size_bytes} bytes in the store",

@@ -5,24 +5,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage, get_account, open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
 from tests.node.upkeep.stage import Node
 from tests.node.upkeep.test_retention import play
 from tests.task_models import draw_first
-from touchstone.node.joining import joining, machine_check, seat_taking, start_weights
-from touchstone.node.joining.seat_taking import SeatRequest, take_seat
-from touchstone.node.joining.start_weights import fetch_start, load_start, make_start, refer_start
-from touchstone.node.kit.party import Party
-from touchstone.node.models.global_model import get_initial_header, load_outer_state, load_weights
+from touchstone.node.joining import seat_taking
+from touchstone.node.joining.machine_check import MachineCheck
+from touchstone.node.joining.seat_taking import SeatRequest
+from touchstone.node.loop.node import Node as OpenNode
+from touchstone.node.models import start_weights
+from touchstone.node.models.global_model import get_initial_header
+from touchstone.node.models.start_weights import make_start, refer_start
 from touchstone.node.upkeep import self_test
 from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
@@ -71,14 +75,14 @@ async def test_given_weights_come_from_a_peer_and_a_seed_needs_none(tmp_path: Pa
         keep(server, spec)
         for party in (server, asker):
             party.state.games[TASK] = replace(party.state.games[TASK], seats={})
-        assert torch.equal(await load_start(asker, TASK, spec), WEIGHTS)
+        assert torch.equal(await rooms_of(asker).start.load(spec), WEIGHTS)
         assert asker.store.has(refer_start(spec))
         asker.state.network.peers.clear()
         header = get_initial_header(view_of(asker))
-        state = await load_outer_state(asker, header)
+        state = await rooms_of(asker).model.load_outer_state(header)
         assert torch.equal(state.weights, WEIGHTS) and not state.momentum.any()
-        assert torch.equal(await load_weights(asker, header), WEIGHTS), "fetched once"
-        seeded = await load_start(asker, TASK, get_spec())
+        assert torch.equal(await rooms_of(asker).model.load_weights(header), WEIGHTS), "fetched once"
+        seeded = await rooms_of(asker).start.load(get_spec())
         assert torch.equal(seeded, make_start(get_spec())) and asker.store.has(refer_start(get_spec()))
 
 
@@ -104,8 +108,8 @@ async def test_chunks_that_came_are_kept_where_the_connection_breaks(
                     raise EnvironmentFault(what="broken", expected="", actual="", remedy="")
 
         monkeypatch.setattr(BlobClient, "_stream_range", break_once)
-        ref = await fetch_start(asker, TASK, spec)
-        assert ref.chunk_count == 3 and torch.equal(await load_start(asker, TASK, spec), weights)
+        ref = await rooms_of(asker).start.fetch(spec)
+        assert ref.chunk_count == 3 and torch.equal(await rooms_of(asker).start.load(spec), weights)
         assert len(asked) == 2 and asked[1].start >= 1 << 20 and asked[1].stop == ref.size_bytes
 
 
@@ -115,7 +119,7 @@ async def test_other_bytes_are_refused_and_not_kept(tmp_path: Path) -> None:
         keep(server, spec)
         _spoil(server, spec)
         with pytest.raises(EnvironmentFault, match="no peer serves the weights that the task begins with"):
-            await load_start(asker, TASK, spec)
+            await rooms_of(asker).start.load(spec)
         assert not asker.store.has(refer_start(spec))
 
 
@@ -143,11 +147,11 @@ async def test_a_node_with_a_seat_starts_again_though_nobody_serves_them(
     async with open_given(tmp_path, spec) as (_, _, asker):
         _join_only_start(monkeypatch)
         asker.config = replace(asker.config, say=lines.append)
-        await joining._have_start(asker)
+        await have_start(asker)
         assert "WARNING" in lines[-1] and "there is a seat already" in lines[-1]
         asker.joined = replace(asker.task, spec=replace(spec, training=get_spec().training))
         with pytest.raises(ProtocolFault, match="not those of its seed"):
-            await joining._have_start(asker)
+            await have_start(asker)
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
@@ -164,9 +168,9 @@ async def test_a_node_with_a_seat_waits_for_no_peer_when_it_starts_again(
             keep(asker, spec)
             _spoil(asker, spec)
         async with asyncio.timeout(2):
-            await joining._have_start(asker)
-            await self_test.check_bits(asker)
-            await machine_check.check_machine(asker)
+            await have_start(asker)
+            await rooms_of(asker).self_test.check_bits()
+            await rooms_of(asker).machine_check.check_machine()
         assert len(lines) == 3 and all("WARNING" in line for line in lines)
         assert asker.task.pruning.unlike_until == 7, "what was stated before is kept whole"
 
@@ -180,10 +184,10 @@ async def test_weights_on_which_no_work_is_accepted_are_refused(tmp_path: Path) 
         async with open_given(tmp_path / str(number), spec) as (_, server, asker):
             keep(server, spec, weights)
             if is_sound:
-                await load_start(asker, TASK, spec)
+                await rooms_of(asker).start.load(spec)
             else:
                 with pytest.raises(InvalidInput, match="too large"):
-                    await load_start(asker, TASK, spec)
+                    await rooms_of(asker).start.load(spec)
 
 
 def test_weights_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,11 +228,19 @@ def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
     async def do_nothing(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(seat_taking, "check_machine", do_nothing)
+    monkeypatch.setattr(MachineCheck, "check_machine", do_nothing)
     monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
 
 
+async def have_start(party: Party) -> None:
+    """What `Node.join` ends with."""
+    node: Any = SimpleNamespace(
+        look=party.look, rooms=rooms_of(party), config=party.config, game=party.game, account=party.account
+    )
+    await OpenNode._have_start(node)
+
+
 async def _join(party: Party) -> None:
-    """What `open_task` ends with, and then the seat."""
-    await joining._have_start(party)
-    await take_seat(party, SeatRequest(SeatRole.VERIFIER))
+    """What `Node.join` ends with, and then the seat."""
+    await have_start(party)
+    await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))

@@ -1,16 +1,4 @@
-"""One party of the round: a key, a home folder, the chain's state, its credit, peers and duties.
-
-Every role is a party. What differs is which duties it registers. Stakes and bonds are taken from the credit
-that this account has in the purse.
-
-A room lists the duties of a node, and the loop performs them. A duty is a frozen dataclass that says what it
-is about, so that equal ones are one. A room lists what is due now from what the chain told and what the
-journal knows, without asking any peer: `list_duties(party, block)`. It announces as a `Wait` what will become
-due at a block that the machine does not know of.
-
-`list_peers` says in which order a node asks its peers for public data. Training states go between tensors,
-roots and the party's store: hashed, kept, loaded, fetched, opened leaf by leaf.
-"""
+"""A node with its tools at hand, for tests that put one together themselves: `rooms_of` makes its rooms."""
 
 import asyncio
 from collections import defaultdict
@@ -19,9 +7,13 @@ from dataclasses import dataclass, field
 
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import Meter, PartyConfig, Status
+from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.loss_board import LossBoard
+from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.kit.signer import Signer
+from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
@@ -30,7 +22,7 @@ from touchstone.node.training.worker_team import Team
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.keys.signatures import Signed, sign_statement
+from touchstone.protocol.adapters.keys.signatures import Signed
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.store.part_store import PartStore
@@ -61,7 +53,7 @@ class Joined:
     """What is trained again for an answer, one at a time."""
     team: Team | None = None
     """Workers that train this node's own claims; None where this process does."""
-    locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    locks: Locks = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One piece of work at a time: (kind of work, what it is about)."""
 
 
@@ -117,8 +109,27 @@ class Party:
         task, game = self.task, self.state.games.get(self.task.task)
         return View(
             self.account, task.task, task.domain, task.spec, game, self.state.head_block, self.state,
-            task.claims, task.audits.known, task.cases, task.pruning,
+            task.claims, task.audits.known, task.cases, task.pruning, self.states,
         )  # fmt: skip
+
+    def look(self) -> View:
+        """Returns what a decision may look at now."""
+        return self.view
+
+    @property
+    def states(self) -> StateStore:
+        """States of the joined task's model."""
+        return StateStore(self.store, self.task.spec.terms.parameter_count)
+
+    @property
+    def peers(self) -> Peers:
+        """The other nodes, those of the joined task first."""
+        return Peers(self.client, self.state, self.account, self.task.task)
+
+    @property
+    def signer(self) -> Signer:
+        """What signs in this account's name."""
+        return Signer(self.config.key, self.chain.gate, self.signing)
 
     @property
     def signing(self) -> SigningDomain:
@@ -159,8 +170,7 @@ class Party:
 
     async def sign(self, statement: Signed) -> bytes:
         """Returns this account's signature of a statement. Raises GateShut while nothing may be signed."""
-        await self.chain.gate.pass_through()
-        return sign_statement(self.config.key, statement, self.signing)
+        return await self.signer.sign(statement)
 
     async def wait_for_block(self, number: int) -> int:
         """Waits until this node has folded block `number`; returns the newest folded one. Deadlines count by

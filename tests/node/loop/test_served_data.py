@@ -8,20 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import SIGNING, TASK, Stage, finish, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import Party
+from touchstone.node.defending.step_requests import STEPS as ASKED_STEPS
+from touchstone.node.loop import served_data as offers_module
+from touchstone.node.loop.served_data import BODY_BYTES, ServedData, ServedRooms
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.claim_records import LossReported
-from touchstone.node.serving import served_data as offers_module
-from touchstone.node.serving.loss_reports import ReportLoss, find_loss, list_losses
+from touchstone.node.serving.audit_messages import PUBLIC, SEAL, START, VOTES
+from touchstone.node.serving.loss_reports import ReportLoss, find_loss, list_duties
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
-from touchstone.node.serving.served_data import ServedData
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_loss
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 STEPS = 8
 """Of a round of the tiny task, in four segments."""
@@ -43,8 +46,8 @@ def note_losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 async def write_reports(party: Party) -> None:
     """What is due, once."""
-    for duty in list_losses(view_of(party), party.state.head_block + 1):
-        await duty.perform(party)
+    for duty in list_duties(view_of(party), party.state.head_block + 1):
+        await duty.perform(rooms_of(party).loss_reports)
 
 
 def change_round(stage: Stage, **changes: Any) -> None:
@@ -62,14 +65,14 @@ async def test_losses_are_shown_from_the_close_of_the_round_on(
         party = stage.parties[1]
         await stage.commit(1)
         before, block = party.game, party.state.head_block
-        assert not list(list_losses(view_of(party), block + 1))
-        await ReportLoss(0).perform(party)
+        assert not list(list_duties(view_of(party), block + 1))
+        await ReportLoss(0).perform(rooms_of(party).loss_reports)
         assert not party.task.claims.reports and find_loss(view_of(party), 0) is None
         stage.draw()
-        assert list(list_losses(view_of(party), party.state.head_block + 1)) == [ReportLoss(0)]
+        assert list(list_duties(view_of(party), party.state.head_block + 1)) == [ReportLoss(0)]
         assert find_loss(view_of(party), 0) is None, "it is in the journal first"
         await write_reports(party)
-        assert not list(list_losses(view_of(party), party.state.head_block + 1))
+        assert not list(list_duties(view_of(party), party.state.head_block + 1))
         said = find_loss(view_of(party), 0)
         assert said is not None and len(losses) == STEPS
         assert (said.slot, said.steps) == (stage.get_slot(1), STEPS)
@@ -112,7 +115,7 @@ async def test_of_a_claim_that_is_not_the_chain_s_nothing_is_reported(tmp_path: 
         ((slot, claim),) = stage.world.state.rounds[0].claims.items()
         for other in (replace(claim, claim_root=make_word("other")), replace(claim, account="0xother")):
             change_round(stage, claims={slot: other})
-            assert not list(list_losses(view_of(party), party.state.head_block + 1))
+            assert not list(list_duties(view_of(party), party.state.head_block + 1))
         change_round(stage, claims={slot: claim})
         await write_reports(party)
         assert find_loss(view_of(party), 0) is not None
@@ -136,7 +139,7 @@ async def test_of_a_claim_there_is_one_report_also_after_a_restart(tmp_path: Pat
             assert said is not None and find_loss(view_of(party), 0) == said
             with pytest.raises(InvalidInput, match="has reported of the claim before"):
                 party.task.claims.write(other)
-            assert not list(list_losses(view_of(party), party.state.head_block + 1))
+            assert not list(list_duties(view_of(party), party.state.head_block + 1))
 
 
 async def test_a_claim_with_a_segment_whose_losses_are_not_known_is_not_reported_on(tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ async def test_a_claim_with_a_segment_whose_losses_are_not_known_is_not_reported
         await stage.commit(1)
         stage.draw()
         del party.task.claims.find(party.game.rounds[0]).trained[2]
-        assert not list(list_losses(view_of(party), party.state.head_block + 1))
+        assert not list(list_duties(view_of(party), party.state.head_block + 1))
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), -float("inf"), 2e6])
@@ -159,7 +162,7 @@ async def test_a_loss_that_is_no_figure_leaves_the_claim_and_takes_the_report(
         await stage.commit(1)
         stage.draw()
         assert (
-            not list(list_losses(view_of(party), party.state.head_block + 1))
+            not list(list_duties(view_of(party), party.state.head_block + 1))
             and find_loss(view_of(party), 0) is None
         )
 
@@ -184,7 +187,7 @@ async def test_a_killed_solver_reports_all_steps(tmp_path: Path, monkeypatch: py
             made = await finish(party)
             work = party.task.claims.find(party.game.rounds[0])
             assert sorted(work.trained) == [0, 1, 2, 3] and trained == [0, 2, 4, 4, 6]
-            claims.begin_anew(party, 0, made.basis)
+            rooms_of(party).training.begin_anew(0, made.basis)
             assert not work.trained
 
 
@@ -213,21 +216,43 @@ async def test_a_kill_between_losses_and_boundary_loses_no_losses(
 
 
 # --- Who is answered ----------------------------------------------------------------------------------------
-def give_room(party: Party) -> None:
-    """An audit room that has audited nothing."""
-    room = SimpleNamespace(
+def make_offers(party: Party) -> ServedData:
+    """What a node offers that has joined no task yet."""
+    probe = ReachabilityProbe(party.state, party.account, party.is_member)
+    return ServedData(probe, party.status, party.is_member)
+
+
+def give_room(party: Party) -> ServedRooms:
+    """An audit room that has audited nothing; what the node shows of it."""
+    room: Any = SimpleNamespace(
         get_game=lambda: party.game,
         block=party.state.head_block + 1,
         book=AuditBook(party.journal, party.task.task),
     )
     party.joined = replace(party.task, audits=cast(Any, SimpleNamespace(room=room, known=room)))
+    return ServedRooms(
+        {}, lambda *asked: False, room, lambda: view_of(party) if TASK in party.state.games else None
+    )
+
+
+async def test_before_a_task_is_joined_nothing_is_answered_or_shown(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1) as stage:
+        offers = make_offers(stage.parties[1])
+        assert BODY_BYTES.keys() > {START, SEAL, VOTES, PUBLIC, ASKED_STEPS}
+        for name in BODY_BYTES:
+            handler = offers.find_handler(name)
+            assert handler is not None
+            with pytest.raises(EnvironmentFault, match="joined no task"):
+                await handler.answer("0x" + "11" * 20, b"{}")
+        assert not offers.may_read("0x" + "11" * 20, BlobKind.TENSOR, bytes(32))
+        assert offers.may_read("0x" + "11" * 20, BlobKind.DATASET, bytes(32))
 
 
 async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         party = stage.parties[1]
-        offers = ServedData(party, ReachabilityProbe(party))
-        give_room(party)
+        offers = make_offers(party)
+        rooms = offers.rooms = give_room(party)
         await stage.commit(1)
         stage.draw()
         await write_reports(party)
@@ -238,9 +263,9 @@ async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> N
         places = party.task.audits.room.book.places
         assert 999_999_999 not in places, "nothing is kept of what a stranger asks for"
         assert offers.get_reports(make_word("another task"), 0) is None
-        joined, party.joined = party.joined, None
+        offers.rooms = None
         assert offers.get_reports(TASK, 0) is None
-        party.joined = joined
+        offers.rooms = rooms
         del party.state.games[TASK]
         assert offers.get_reports(TASK, 0) is None
 
@@ -259,8 +284,8 @@ async def test_a_stranger_that_asks_again_and_again_has_nothing_worked_out_again
     monkeypatch.setattr(offers_module, "list_distances", list_none)
     async with open_stage(tmp_path, 1) as stage:
         party = stage.parties[1]
-        offers = ServedData(party, ReachabilityProbe(party))
-        give_room(party)
+        offers = make_offers(party)
+        offers.rooms = give_room(party)
         await stage.commit(1)
         stage.draw()
         for _ in range(9):

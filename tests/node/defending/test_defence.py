@@ -1,29 +1,22 @@
-"""Who of those that know the same opens it first: turns, until time is short."""
+"""How a node defends its own statements: roots, traces and leaves."""
 
 import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from torch import Tensor
 
-from tests.kit.views import view_of
+from tests.kit.party import Party
+from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.upkeep.test_pruning import open_dispute, open_solver
-from tests.protocol.spec.game.world import is_drawn, make_world
-from tests.whistleblower.test_known_statements import make_vote
-from touchstone.node.defending import dispute_answers, query_answers
-from touchstone.node.defending.dispute_answers import post_roots, post_trace, show_leaves, trace_named_step
-from touchstone.node.kit.duty import Wait
-from touchstone.node.kit.party import Party
-from touchstone.node.kit.states import load_state
+from touchstone.node.defending import dispute_answers
 from touchstone.node.models.own_openings import get_finished, open_boundary
-from touchstone.node.records.compute import Compute
-from touchstone.node.records.heard_statements import KnownVote, OwnReplay
-from touchstone.node.training.segments import get_batches
+from touchstone.node.records.compute import Compute, TracedStep
+from touchstone.node.records.heard_statements import OwnReplay
 from touchstone.protocol.adapters.store.blobs import BlobKey, get_trace_kind
 from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.bounds.step_openings import find_buffer, open_demanded
@@ -32,108 +25,13 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.calls import DisputeStatement
 from touchstone.protocol.spec.game.inner_dispute import (
-    AskEnding,
     DemandedLeaf,
-    InnerAsk,
-    InnerBook,
     InnerDispute,
 )
-from touchstone.protocol.spec.game.state import GameState, StatementRef
-from touchstone.protocol.spec.game.upkeep_turns import list_members
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import leaf_bytes
-from touchstone.whistleblower import dispute_duties, queries
-from touchstone.whistleblower.dispute_duties import DisputeDuty
-from touchstone.whistleblower.known_statements import find_accused
-
-REF = StatementRef(0, 0, 0, 0)
-
-
-@pytest.fixture(scope="module")
-def game() -> GameState:
-    """A task whose first round is drawn."""
-    return make_world().play(is_drawn).state
-
-
-async def do_nothing(party: Any) -> None:
-    """In place of a move."""
-
-
-def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, until: int) -> dict[str, Any]:
-    """What each member has to do in a block about one statement."""
-    monkeypatch.setattr(dispute_duties, "get_now", lambda view: game)
-    duty, call = DisputeDuty("dispute", REF, do_nothing), DisputeStatement(REF, 0)
-    return {
-        one: dispute_duties._take_turn(
-            view_of(cast(Any, SimpleNamespace(account=one))), call, until, block, duty
-        )
-        for one in list_members(game)
-    }
-
-
-def test_one_opens_at_a_time_and_all_when_time_is_short(
-    monkeypatch: pytest.MonkeyPatch, game: GameState
-) -> None:
-    members, first = list_members(game), dict[str, int]()
-    for block in range(1_000, 1_000 + len(members)):
-        found = take_turns(monkeypatch, game, block, until=9_000)
-        [opener] = [one for one, duty in found.items() if isinstance(duty, DisputeDuty)]
-        first.setdefault(opener, block)
-        assert all(duty.block > block for duty in found.values() if isinstance(duty, Wait))
-    assert set(first) == set(members), "whoever is silent, the next one opens it in the next block"
-    late = take_turns(monkeypatch, game, 9_000, until=9_000)
-    assert all(isinstance(duty, DisputeDuty) for duty in late.values())
-
-
-@pytest.mark.parametrize(
-    ("ending", "asker", "is_asked"),
-    [
-        (AskEnding.OPEN, "other", True),
-        (AskEnding.CLEARED, "other", True),
-        (AskEnding.MOOT, "other", False),
-        (AskEnding.MOOT, "own", True),
-    ],
-)
-def test_what_others_asked_is_not_asked_again(
-    monkeypatch: pytest.MonkeyPatch, game: GameState, ending: AskEnding, asker: str, is_asked: bool
-) -> None:
-    """An answer to one is an answer to all; an ask that came to nothing answers nobody."""
-    known: KnownVote = make_vote(game)
-    seat = find_accused(game, known.ref, known)
-    assert seat is not None
-    ask = InnerAsk(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
-    party = set_asks(monkeypatch, game, ask)
-    assert queries._is_asked(view_of(party), known, 3) == is_asked
-    assert not queries._is_asked(view_of(party), known, 4), "another leaf"
-
-
-def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
-    """A party that sees these asks."""
-    book = InnerBook(10, asks={one.name: one for one in asks})
-    for module in (queries, query_answers):
-        monkeypatch.setattr(module, "get_now", lambda view: game)
-        monkeypatch.setattr(module, "get_inner", lambda view: book)
-    return cast(Any, SimpleNamespace(account="own"))
-
-
-def test_an_answer_of_another_vote_or_seat_tells_nothing(
-    monkeypatch: pytest.MonkeyPatch, game: GameState
-) -> None:
-    """A liar has itself asked about a second vote of the same place, or about a right one that its other seat
-    signed there without being drawn, and answers: half a bond would save it its stake."""
-    known: KnownVote = make_vote(game)
-    seat = find_accused(game, known.ref, known)
-    assert seat is not None
-    second = replace(known.vote, seal=b"2" * 32)
-    told = AskEnding.CLEARED
-    asks = (
-        InnerAsk(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
-        InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
-    )
-    assert not queries._is_asked(view_of(set_asks(monkeypatch, game, *asks)), known, 3)
-
 
 SEGMENT, STEP, SALT = 1, 1, b"s" * 32
 
@@ -145,10 +43,12 @@ def get_last_sent(party: Party) -> Any:
 def compute_true_roots(party: Party, slot: int) -> tuple[bytes, ...]:
     """The state roots of the segment, trained from the claim's boundary."""
     training, steps = party.task.spec.training, party.task.spec.terms.segment_steps
-    state = load_state(party, get_finished(view_of(party), 0).boundaries[SEGMENT])
+    state = rooms_of(party).states.load(get_finished(view_of(party), 0).boundaries[SEGMENT])
     states = [state]
     for step in range(SEGMENT * steps, (SEGMENT + 1) * steps):
-        states.append(train_segment(states[-1], training, get_batches(party, 0, slot), step, 1)[0])
+        states.append(
+            train_segment(states[-1], training, rooms_of(party).segments.get_batches(0, slot), step, 1)[0]
+        )
     return tuple(compute_state_root(state_header(one)) for one in states)
 
 
@@ -172,7 +72,7 @@ def name_step(stage: Stage, party: Party, **changes: Any) -> InnerDispute:
 async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_path: Path) -> None:
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         dispute = open_dispute(stage, party, SEGMENT)
-        await post_roots(party, dispute)
+        await rooms_of(party).dispute_answers.post_roots(dispute)
         name, words = get_last_sent(party)
         assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(party, stage.get_slot(1))
@@ -184,7 +84,7 @@ async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(
     with the seal. In an exact task the claim's end says whether the word is right."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         dispute = dispute_vote(stage, party)
-        await post_roots(party, dispute)
+        await rooms_of(party).dispute_answers.post_roots(dispute)
         name, words = get_last_sent(party)
         assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(party, stage.get_slot(1))
@@ -199,7 +99,7 @@ async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Pat
         dispute = dispute_vote(stage, party)
         audits: Any = party.task.audits
         audits.replays = (replace(audits.replays[0], claimed_end=None),)
-        await post_roots(party, dispute)
+        await rooms_of(party).dispute_answers.post_roots(dispute)
         name, words = get_last_sent(party)
         start = open_boundary(view_of(party), 0, SEGMENT)
         assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(party, stage.get_slot(1)))
@@ -210,7 +110,7 @@ async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_pat
     """The contract refuses them. While the clock runs the operator can bring the right versions back."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         with pytest.raises(EnvironmentFault, match="other bits"):
-            await post_roots(party, dispute_vote(stage, party, off=1))
+            await rooms_of(party).dispute_answers.post_roots(dispute_vote(stage, party, off=1))
         assert not party.chain.sent  # type: ignore[attr-defined]
 
 
@@ -224,12 +124,12 @@ async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: 
 
         party.task.cases.compute = Compute(retrace=trace_and_note)
         dispute = name_step(stage, party)
-        await post_trace(party, dispute)
+        await rooms_of(party).dispute_answers.post_trace(dispute)
         name, (_, _, _, root, start, end, _) = get_last_sent(party)
         roots = compute_true_roots(party, stage.get_slot(1))
         assert name == "disputes.post_trace"
         assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
-        assert (await trace_named_step(party, dispute)).tree.root == root
+        assert (await rooms_of(party).dispute_answers.trace_named_step(dispute)).tree.root == root
         assert traced == [SEGMENT * party.task.spec.terms.segment_steps + STEP]
         assert party.task.cases.shown["trace", dispute.name], "its opener may fetch it"
 
@@ -239,9 +139,9 @@ async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> N
     demands = tuple(DemandedLeaf(node, 0, 0) for node in range(3))
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         dispute = name_step(stage, party, demands=demands, shown=(b"leaf",))
-        await show_leaves(party, dispute)
+        await rooms_of(party).dispute_answers.show_leaves(dispute)
         name, words = get_last_sent(party)
-        traced = await trace_named_step(party, dispute)
+        traced = await rooms_of(party).dispute_answers.trace_named_step(dispute)
         assert name == "disputes.show_leaves" and words[2] == traced.start
         assert words[3] == [open_demanded(traced.tree, node, 0, 0) for node in (1, 2)]
 
@@ -253,7 +153,8 @@ async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
         program = get_program(party.task.spec.training).program
         demands = tuple(DemandedLeaf(node, 0, 0) for node in (0, 1, len(program.nodes) - 1))
         dispute = name_step(stage, party, demands=demands)
-        traced, runs = await trace_named_step(party, dispute), list[int]()
+        traced: TracedStep = await rooms_of(party).dispute_answers.trace_named_step(dispute)
+        runs = list[int]()
 
         def run_again(buffer: int) -> Tensor:
             runs.append(buffer)
@@ -262,11 +163,11 @@ async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
         noting = traced._replace(tree=replace(traced.tree, get=run_again))
         party.task.cases.traces[dispute.name] = noting
         expected = [open_demanded(traced.tree, one.node, 0, 0) for one in demands]
-        await show_leaves(party, dispute)
+        await rooms_of(party).dispute_answers.show_leaves(dispute)
         assert get_last_sent(party)[1][3] == expected and not runs
         lost = find_buffer(program, 0, 0)
         party.store.delete(BlobKey(get_trace_kind(leaf_bytes(program, lost)), traced.tree.roots[lost]))
-        await show_leaves(party, dispute)
+        await rooms_of(party).dispute_answers.show_leaves(dispute)
         assert get_last_sent(party)[1][3] == expected and runs == [lost]
 
 
@@ -283,11 +184,13 @@ async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
     monkeypatch.setattr(dispute_answers, "open_demanded", note_thread)
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         first = name_step(stage, party, demands=(DemandedLeaf(0, 0, 0),))
-        traced, clocks = await trace_named_step(party, first), (30, 20, 10)
+        traced, clocks = await rooms_of(party).dispute_answers.trace_named_step(first), (30, 20, 10)
         several = [replace(first, name=bytes([clock]) * 32, clock=clock) for clock in clocks]
         party.task.cases.traces |= {one.name: traced for one in several}
         async with party.task.retraining.take_turn(0):
-            answers = [asyncio.create_task(show_leaves(party, one)) for one in several]
+            answers = [
+                asyncio.create_task(rooms_of(party).dispute_answers.show_leaves(one)) for one in several
+            ]
             await asyncio.sleep(0)
         await asyncio.gather(*answers)
         sent = [words[1] for _, words in party.chain.sent[-3:]]  # type: ignore[attr-defined]

@@ -26,9 +26,10 @@ from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
 from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_draw_over
+from touchstone.protocol.spec.game.dispute_moves import Move, list_moves
 from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
@@ -65,6 +66,11 @@ def sign_form(vote: Vote, signature: bytes) -> dict[str, Any]:
 def seal_form(said: Sealed, signature: bytes) -> dict[str, Any]:
     """A seal and its signature as the contracts take them (`SignedSealed`)."""
     return {"said": said, "r": signature[:32], "vs": signature[32:]}
+
+
+def get_question(opened: InnerAsk) -> dict[str, Any]:
+    """As `IAsks.Question` has it."""
+    return {"vote": opened.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
 
 
 def find_claim(state: GameState, index: int, slot: int) -> SlotClaim | None:
@@ -213,3 +219,18 @@ def count_askers(game: GameState, account: str) -> int:
         if asking:
             return len(asking) if account in asking else 0
     return 0
+
+
+def list_playable(view: View, block: int) -> Iterator[tuple[InnerDispute, tuple[Move, ...]]]:
+    """Open disputes and what this node may do in them."""
+    for dispute in get_inner(view).disputes.values():
+        seat = get_now(view).seats.get(dispute.seat)
+        if dispute.is_open and seat is not None:
+            is_closed = seat.status == SeatStatus.CLOSED
+            yield dispute, list_moves(dispute, view.account, seat.account, block, is_closed)
+
+
+def find_claimant(view: View, dispute: InnerDispute) -> str | None:
+    """The account of the accused seat."""
+    seat = get_now(view).seats.get(dispute.seat)
+    return None if seat is None else seat.account

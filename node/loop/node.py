@@ -1,0 +1,272 @@
+"""A node: it has a key, a home and a server, follows the chain and works on one task.
+
+It joins a task, takes a seat where it is asked to, and performs what its rooms list until the task closes. A
+role says which rooms those are (`list_rooms`). Stakes and bonds are taken from the credit of the account.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from touchstone.node.health.parting import Parting
+from touchstone.node.joining.dataset import DatasetSource
+from touchstone.node.joining.seat_taking import SeatRequest
+from touchstone.node.joining.task_reading import read_spec, refuse_harmful, require_format
+from touchstone.node.joining.task_step import StepSource, fetch_step
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import FAR, Meter, PartyConfig, Status
+from touchstone.node.kit.duty import Room
+from touchstone.node.kit.following import Following
+from touchstone.node.kit.loss_board import LossBoard
+from touchstone.node.kit.peers import Peers
+from touchstone.node.kit.recompute_queue import RecomputeQueue
+from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.kit.signer import Signer
+from touchstone.node.kit.states import StateStore
+from touchstone.node.kit.view import View
+from touchstone.node.loop.joined import Joined
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.rooms import Rooms
+from touchstone.node.loop.served_data import ServedData
+from touchstone.node.loop.tools import Tools
+from touchstone.node.models.global_model import get_initial_header
+from touchstone.node.models.own_openings import OwnClaims
+from touchstone.node.models.start_weights import require_start_here
+from touchstone.node.records.audit_records import AuditBook
+from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.records.dispute_records import DisputeRecords
+from touchstone.node.serving.audit_opening import KnownModels, open_seated_pool, recover
+from touchstone.node.serving.audit_room import AuditRoom, read_audit_task
+from touchstone.node.serving.audit_serving import Audits
+from touchstone.node.training.worker_team import Team, open_team
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.store.part_store import PartStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.compute.batches import Corpus
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import replay_segment
+from touchstone.protocol.compute.program.step_facts import require_step_root
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.open_questions import has_bond, has_bond_alone, has_duties
+from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.state import Seat
+from touchstone.protocol.spec.task_spec import TaskSpec
+
+
+@dataclass
+class Node:
+    """An open node. following: the chain as it was folded; served: what its server offers; parts: leaves of
+    datasets, None where it keeps none; bucket, board: copies of blobs and written losses, None where the
+    operator wants none; joined: the task that it works on."""
+
+    config: PartyConfig
+    following: Following
+    store: BlobStore
+    journal: Journal
+    client: BlobClient
+    parts: PartStore | None = None
+    bucket: Bucket | None = None
+    board: LossBoard | None = None
+    served: ServedData | None = None
+    joined: Joined | None = None
+    meter: Meter = field(default_factory=Meter)
+
+    def list_rooms(self) -> Sequence[Room[Any]]:
+        """Lists what this node does, once it has joined: a role says that. What costs most when it is late
+        comes first."""
+        return ()
+
+    @property
+    def chain(self) -> GameChain:
+        """The contracts."""
+        return self.following.chain
+
+    @property
+    def state(self) -> ChainState:
+        """The fold of all events up to its head."""
+        return self.following.state
+
+    @property
+    def status(self) -> Status:
+        """How far this node has come, as it tells its peers."""
+        return self.following.status
+
+    @property
+    def account(self) -> str:
+        """The address in lower case."""
+        return self.chain.address
+
+    @property
+    def task(self) -> Joined:
+        """The task that this node works on. Only after joining one."""
+        assert self.joined is not None
+        return self.joined
+
+    @property
+    def game(self) -> LoggedGame:
+        """The joined task as the chain tells it. Raises KeyError while the chain does not have it."""
+        return self.state.games[self.task.task]
+
+    @property
+    def rooms(self) -> Rooms:
+        """The rooms of the joined task."""
+        return self.task.rooms
+
+    def look(self) -> View:
+        """Returns what a decision may look at now."""
+        task, tools = self.task, self.task.rooms.tools
+        game = self.state.games.get(task.task)
+        return View(
+            self.account, task.task, task.domain, task.spec, game, self.state.head_block, self.state,
+            tools.claims, task.audits.known, tools.cases, tools.pruning_memory, tools.states,
+        )  # fmt: skip
+
+    def find_view(self) -> View | None:
+        """Returns the same; None before a task is joined, and while the chain does not have it: a reorg may
+        take back the block in which it was posted."""
+        if self.joined is None or self.joined.task not in self.state.games:
+            return None
+        return self.look()
+
+    def is_member(self, account: str) -> bool:
+        """Tells whether an account is the submitter, or has a seat, of the task that this node works on. A
+        seat of another task says nothing: any account can post one in which seats cost next to nothing."""
+        view = self.find_view()
+        return view is not None and view.is_member(account)
+
+    async def work_on(self, task: bytes, request: SeatRequest | None = None) -> bool:
+        """Works on a task until it is closed (True), or the seat has left and is paid out (False). request:
+        None for work without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault (no
+        chain, no peer)."""
+        await self.following.take_next()
+        if request is not None and not request.is_held and await self._wait_until_idle(task):
+            request = replace(request, is_held=True)
+        await self.join(task, request.figures if request else None)
+        try:
+            seat: Seat | None = None
+            is_bound = False
+            if request is not None and request.is_held and find_seat(self.game, self.account) is None:
+                # Paid out since that was agreed on: nobody has agreed on another one.
+                former = self.game.former.values()
+                seat = next((one for one in former if one.account == self.account), None)
+                is_bound = has_bond(self.game, self.account)
+                if seat is None and not is_bound:
+                    return self.game.is_closed
+            elif request is not None:
+                self.config.say(
+                    "training one step of the task here; at the first start its kernels are compiled before"
+                )
+                await self.rooms.self_test.check_bits()
+                await self.rooms.seat_taking.take_seat(request)
+            return await Loop(
+                self.following, self.find_view, self.account, self.meter, self.config.say, self.list_rooms(),
+                is_seated=request is not None, is_bound=is_bound, seat=seat,
+            ).run()  # fmt: skip
+        except asyncio.CancelledError:
+            Parting(self.chain, self.config.say).tell(self.find_view())
+            raise
+        finally:
+            self.task.close()
+
+    async def _wait_until_idle(self, task: bytes) -> bool:
+        """Follows the chain, without a seat in `task`, until nobody has used the machine for long enough.
+        Returns whether the account has a seat or a bond there all the same: a run that was killed may have
+        sent for it, and it has work to do, whoever uses the machine."""
+        use, is_held = self.config.use, False
+        if use is not None and not use.is_idle:
+            self.config.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
+        while use is not None and not use.is_idle and not is_held:
+            self.status.processed_block, self.status.waiting_for_block = self.state.head_block, FAR
+            await self.following.take_next()
+            is_held = task in self.state.games and has_duties(self.state.games[task], self.account)
+        return is_held
+
+    async def join(self, task: bytes, figures: Figures | None = None) -> None:
+        """Works on `task` from now on, without a seat so far: what it needs is fetched and proven. Raises
+        InvalidInput for an unknown or malformed task, EnvironmentFault where this machine lacks the
+        configured device, and what fetching its data raises."""
+        config, store = self.config, self.store
+        pin_kernels(config.threads, device=config.device)
+        spec, game = read_spec(self.state, task), self.state.games[task]
+        refuse_harmful(game.terms, spec, figures, self.chain.limits)
+        require_format(self.state.task_terms[task].format, spec)
+        peers = Peers(self.client, self.state, self.account, task)
+        ask = partial(peers.list, first=spec.terms.submitter)
+        await fetch_step(StepSource(store, self.client, ask, config.say), spec)
+        await asyncio.to_thread(require_step_root, spec)
+        source = DatasetSource(store, self.parts, peers, config.say, config.whole_dataset)
+        corpus = await source.open(spec)
+        # A bond without a seat trains no claim, and each worker takes as much memory as a node.
+        is_bound = has_bond_alone(game, self.account)
+        team = None if is_bound else open_team(config, spec.training, config.say)
+        self.joined = self.open_task(task, spec, corpus, peers, team)
+        self.state.focus(task)
+        if self.served is not None:
+            self.served.rooms = self.joined.list_served(self.find_view)
+        await self._have_start()
+
+    def open_task(
+        self, task: bytes, spec: TaskSpec, corpus: Corpus, peers: Peers, team: Team | None = None
+    ) -> Joined:
+        """Opens the rooms of a task: what the journal has of it. Raises as `open_seated_pool` does."""
+        config = self.config
+        tools = Tools(
+            look=self.look, say=config.say, wake=self.following.wake, keep_up=self.following.keep_up,
+            states=StateStore(self.store, spec.terms.parameter_count), peers=peers, chain=self.chain,
+            signer=Signer(config.key, self.chain.gate, self.chain.signing), journal=self.journal,
+            claims=ClaimBook(self.journal, task), cases=DisputeRecords(self.journal, task),
+            pruning_memory=PruningMemory(), recompute_queue=RecomputeQueue(),
+            locks=defaultdict(asyncio.Lock), corpus=corpus, team=team, meter=self.meter, board=self.board,
+            bucket=self.bucket, use=config.use, home=config.home, is_reach_wanted=config.check_reach,
+        )  # fmt: skip
+        rooms = Rooms(tools)
+        return Joined(
+            task, self.state.games[task].terms.domain, spec, rooms, self._open_audits(task, spec, rooms)
+        )
+
+    def _open_audits(self, task: bytes, spec: TaskSpec, rooms: Rooms) -> Audits:
+        tools, state = rooms.tools, self.state
+        pool = open_seated_pool(self.config, state.games[task], self.account)
+        return Audits(
+            AuditRoom(
+                account=self.account,
+                about=read_audit_task(task, spec, tools.corpus),
+                book=AuditBook(self.journal, task),
+                store=self.store,
+                client=self.client,
+                claims=OwnClaims(self.look),
+                models=KnownModels(self.look, rooms.outer_steps, rooms.claim_data),
+                get_game=lambda: state.games[task],
+                get_head=lambda: state.head_block,
+                find_peer=lambda account: state.network.find(account),
+                wait_for_block=self.following.wait_for_block,
+                sign=tools.signer.sign,
+                list_others=tools.peers.list,
+                recover=partial(recover, self.chain.signing),
+                say=tools.say,
+                train=pool.train if pool else replay_segment,
+                pause=rooms.idle_mode.pause,
+                run_apart=pool.run_apart if pool else asyncio.to_thread,
+                close=pool.close if pool else lambda: None,
+            )
+        )
+
+    async def _have_start(self) -> None:
+        """Has the state before any training in the store, which every seat has to have. A node that has a
+        seat already, or a bond, waits for no given weights and no room on its disk: it has moves to make, and
+        fetches or makes that state when it needs it."""
+        try:
+            require_start_here(self.look())
+            await self.rooms.model.load_outer_state(get_initial_header(self.look()))
+        except EnvironmentFault as fault:
+            if not has_duties(self.game, self.account):
+                raise
+            self.config.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond.")

@@ -1,0 +1,332 @@
+"""Puts the rooms of a node together: each gets what it acts with, and no more."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from touchstone.node.defending.defence import Defence
+from touchstone.node.defending.dispute_answers import DisputeAnswers
+from touchstone.node.defending.query_answers import QueryAnswers
+from touchstone.node.defending.step_requests import StepAnswers
+from touchstone.node.defending.step_serving import StepServing
+from touchstone.node.joining.machine_check import MachineCheck
+from touchstone.node.joining.reachability import Reachability
+from touchstone.node.joining.seat_taking import SeatTaking
+from touchstone.node.loop.tools import Tools
+from touchstone.node.merging.merge_requests import MergeRequests
+from touchstone.node.merging.merge_signing import MergeSigning
+from touchstone.node.merging.posting import Posting
+from touchstone.node.models.claim_openings import ClaimData
+from touchstone.node.models.global_model import GlobalModel
+from touchstone.node.models.outer_step import OuterSteps
+from touchstone.node.models.start_weights import StartWeights
+from touchstone.node.models.work_requests import WorkRequests
+from touchstone.node.serving.bucket_copies import BucketCopies
+from touchstone.node.serving.loss_reports import LossReports
+from touchstone.node.training.claims import Training
+from touchstone.node.training.idle_mode import IdleMode
+from touchstone.node.training.segments import Segments
+from touchstone.node.training.speculation import Speculation
+from touchstone.node.upkeep.deletion import Deletion
+from touchstone.node.upkeep.last_model import LastModel
+from touchstone.node.upkeep.pruning import Pruning
+from touchstone.node.upkeep.self_test import SelfTest
+from touchstone.node.upkeep.upkeep_duties import Upkeep
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The rooms of a node in one task, each made when it is first asked for."""
+
+    tools: Tools
+
+    @cached_property
+    def start(self) -> StartWeights:
+        """The first weights."""
+        t = self.tools
+        return StartWeights(t.states.store, t.peers, t.say)
+
+    @cached_property
+    def model(self) -> GlobalModel:
+        """Outer states."""
+        t = self.tools
+        return GlobalModel(
+            look=t.look,
+            store=t.states.store,
+            client=t.peers.client,
+            peers=t.peers,
+            claims=t.claims,
+            start=self.start,
+        )
+
+    @cached_property
+    def claim_data(self) -> ClaimData:
+        """Work leaves and pseudo-gradients."""
+        t = self.tools
+        return ClaimData(
+            look=t.look, store=t.states.store, client=t.peers.client, peers=t.peers, claims=t.claims
+        )
+
+    @cached_property
+    def outer_steps(self) -> OuterSteps:
+        """Merges."""
+        t = self.tools
+        return OuterSteps(
+            look=t.look,
+            claims=t.claims,
+            pruning_memory=t.pruning_memory,
+            locks=t.locks,
+            claim_data=self.claim_data,
+            model=self.model,
+        )
+
+    @cached_property
+    def work_requests(self) -> WorkRequests:
+        """Answers about work."""
+        t = self.tools
+        return WorkRequests(look=t.look)
+
+    @cached_property
+    def idle_mode(self) -> IdleMode:
+        """Pauses."""
+        t = self.tools
+        return IdleMode(look=t.look, chain=t.chain, recompute_queue=t.recompute_queue, say=t.say, use=t.use)
+
+    @cached_property
+    def training(self) -> Training:
+        """Own claims."""
+        t = self.tools
+        return Training(
+            look=t.look,
+            store=t.states.store,
+            states=t.states,
+            chain=t.chain,
+            claims=t.claims,
+            pruning_memory=t.pruning_memory,
+            recompute_queue=t.recompute_queue,
+            team=t.team,
+            corpus=t.corpus,
+            locks=t.locks,
+            say=t.say,
+            meter=t.meter,
+            board=t.board,
+            idle_mode=self.idle_mode,
+            model=self.model,
+            outer_steps=self.outer_steps,
+        )
+
+    @cached_property
+    def segments(self) -> Segments:
+        """Replays of segments."""
+        t = self.tools
+        return Segments(
+            look=t.look,
+            client=t.peers.client,
+            states=t.states,
+            cases=t.cases,
+            recompute_queue=t.recompute_queue,
+            corpus=t.corpus,
+            say=t.say,
+            training=self.training,
+        )
+
+    @cached_property
+    def speculation(self) -> Speculation:
+        """Training ahead."""
+        t = self.tools
+        return Speculation(
+            look=t.look, locks=t.locks, say=t.say, outer_steps=self.outer_steps, training=self.training
+        )
+
+    @cached_property
+    def merge_requests(self) -> MergeRequests:
+        """Answers to solvers."""
+        t = self.tools
+        return MergeRequests(
+            look=t.look,
+            claims=t.claims,
+            wake=t.wake,
+            signer=t.signer,
+            model=self.model,
+            work_requests=self.work_requests,
+        )
+
+    @cached_property
+    def merge_signing(self) -> MergeSigning:
+        """Signatures of merges."""
+        t = self.tools
+        return MergeSigning(
+            look=t.look,
+            peers=t.peers,
+            claims=t.claims,
+            locks=t.locks,
+            signer=t.signer,
+            claim_data=self.claim_data,
+            merge_requests=self.merge_requests,
+            outer_steps=self.outer_steps,
+        )
+
+    @cached_property
+    def posting(self) -> Posting:
+        """Votes and roots."""
+        t = self.tools
+        return Posting(
+            look=t.look,
+            chain=t.chain,
+            claims=t.claims,
+            wake=t.wake,
+            merge_signing=self.merge_signing,
+            outer_steps=self.outer_steps,
+        )
+
+    @cached_property
+    def step_serving(self) -> StepServing:
+        """Steps that are shown."""
+        t = self.tools
+        return StepServing(
+            look=t.look,
+            store=t.states.store,
+            states=t.states,
+            cases=t.cases,
+            recompute_queue=t.recompute_queue,
+            segments=self.segments,
+        )
+
+    @cached_property
+    def dispute_answers(self) -> DisputeAnswers:
+        """The claimant's moves."""
+        t = self.tools
+        return DisputeAnswers(
+            look=t.look,
+            store=t.states.store,
+            states=t.states,
+            chain=t.chain,
+            cases=t.cases,
+            recompute_queue=t.recompute_queue,
+            locks=t.locks,
+            segments=self.segments,
+            step_serving=self.step_serving,
+        )
+
+    @cached_property
+    def query_answers(self) -> QueryAnswers:
+        """Answers to queries."""
+        t = self.tools
+        return QueryAnswers(
+            look=t.look,
+            client=t.peers.client,
+            states=t.states,
+            chain=t.chain,
+            recompute_queue=t.recompute_queue,
+            locks=t.locks,
+            segments=self.segments,
+        )
+
+    @cached_property
+    def step_answers(self) -> StepAnswers:
+        """Answers about steps."""
+        t = self.tools
+        return StepAnswers(look=t.look, cases=t.cases, recompute_queue=t.recompute_queue, wake=t.wake)
+
+    @cached_property
+    def deletion(self) -> Deletion:
+        """What is known of the disk."""
+        t = self.tools
+        return Deletion(
+            look=t.look, journal=t.journal, pruning_memory=t.pruning_memory, claim_data=self.claim_data
+        )
+
+    @cached_property
+    def pruning(self) -> Pruning:
+        """What the disk keeps."""
+        t = self.tools
+        return Pruning(
+            look=t.look,
+            store=t.states.store,
+            cases=t.cases,
+            pruning_memory=t.pruning_memory,
+            deletion=self.deletion,
+            segments=self.segments,
+            step_serving=self.step_serving,
+        )
+
+    @cached_property
+    def self_test(self) -> SelfTest:
+        """The bits of this machine."""
+        t = self.tools
+        return SelfTest(
+            look=t.look,
+            states=t.states,
+            claims=t.claims,
+            cases=t.cases,
+            pruning_memory=t.pruning_memory,
+            corpus=t.corpus,
+            say=t.say,
+            home=t.home,
+            model=self.model,
+            segments=self.segments,
+            training=self.training,
+        )
+
+    @cached_property
+    def upkeep(self) -> Upkeep:
+        """Calls that keep the task going."""
+        t = self.tools
+        return Upkeep(look=t.look, chain=t.chain)
+
+    @cached_property
+    def machine_check(self) -> MachineCheck:
+        """A rehearsal."""
+        t = self.tools
+        return MachineCheck(look=t.look, chain=t.chain, say=t.say, corpus=t.corpus, model=self.model)
+
+    @cached_property
+    def reachability(self) -> Reachability:
+        """Whether peers reach this node."""
+        t = self.tools
+        return Reachability(look=t.look, client=t.peers.client, say=t.say, is_wanted=t.is_reach_wanted)
+
+    @cached_property
+    def seat_taking(self) -> SeatTaking:
+        """The seat."""
+        t = self.tools
+        return SeatTaking(
+            look=t.look,
+            chain=t.chain,
+            journal=t.journal,
+            claims=t.claims,
+            say=t.say,
+            keep_up=t.keep_up,
+            machine_check=self.machine_check,
+            reachability=self.reachability,
+        )
+
+    @cached_property
+    def bucket_copies(self) -> BucketCopies:
+        """Copies in the bucket."""
+        t = self.tools
+        return BucketCopies(look=t.look, store=t.states.store, say=t.say, bucket=t.bucket)
+
+    @cached_property
+    def loss_reports(self) -> LossReports:
+        """Reports of losses."""
+        t = self.tools
+        return LossReports(look=t.look, claims=t.claims, signer=t.signer)
+
+    @cached_property
+    def last_model(self) -> LastModel:
+        """The last model."""
+        t = self.tools
+        return LastModel(
+            look=t.look,
+            store=t.states.store,
+            client=t.peers.client,
+            peers=t.peers,
+            claims=t.claims,
+            say=t.say,
+            model=self.model,
+        )
+
+    @cached_property
+    def defence(self) -> Defence:
+        """What defends own statements."""
+        return Defence(self.dispute_answers, self.query_answers, self.step_serving)

@@ -1,0 +1,56 @@
+"""All that a node acts with while it works on one task. Only what puts rooms together sees all of it."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from touchstone.node.kit.config import Meter, Say
+from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.loss_board import LossBoard
+from touchstone.node.kit.peers import Peers
+from touchstone.node.kit.recompute_queue import RecomputeQueue
+from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.kit.signer import Signer
+from touchstone.node.kit.states import StateStore
+from touchstone.node.kit.view import Look
+from touchstone.node.kit.waking import Wake
+from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.records.dispute_records import DisputeRecords
+from touchstone.node.training.worker_team import Team
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.machine.machine_use import MachineUse
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.compute.batches import Corpus
+
+
+@dataclass(frozen=True)
+class Tools:
+    """look: what may be looked at now; wake: has the loop look again; keep_up: folds what the chain does, for
+    ever; claims, cases, pruning_memory: records to write to; home: the data directory; use: who uses this
+    machine, None where that does not matter; is_reach_wanted: no seat is taken where no peer reaches this
+    node."""
+
+    look: Look
+    say: Say
+    wake: Wake
+    keep_up: Callable[[], Coroutine[Any, Any, None]]
+    states: StateStore
+    peers: Peers
+    chain: GameChain
+    signer: Signer
+    journal: Journal
+    claims: ClaimBook
+    cases: DisputeRecords
+    pruning_memory: PruningMemory
+    recompute_queue: RecomputeQueue
+    locks: Locks
+    corpus: Corpus
+    team: Team | None
+    meter: Meter
+    board: LossBoard | None
+    bucket: Bucket | None
+    use: MachineUse | None
+    home: Path
+    is_reach_wanted: bool

@@ -1,0 +1,83 @@
+"""Opens the audit room of a node: what audits it, and what shows its own claims to auditors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from touchstone.node.kit.config import (
+    STORE_FOLDER,
+    PartyConfig,
+    has_replay_processes,
+    make_scratch,
+    share_memory_mb,
+)
+from touchstone.node.kit.view import Look
+from touchstone.node.models.claim_openings import ClaimData
+from touchstone.node.models.outer_step import OuterSteps
+from touchstone.node.training.ray_replays import open_ray
+from touchstone.node.training.replay_pool import ProcessWorker, ReplayPool
+from touchstone.node.training.replay_worker import ReplayWorker
+from touchstone.protocol.adapters.keys.signatures import recover_signer
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.open_questions import has_bond_alone
+from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.state_headers import OuterHeader
+from touchstone.protocol.spec.statements import Statement
+from touchstone.protocol.spec.typed_data import SigningDomain
+
+
+@dataclass(frozen=True)
+class KnownModels:
+    """What claims have to start from, as a node finds it."""
+
+    look: Look
+    outer_steps: OuterSteps
+    claim_data: ClaimData
+
+    async def load_base(self, root: bytes) -> OuterHeader:
+        """Returns what stands behind an outer root; the weights are in the store from then on."""
+        return await self.outer_steps.load_base(root)
+
+    async def find_carried(self, index: int, slot: int) -> bytes:
+        """Returns the carried root in the work leaf of a merged claim: the own leaf, a known one, or a
+        peer's."""
+        game_round = self.look().game.rounds[index]
+        return (await self.claim_data.find_work(game_round, game_round.claims[slot])).carried_root
+
+
+def open_pool(config: PartyConfig) -> ReplayPool:
+    """The processes that a party's configuration asks for, and a word of it; none runs before the first
+    replay. Raises InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
+    scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
+    make_worker: Callable[[], ReplayWorker]
+    if config.executor == "ray":
+        make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
+        ray = f"the Ray at {config.ray_address}" if config.ray_address else "a Ray that this node starts"
+        config.say(f"{most}, by {ray}")
+    else:
+        make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
+        config.say(f"{most}, each in a process of its own")
+    store = config.home / STORE_FOLDER
+    return ReplayPool(scratch, store, config.replay_processes, make_worker)
+
+
+def open_seated_pool(config: PartyConfig, game: GameState, account: str) -> ReplayPool | None:
+    """As `open_pool`; None where this process replays, and for a bond alone, which audits nothing. Where Ray
+    does not answer, a node that has a seat goes on with processes of its own: it has votes and disputes to
+    answer."""
+    if has_bond_alone(game, account):
+        return None
+    try:
+        return open_pool(config) if has_replay_processes(config) else None
+    except EnvironmentFault as fault:
+        if find_seat(game, account) is None:
+            raise
+        config.say(f"WARNING: {fault} Going on with processes of this machine, for there is a seat already.")
+        config = replace(config, executor="process")
+        return open_pool(config) if has_replay_processes(config) else None
+
+
+def recover(domain: SigningDomain, statement: Statement, signature: bytes, source: str) -> str:
+    """Returns who signed a statement. Raises ProtocolFault where nobody did."""
+    return recover_signer(statement, signature, domain, source)

@@ -1,0 +1,64 @@
+"""A segment of a claim that is trained again: which data it has, where it starts, where it ends."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from touchstone.node.kit.states import StateStore
+from touchstone.node.serving.audit_messages import are_steps_right
+from touchstone.node.serving.audit_room import AuditTask, Train
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import StateTrees, build_state_trees
+from touchstone.protocol.compute.program.training_state import Batch
+from touchstone.protocol.spec.game.state import GameRound
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.state_headers import StateHeader
+
+
+@dataclass(frozen=True)
+class SegmentReplay:
+    """round, segment: which one; beacon, shard: the data that was dealt to the claim's slot."""
+
+    about: AuditTask
+    round: int
+    segment: int
+    beacon: bytes
+    shard: int
+
+    @property
+    def steps(self) -> range:
+        """Inner steps of the round."""
+        first = self.segment * self.about.segment_steps
+        return range(first, first + self.about.segment_steps)
+
+    async def prepare(self) -> None:
+        """Has the data of the segment at hand. Raises EnvironmentFault where no peer serves some of it."""
+        about = self.about
+        await prepare_steps(about.corpus, about.training, self.beacon, self.shard, self.steps)
+
+    def get_batches(self) -> Callable[[int], Batch]:
+        """Returns what gives the batch of an inner step."""
+        return partial(get_batch, self.about.corpus, self.about.training, self.beacon, self.shard)
+
+    def are_numbers_right(self, first: StateHeader, start: StateHeader) -> bool:
+        """Tells whether boundary 0 and the start have the step numbers of their places."""
+        begun, about = self.round * self.about.inner_steps, self.about
+        steps = self.steps.start
+        return are_steps_right(start, first, begun + steps, steps, carries=about.carry_moments)
+
+    def replay(
+        self, states: StateStore, start: StateHeader, train: Train, batches: Callable[[int], Batch]
+    ) -> StateTrees:
+        """Returns the own end of the segment, hashed. Raises ProtocolFault where it is not finite."""
+        place = (self.steps.start, len(self.steps))
+        # Only `train` holds the start: from its first step on, memory holds one state less.
+        end, _ = train(states.load(start), self.about.training, batches, *place)
+        return build_state_trees(end)
+
+
+def find_segment(about: AuditTask, game_round: GameRound, slot: int, segment: int) -> SegmentReplay:
+    """Returns a segment of the claim of a slot, with the data that the round dealt to it."""
+    beacon = game_round.beacon or ZERO_WORD
+    shard = deal_shards(beacon, len(game_round.pool.solvers))[slot]
+    return SegmentReplay(about, game_round.index, segment, beacon, shard)

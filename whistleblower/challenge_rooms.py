@@ -1,0 +1,127 @@
+"""Puts together what challenges statements of others: each room gets what it acts with, and no more."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from touchstone.node.loop.rooms import Rooms
+from touchstone.node.serving.audit_room import AuditRoom
+from touchstone.whistleblower.case_judging import CaseJudging
+from touchstone.whistleblower.challenging import Challenging
+from touchstone.whistleblower.contesting import Contesting
+from touchstone.whistleblower.dispute_opening import DisputeOpening
+from touchstone.whistleblower.proof_calls import ProofCalls
+from touchstone.whistleblower.prosecuting import Prosecuting
+from touchstone.whistleblower.queries import Queries
+from touchstone.whistleblower.step_judging import StepJudging
+from touchstone.whistleblower.votes_on_chain import VotesOnChain
+from touchstone.whistleblower.work_proofs import WorkProofs
+
+
+@dataclass(frozen=True)
+class ChallengeRooms:
+    """rooms: those of the node; audits: what it knows of audits."""
+
+    rooms: Rooms
+    audits: AuditRoom
+
+    @cached_property
+    def proof_calls(self) -> ProofCalls:
+        """Proofs."""
+        t = self.rooms.tools
+        return ProofCalls(look=t.look, chain=t.chain)
+
+    @cached_property
+    def work_proofs(self) -> WorkProofs:
+        """Proofs about starts and work."""
+        t = self.rooms.tools
+        return WorkProofs(
+            look=t.look,
+            store=t.states.store,
+            client=t.peers.client,
+            claim_data=self.rooms.claim_data,
+            model=self.rooms.model,
+            proof_calls=self.proof_calls,
+            segments=self.rooms.segments,
+        )
+
+    @cached_property
+    def step_judging(self) -> StepJudging:
+        """Judging a claimant's steps."""
+        t = self.rooms.tools
+        return StepJudging(
+            look=t.look,
+            store=t.states.store,
+            client=t.peers.client,
+            states=t.states,
+            chain=t.chain,
+            cases=t.cases,
+            recompute_queue=t.recompute_queue,
+            locks=t.locks,
+            say=t.say,
+            segments=self.rooms.segments,
+        )
+
+    @cached_property
+    def case_judging(self) -> CaseJudging:
+        """Plans of disputes."""
+        t = self.rooms.tools
+        return CaseJudging(look=t.look, cases=t.cases, say=t.say, step_judging=self.step_judging)
+
+    @cached_property
+    def votes_on_chain(self) -> VotesOnChain:
+        """Votes of others."""
+        t = self.rooms.tools
+        return VotesOnChain(look=t.look, chain=t.chain, cases=t.cases, room=self.audits)
+
+    @cached_property
+    def dispute_opening(self) -> DisputeOpening:
+        """Openings."""
+        t = self.rooms.tools
+        return DisputeOpening(look=t.look, chain=t.chain, locks=t.locks)
+
+    @cached_property
+    def queries(self) -> Queries:
+        """Queries."""
+        t = self.rooms.tools
+        return Queries(look=t.look, chain=t.chain, locks=t.locks, say=t.say)
+
+    @cached_property
+    def prosecuting(self) -> Prosecuting:
+        """The search for a fault."""
+        t = self.rooms.tools
+        return Prosecuting(
+            look=t.look,
+            store=t.states.store,
+            client=t.peers.client,
+            states=t.states,
+            chain=t.chain,
+            cases=t.cases,
+            corpus=t.corpus,
+            say=t.say,
+            segments=self.rooms.segments,
+        )
+
+    @cached_property
+    def contesting(self) -> Contesting:
+        """Contests of roots."""
+        t = self.rooms.tools
+        return Contesting(
+            look=t.look,
+            store=t.states.store,
+            chain=t.chain,
+            claims=t.claims,
+            locks=t.locks,
+            say=t.say,
+            claim_data=self.rooms.claim_data,
+            model=self.rooms.model,
+            outer_steps=self.rooms.outer_steps,
+        )
+
+    @cached_property
+    def challenging(self) -> Challenging:
+        """All of it, for `next_actions`."""
+        return Challenging(
+            votes=self.votes_on_chain, judging=self.case_judging, opening=self.dispute_opening,
+            queries=self.queries, steps=self.step_judging, prosecuting=self.prosecuting,
+            proofs=self.proof_calls, work_proofs=self.work_proofs,
+        )  # fmt: skip

@@ -1,0 +1,211 @@
+"""What a node has to do against false statements of others, top to bottom: all that it does in disputes.
+
+read votes -> suspect -> judge the steps -> plan a dispute -> open it -> name a step -> prove an operation
+query a signer for a leaf;  prove at once what one transaction shows to be false
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.known_statements import get_now, list_playable, list_provable_rounds
+from touchstone.node.kit.view import View
+from touchstone.node.records.dispute_records import DisputePlanned, StatementKey, to_key
+from touchstone.protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
+from touchstone.protocol.spec.game.dispute_moves import Move
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.game.timing import get_ask_until, get_statement_until
+from touchstone.protocol.spec.game.upkeep_turns import find_turn
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.whistleblower.case_judging import OPENING_BLOCKS, CaseJudging, list_unjudged
+from touchstone.whistleblower.dispute_opening import DisputeOpening, list_unopened
+from touchstone.whistleblower.evidence import list_provable_faults
+from touchstone.whistleblower.judging_work import FalseClaim, FalseStart, WorkFault, list_work_faults
+from touchstone.whistleblower.proof_calls import Proof, ProofCalls
+from touchstone.whistleblower.prosecuting import Prosecuting
+from touchstone.whistleblower.queries import OpenQuery, Queries, list_open_queries
+from touchstone.whistleblower.step_judging import StepJudging
+from touchstone.whistleblower.suspicions import SuspectedFault
+from touchstone.whistleblower.votes_on_chain import Unread, VotesOnChain, list_unread
+from touchstone.whistleblower.work_proofs import WorkProofs
+
+
+@dataclass(frozen=True)
+class Challenging:
+    """What challenges statements of others."""
+
+    votes: VotesOnChain
+    judging: CaseJudging
+    opening: DisputeOpening
+    queries: Queries
+    steps: StepJudging
+    prosecuting: Prosecuting
+    proofs: ProofCalls
+    work_proofs: WorkProofs
+
+
+@dataclass(frozen=True)
+class NameStep:
+    """Name the step of a dispute that this node would prove false."""
+
+    name: bytes
+    dispute: InnerDispute = field(compare=False, repr=False)
+
+    @property
+    def round(self) -> int:
+        """The round of the disputed statement."""
+        return self.dispute.statement.round
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises ProtocolFault or EnvironmentFault while the claimant shows nothing and there is time."""
+        await tools.steps.name_step(self.dispute)
+
+
+@dataclass(frozen=True)
+class Prosecute:
+    """Prove an operation of a trace false, or demand what the claimant does not show. about: the dispute and
+    its stage."""
+
+    about: Hashable
+    dispute: InnerDispute = field(compare=False, repr=False)
+
+    @property
+    def round(self) -> int:
+        """The round of the disputed statement."""
+        return self.dispute.statement.round
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises ProtocolFault or EnvironmentFault for what the claimant does not show."""
+        await tools.prosecuting.prosecute(self.dispute)
+
+
+@dataclass(frozen=True)
+class ReadVotes:
+    """Read votes out of the transactions that handed them in."""
+
+    unread: Unread
+
+    @property
+    def round(self) -> int:
+        """The round of the votes."""
+        return self.unread.round
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises EnvironmentFault where the endpoint does not show all of them."""
+        await tools.votes.read_votes(self.unread)
+
+
+@dataclass(frozen=True)
+class JudgeSteps:
+    """Judge a suspected fault by the claimant's own steps."""
+
+    statement: StatementKey
+    fault: SuspectedFault = field(compare=False, repr=False)
+
+    @property
+    def round(self) -> int:
+        """The round of the suspected statement."""
+        return self.statement.ref.round
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises ProtocolFault or EnvironmentFault while the steps are not shown and there is time."""
+        await tools.judging.judge_case(self.fault)
+
+
+@dataclass(frozen=True)
+class OpenDispute:
+    """Open a dispute that is planned."""
+
+    case: DisputePlanned
+
+    @property
+    def round(self) -> int:
+        """The round of the disputed statement."""
+        return self.case.round
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises ContractRefused where the statement cannot be disputed any more."""
+        await tools.opening.open_case(self.case)
+
+
+@dataclass(frozen=True)
+class QuerySigner:
+    """Ask the signer of a vote to show a leaf."""
+
+    query: OpenQuery
+
+    @property
+    def round(self) -> int:
+        """The round of the vote."""
+        return self.query.statement.round
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises ContractRefused where no query counts any more."""
+        await tools.queries.ask(self.query)
+
+
+@dataclass(frozen=True)
+class ProveStatement:
+    """Prove a statement false by one call. name: what by, and whose statement it is."""
+
+    name: tuple[object, ...]
+    round: int = field(compare=False)
+    proof: Proof = field(compare=False, repr=False)
+
+    async def perform(self, tools: Challenging) -> None:
+        """Raises ContractRefused where it does not hold, or came too late."""
+        await tools.proofs.send_proof(self.proof)
+
+
+@dataclass(frozen=True)
+class ProveWork:
+    """Prove a start, a pseudo-gradient or a vote about them false."""
+
+    fault: WorkFault
+    round: int = field(compare=False)
+
+    async def perform(self, tools: Challenging) -> None:
+        """Gathers what the call needs. Raises EnvironmentFault where it cannot be had, ContractRefused where
+        the proof does not hold, or came too late."""
+        if isinstance(self.fault, FalseClaim):
+            await tools.work_proofs.prove_claim(self.fault.vote)
+        elif isinstance(self.fault, FalseStart):
+            await tools.work_proofs.prove_wrong_start(self.fault.claim)
+        else:
+            await tools.work_proofs.prove_vote(self.fault.vote)
+
+
+def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
+    """Lists what is due in `block`: moves in disputes, openings, then proofs."""
+    for dispute, moves in list_playable(view, block):
+        if Move.NAME_STEP in moves:
+            yield NameStep(dispute.name, dispute)
+        if Move.PROVE in moves and dispute.name not in view.cases.searched:
+            yield Prosecute((dispute.name, dispute.stage), dispute)
+    for unread in list_unread(view, block):
+        yield ReadVotes(unread)
+    for suspected in list_unjudged(view, block):
+        yield JudgeSteps(suspected.sentence, suspected)
+    for case in list_unopened(view, block):
+        ref = to_key(case).ref
+        until = get_statement_until(get_now(view), ref) - OPENING_BLOCKS
+        yield _take_turn(view, DisputeStatement(ref, 0), until, block, OpenDispute(case))
+    for query in list_open_queries(view, block):
+        last = get_ask_until(get_now(view), query.statement) or block
+        call = AskSigner(query.statement, VoteWord.ACCEPT, query.leaf, 0)
+        yield _take_turn(view, call, last - OPENING_BLOCKS, block, QuerySigner(query))
+    # Each is tried as often as the loop likes: a refusal tells that it does not hold, or came too late.
+    for game_round in list_provable_rounds(get_now(view), block):
+        for fault in list_provable_faults(view, game_round, block):
+            yield ProveStatement(fault.name, game_round.index, fault.proof)
+        for wrong in list_work_faults(view, game_round, block):
+            yield ProveWork(wrong, game_round.index)
+
+
+def _take_turn(
+    view: View, call: GameCall, until: int, block: int, duty: Duty[Challenging]
+) -> Duty[Challenging] | Wait:
+    """The duty when it is this node's turn, or time is short. Several nodes know the same fault, so the turn
+    to open it first goes round with the blocks."""
+    turn = find_turn(get_now(view), view.account, call, block)
+    return duty if turn <= block or block >= until else Wait(min(turn, until))
