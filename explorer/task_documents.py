@@ -42,7 +42,7 @@ def tell_phase(game: GameState, block: int) -> str:
     return "stands still"
 
 
-def count_sitting(game: GameState, role: SeatRole) -> int:
+def count_active(game: GameState, role: SeatRole) -> int:
     """Open seats of a role."""
     return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
 
@@ -55,7 +55,7 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
         "submitter": make_person(game.terms.submitter, names),
         "rounds_opened": game.next_round,
         "rounds": game.terms.rounds,
-        "seats": {role.name.lower(): count_sitting(game, role) for role in SeatRole},
+        "seats": {role.name.lower(): count_active(game, role) for role in SeatRole},
         "open_disputes": len(game.disputes),
         "open_contests": len(game.contests),
         "escrow": show_wei(game.purse.get_wei(ESCROW)),

@@ -12,8 +12,8 @@ from touchstone.node.serving.audit_messages import (
     VoteHanded,
     VotesHanded,
     VotesTaken,
+    format_vote,
     make_form,
-    say_vote,
 )
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -43,7 +43,7 @@ async def offer(room: AuditRoom, index: int, account: str) -> None:
     """Hands a solver the own votes of a round that it has not taken. Raises EnvironmentFault where it did not
     take them all: to be tried again."""
     votes = [made for made in _list_lacking(room, index) if _is_missing(room, made, account)][:VOTES_MAX]
-    said = tuple(_say(room, made) for made in votes)
+    said = tuple(_notify(room, made) for made in votes)
     answer = await room.client.ask(room.find_peer(account), VOTES, VotesHanded(said), TAKEN_FORM)
     for made, one, is_taken in zip(votes, said, answer.are_taken, strict=False):
         if is_taken:
@@ -57,9 +57,9 @@ async def offer(room: AuditRoom, index: int, account: str) -> None:
         )
 
 
-def _say(room: AuditRoom, made: VoteMade) -> VoteHanded:
+def _notify(room: AuditRoom, made: VoteMade) -> VoteHanded:
     is_shown = may_open(room.get_game(), made.vote, room.block)
-    return say_vote(made.vote, made.signature, room.book.open_vote(made) if is_shown else None)
+    return format_vote(made.vote, made.signature, room.book.open_vote(made) if is_shown else None)
 
 
 def _list_lacking(room: AuditRoom, index: int) -> list[VoteMade]:

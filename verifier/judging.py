@@ -2,6 +2,7 @@
 
 What a rejection must stand on, found in the store alone:
 
+word           found when                                         checked by
 REJECT_START   boundary 0 is not what the round starts from       `Evidence.proveRightStart` may not hold
 REJECT_STATE   the ends differ beyond the limits at a leaf        the signer shows that leaf when asked
 REJECT_DELTA   a leaf is not the encoded difference, or what is   `Evidence.proveRightDelta` may not hold
@@ -38,32 +39,33 @@ class Finding:
 
 
 def judge_ends(
-    about: AuditTask, shelf: StateStore, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
+    about: AuditTask, states: StateStore, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
     is_exact: bool,
 ) -> Finding | None:  # fmt: skip
-    """REJECT_STATE where the claim's end lies beyond the limits from the own one, both in the store; None
-    inside. Ends with one root are one state, whatever is in them. In an exact task any other end is beyond,
-    and is not looked at: no ask is about the leaf that is named. place: round and segment."""
+    """Returns REJECT_STATE if the claimed end differs from the replayed end by more than the limits, else
+    None. Both ends are in the store. Ends with one root are one state, whatever is in them. In an exact task
+    any other end is beyond, and is not read: nobody can query a leaf of an exact task. place: round and
+    segment."""
     if compute_state_root(own) == compute_state_root(end):
         return None
     if is_exact or (own.local_step, own.global_step) != (end.local_step, end.global_step):
         return Finding(VoteWord.REJECT_STATE)
-    claimed, replayed = shelf.open(end), shelf.open(own)
+    claimed, replayed = states.open(end), states.open(own)
     verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), about.limits)
     return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
 
 
-def judge_work(shelf: StateStore, base_weights: bytes, ends: EndsShown) -> Finding | None:
+def judge_work(states: StateStore, base_weights: bytes, ends: EndsShown) -> Finding | None:
     """REJECT_DELTA where the work leaf is wrong: what it hands on, or the first leaf of the pseudo-gradient
     that is not the encoded difference of the base and the final weights. All are in the store."""
     if ends.work.carried_root != compute_carried_root(ends.last.header):
         return Finding(VoteWord.REJECT_DELTA)
-    count = shelf.parameter_count
+    count = states.parameter_count
     before, after = (
-        open_tensor(shelf.store, refer_tensor(root, count))
+        open_tensor(states.store, refer_tensor(root, count))
         for root in (base_weights, ends.last.header.weights_root)
     )
-    delta = shelf.store.open_map(refer_delta(ends.work.delta_root, count))
+    delta = states.store.open_map(refer_delta(ends.work.delta_root, count))
     leaf = _find_wrong_leaf(before, after, delta)
     return None if leaf is None else Finding(VoteWord.REJECT_DELTA, leaf)
 
@@ -112,7 +114,7 @@ def _find_wrong_leaf(before: StoredTensor, after: StoredTensor, delta: memoryvie
 
 
 def _is_encoded(before: StoredTensor, after: StoredTensor, delta: memoryview, start: int, stop: int) -> bool:
-    """A difference that has no encoding is the solver's own fault."""
+    """Returns False if the difference cannot be encoded: no honest claim has such a one."""
     first = start // LEAF_ELEMENTS * DELTA_LEAF_BYTES
     try:
         expected = encode_delta(before.cut(start, stop), after.cut(start, stop))

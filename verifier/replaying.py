@@ -5,11 +5,11 @@
 
 A word is chosen (`judging.py`) from everything at hand: first a wrong start, then the state, then the work
 leaf. If the solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it
-too much (`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does if
-nobody else answers it either (`own_network`).
+too much (`may_vote_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does
+if nobody else answers it either (`own_network`).
 
 A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
-does a start from which a step leaves the finite numbers, because no training leads there. If that cost
+does a start whose next step gives NaN or infinity, because no training leads there. If that cost
 nothing, a solver could claim such states as a free try. So an auditor trains one step even where only an
 UNSERVED still counts.
 """
@@ -23,10 +23,10 @@ from touchstone.node.serving.audit_messages import (
     EndShown,
     SealHanded,
     compute_leaf,
+    format_sealed,
     make_form,
     read_boundary,
     read_work,
-    say_sealed,
 )
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.gate import GateShut
@@ -35,7 +35,7 @@ from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_ends_until, compute_serving_until
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
-from touchstone.protocol.spec.game.unserved_votes import may_say_unserved
+from touchstone.protocol.spec.game.unserved_votes import may_vote_unserved
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord
@@ -56,7 +56,7 @@ async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, unt
 async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
     """What is handed in for an end. It is signed before the clock of the solver runs: what this node may not
     sign now, nobody withholds from it. Raises GateShut."""
-    return SealHanded(say_sealed(made.sealed), await room.sign(made.sealed))
+    return SealHanded(format_sealed(made.sealed), await room.sign(made.sealed))
 
 
 async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> EndsShown:
@@ -144,7 +144,7 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
 def _choose_unserved(room: AuditRoom, drawn: DrawnAudit) -> VoteWord:
     place, game = drawn.place, room.get_game()
     at, signed = (place.round, place.slot, place.draw), room.book.list_unserved()
-    may_say = may_say_unserved(game, drawn.seat.number, at, room.block, signed)
+    may_say = may_vote_unserved(game, drawn.seat.number, at, room.block, signed)
     return VoteWord.UNSERVED if may_say else VoteWord.ABSTAIN
 
 
@@ -174,5 +174,5 @@ async def _vote(
     if finding.word is VoteWord.UNSERVED:
         fee = format_tokens(room.get_game().terms.amounts.unserved_fee)
         why += f" If a second auditor of the draw says so too, the solver and both of them pay {fee} each."
-    room.say(f"{where}: {finding.word.name}" + (f", {why}" if why else ""))
+    room.notify(f"{where}: {finding.word.name}" + (f", {why}" if why else ""))
     return vote

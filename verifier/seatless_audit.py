@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from touchstone.node.joining.dataset import open_data
 from touchstone.node.joining.task_step import as_reader, fetch_step
-from touchstone.node.kit.config import PartyConfig, hold_folder
+from touchstone.node.kit.config import NodeConfig, hold_folder
 from touchstone.node.kit.reader import Reader, open_reader
 from touchstone.node.kit.states import StateStore
 from touchstone.node.models.global_model import WORK, AskWork, WorkSaid, ask_outer
@@ -94,7 +94,7 @@ class SeatlessAudit:
     game_round: GameRound
     place: Place
     peers: list[Peer]
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
 
     @property
     def segment(self) -> SegmentReplay:
@@ -107,7 +107,7 @@ class SeatlessAudit:
         return self.game_round.claims[self.place.slot]
 
 
-async def replay(config: PartyConfig, place: Place) -> Replayed:
+async def replay(config: NodeConfig, place: Place) -> Replayed:
     """Replay a segment on this machine, and compare. What is fetched lies in a folder of the home until then.
 
     Raises InvalidInput where there is no such segment or it may not be read yet, EnvironmentFault where no
@@ -126,14 +126,14 @@ async def compare(audit: SeatlessAudit) -> Replayed:
     return await _replay(audit, start, end, word)
 
 
-async def _open_audit(reader: Reader, config: PartyConfig, place: Place) -> SeatlessAudit:
+async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> SeatlessAudit:
     state = reader.state
     game = state.games[place.task]
     game_round = require_public(game, place, state.head_block + 1)
     spec = make_spec(state.task_terms[place.task], decode_training(state.texts[place.task]))
     refuse_broken(find_training_malformations(spec))
-    await fetch_step(as_reader(reader, place.task, spec, config.say), spec)
-    corpus = await open_data(reader.client, reader.store, state, place.task, spec, config.say)
+    await fetch_step(as_reader(reader, place.task, spec, config.notify), spec)
+    corpus = await open_data(reader.client, reader.store, state, place.task, spec, config.notify)
     about, solver = read_audit_task(place.task, spec, corpus), game_round.claims[place.slot].account
 
     def rank(peer: Peer) -> tuple[bool, bool]:
@@ -142,7 +142,7 @@ async def _open_audit(reader: Reader, config: PartyConfig, place: Place) -> Seat
 
     peers = sorted(state.network.peers.values(), key=rank)[:MOST_PEERS]
     states = StateStore(reader.store, about.parameter_count)
-    return SeatlessAudit(reader, about, states, game, game_round, place, peers, config.say)
+    return SeatlessAudit(reader, about, states, game, game_round, place, peers, config.notify)
 
 
 def require_public(game: GameState, place: Place, block: int) -> GameRound:
@@ -241,12 +241,12 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     # The start and both ends. A node of the same home writes to this disk too.
     needed_bytes = (2 if is_exact else 3) * state_bytes + SPARE_DISK_BYTES
     audit.states.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
-    audit.say(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
+    audit.notify(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
     await audit.states.fetch(client, audit.peers, start)
     if not is_exact:
         await audit.states.fetch(client, audit.peers, end)
     segment = audit.segment
-    audit.say(f"fetching the samples of {about.segment_steps} steps")
+    audit.notify(f"fetching the samples of {about.segment_steps} steps")
     await segment.prepare()
     deal, steps = segment.get_batches(), segment.steps
 
@@ -254,14 +254,14 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
         """The batch of a step; each tenth of the steps is told."""
         done = step - steps.start
         if done * 10 // len(steps) != (done - 1) * 10 // len(steps):
-            audit.say(f"replaying: step {done + 1} of {len(steps)}")
+            audit.notify(f"replaying: step {done + 1} of {len(steps)}")
         return deal(step)
 
     solver, claimed = audit.claim.account, compute_state_root(end)
     try:
         trees = await asyncio.to_thread(segment.replay, audit.states, start, replay_segment, get_told)
     except ProtocolFault as fault:
-        audit.say(f"no training leads from the start to an end: {fault}")
+        audit.notify(f"no training leads from the start to an end: {fault}")
         return Replayed(solver, VoteWord.REJECT_STATE, claimed, None)
     own = trees.header
     await asyncio.to_thread(audit.states.put, trees)

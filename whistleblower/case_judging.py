@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.known_statements import (
     are_steps_shown,
     find_accused,
@@ -13,7 +13,7 @@ from touchstone.node.kit.known_statements import (
     is_disputable,
     list_provable_rounds,
 )
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.dispute_records import (
     NO_STEP,
     DisputeDropped,
@@ -42,13 +42,13 @@ OPENING_BLOCKS = 12
 """Kept for an opening of one's own after the end of another's dispute."""
 
 
-def is_open(view: View, sentence: StatementKey, block: int) -> bool:
+def is_open(view: View, statement_key: StatementKey, block: int) -> bool:
     """Whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
-    known = find_vote(view, sentence)
-    if sentence.signature and known is None:
+    known = find_vote(view, statement_key)
+    if statement_key.signature and known is None:
         return False
-    accused = find_accused(get_now(view), sentence.ref, known)
-    return is_disputable(get_now(view), sentence.ref, accused, view.account, block)
+    accused = find_accused(get_now(view), statement_key.ref, known)
+    return is_disputable(get_now(view), statement_key.ref, accused, view.account, block)
 
 
 def list_unjudged(view: View, block: int) -> Iterator[SuspectedFault]:
@@ -56,10 +56,10 @@ def list_unjudged(view: View, block: int) -> Iterator[SuspectedFault]:
     book = view.cases
     for game_round in list_provable_rounds(get_now(view), block):
         for found in list_suspected_faults(view, game_round.index):
-            ref, segment = found.sentence.ref, found.sentence.segment
-            is_new = found.sentence not in book.cases and found.sentence not in book.dropped
+            ref, segment = found.statement_key.ref, found.statement_key.segment
+            is_new = found.statement_key not in book.cases and found.statement_key not in book.dropped
             are_shown = are_steps_shown(get_now(view), game_round, ref.slot, segment, block)
-            if is_new and are_shown and is_open(view, found.sentence, block):
+            if is_new and are_shown and is_open(view, found.statement_key, block):
                 yield found
 
 
@@ -67,45 +67,45 @@ def list_unjudged(view: View, block: int) -> Iterator[SuspectedFault]:
 class CaseJudging:
     """Judges suspected faults, and plans disputes."""
 
-    look: Look
+    get_view: GetView
     cases: DisputeRecords
-    say: Say
+    notify: Notify
     step_judging: StepJudging
 
     async def judge_case(self, found: SuspectedFault) -> None:
         """Judge the claimant's steps one by one; write down a case, or that there is none. Raises
         ProtocolFault or EnvironmentFault while they are not shown and there is time."""
-        view = self.look()
-        book, sentence = self.cases, found.sentence
-        since = book.first_seen.setdefault(sentence, view.head_block)
+        view = self.get_view()
+        book, statement_key = self.cases, found.statement_key
+        since = book.first_seen.setdefault(statement_key, view.head_block)
         until = since + compute_patience(view.game.terms) + 1
         try:
-            step, around = await self._find_false_step(found, start_waiting(self.look(), until))
+            step, around = await self._find_false_step(found, start_waiting(self.get_view(), until))
         except (ProtocolFault, EnvironmentFault):
-            if self.look().head_block < until:
+            if self.get_view().head_block < until:
                 raise
             step, around = NO_STEP, (b"", b"")
-        name, fields = format_place(sentence), list_fields(sentence)
+        name, fields = format_place(statement_key), list_fields(statement_key)
         if step is None:
-            self.say(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
-            book.write(DisputeDropped(self.look().task, *fields))
+            self.notify(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
+            book.write(DisputeDropped(self.get_view().task, *fields))
             return
         said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
-        self.say(f"{name}: {said}: to be disputed")
-        book.write(DisputePlanned(self.look().task, *fields, step, *around, secrets.token_bytes(32)))
+        self.notify(f"{name}: {said}: to be disputed")
+        book.write(DisputePlanned(self.get_view().task, *fields, step, *around, secrets.token_bytes(32)))
 
     async def _find_false_step(
         self, found: SuspectedFault, until: int
     ) -> tuple[int | None, tuple[bytes, bytes]]:
         """The step, None where all lie inside, and the roots of the states around it. until: as of
         `Claimed`."""
-        view = self.look()
-        ref = found.sentence.ref
-        vote = find_vote(view, found.sentence)
+        view = self.get_view()
+        ref = found.statement_key.ref
+        vote = find_vote(view, found.statement_key)
         accused = find_accused(get_now(view), ref, vote)
         assert accused is not None
         peer = view.chain_state.network.find(accused.account)
-        claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
+        claimed = Claimed(peer, ref.round, ref.slot, found.statement_key.segment, until)
         steps = view.spec.terms.segment_steps
         known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
         headers = await self.step_judging.ask_headers(claimed, known, None if all(found.ends) else vote)

@@ -28,14 +28,14 @@ class ChallengeRooms:
     def proof_calls(self) -> ProofCalls:
         """Proofs."""
         t = self.rooms.tools
-        return ProofCalls(look=t.look, chain=t.chain)
+        return ProofCalls(get_view=t.get_view, chain=t.chain)
 
     @cached_property
     def work_proofs(self) -> WorkProofs:
         """Proofs about starts and work."""
         t = self.rooms.tools
         return WorkProofs(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             client=t.peers.client,
             claim_data=self.rooms.claim_data,
@@ -49,7 +49,7 @@ class ChallengeRooms:
         """Judging a claimant's steps."""
         t = self.rooms.tools
         return StepJudging(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             client=t.peers.client,
             states=t.states,
@@ -57,7 +57,7 @@ class ChallengeRooms:
             cases=t.cases,
             recompute_queue=t.recompute_queue,
             locks=t.locks,
-            say=t.say,
+            notify=t.notify,
             segments=self.rooms.segments,
         )
 
@@ -65,39 +65,41 @@ class ChallengeRooms:
     def case_judging(self) -> CaseJudging:
         """Plans of disputes."""
         t = self.rooms.tools
-        return CaseJudging(look=t.look, cases=t.cases, say=t.say, step_judging=self.step_judging)
+        return CaseJudging(
+            get_view=t.get_view, cases=t.cases, notify=t.notify, step_judging=self.step_judging
+        )
 
     @cached_property
     def votes_on_chain(self) -> VotesOnChain:
         """Votes of others."""
         t = self.rooms.tools
-        return VotesOnChain(look=t.look, chain=t.chain, cases=t.cases, room=self.audits)
+        return VotesOnChain(get_view=t.get_view, chain=t.chain, cases=t.cases, room=self.audits)
 
     @cached_property
     def dispute_opening(self) -> DisputeOpening:
         """Openings."""
         t = self.rooms.tools
-        return DisputeOpening(look=t.look, chain=t.chain, locks=t.locks)
+        return DisputeOpening(get_view=t.get_view, chain=t.chain, locks=t.locks)
 
     @cached_property
     def queries(self) -> Queries:
         """Queries."""
         t = self.rooms.tools
-        return Queries(look=t.look, chain=t.chain, locks=t.locks, say=t.say)
+        return Queries(get_view=t.get_view, chain=t.chain, locks=t.locks, notify=t.notify)
 
     @cached_property
     def prosecuting(self) -> Prosecuting:
         """The search for a fault."""
         t = self.rooms.tools
         return Prosecuting(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             client=t.peers.client,
             states=t.states,
             chain=t.chain,
             cases=t.cases,
             corpus=t.corpus,
-            say=t.say,
+            notify=t.notify,
             segments=self.rooms.segments,
         )
 
@@ -106,12 +108,12 @@ class ChallengeRooms:
         """Contests of roots."""
         t = self.rooms.tools
         return Contesting(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             chain=t.chain,
             claims=t.claims,
             locks=t.locks,
-            say=t.say,
+            notify=t.notify,
             claim_data=self.rooms.claim_data,
             model=self.rooms.model,
             outer_steps=self.rooms.outer_steps,

@@ -1,4 +1,4 @@
-"""What a node has to do against false statements of others, top to bottom: all that it does in disputes.
+"""What a node has to do against false statements of others (own ones: `node/defending/defence.py`).
 
 read votes -> suspect -> judge the steps -> plan a dispute -> open it -> name a step -> prove an operation
 query a signer for a leaf;  prove at once what one transaction shows to be false
@@ -146,7 +146,7 @@ class QuerySigner:
 
 @dataclass(frozen=True)
 class ProveStatement:
-    """Prove a statement false by one call. name: what by, and whose statement it is."""
+    """Prove a statement false by one call. name: the kind of proof, and the accused."""
 
     name: tuple[object, ...]
     round: int = field(compare=False)
@@ -185,7 +185,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
     for unread in list_unread(view, block):
         yield ReadVotes(unread)
     for suspected in list_unjudged(view, block):
-        yield JudgeSteps(suspected.sentence, suspected)
+        yield JudgeSteps(suspected.statement_key, suspected)
     for case in list_unopened(view, block):
         ref = to_key(case).ref
         until = get_statement_until(get_now(view), ref) - OPENING_BLOCKS
@@ -194,7 +194,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
         last = get_ask_until(get_now(view), query.statement) or block
         call = AskSigner(query.statement, VoteWord.ACCEPT, query.leaf, 0)
         yield _take_turn(view, call, last - OPENING_BLOCKS, block, QuerySigner(query))
-    # Each is tried as often as the loop likes: a refusal tells that it does not hold, or came too late.
+    # The loop tries each again: a refusal means that the proof fails, or came too late.
     for game_round in list_provable_rounds(get_now(view), block):
         for fault in list_provable_faults(view, game_round, block):
             yield ProveStatement(fault.name, game_round.index, fault.proof)
@@ -205,7 +205,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
 def _take_turn(
     view: View, call: GameCall, until: int, block: int, duty: Duty[Challenging]
 ) -> Duty[Challenging] | Wait:
-    """The duty when it is this node's turn, or time is short. Several nodes know the same fault, so the turn
-    to open it first goes round with the blocks."""
+    """The duty when it is this node's turn, or time is short. Several nodes know the same fault, so they take
+    turns, block by block."""
     turn = find_turn(get_now(view), view.account, call, block)
     return duty if turn <= block or block >= until else Wait(min(turn, until))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 
@@ -20,7 +20,7 @@ NEVER = 1 << 62
 Shown = TypeVar("Shown")
 
 
-async def wait_for(look: Look, until: int, asking: Awaitable[Shown]) -> Shown:
+async def wait_for(get_view: GetView, until: int, asking: Awaitable[Shown]) -> Shown:
     """What the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at block
     `until`: then the asking has ended."""
     task = asyncio.ensure_future(asking)
@@ -29,7 +29,7 @@ async def wait_for(look: Look, until: int, asking: Awaitable[Shown]) -> Shown:
             await asyncio.wait({task}, timeout=LOOK_S)
             if task.done():
                 return task.result()
-            if look().head_block >= until:
+            if get_view().head_block >= until:
                 raise _make_slow(until)
     finally:
         task.cancel()
@@ -42,13 +42,13 @@ class BlocksLeft:
 
     blocks: int
 
-    async def wait(self, look: Look, until: int, asking: Awaitable[Shown]) -> Shown:
+    async def wait(self, get_view: GetView, until: int, asking: Awaitable[Shown]) -> Shown:
         """As `wait_for`, and no longer than blocks are left."""
-        began = look().head_block
+        began = get_view().head_block
         try:
-            return await wait_for(look, min(until, began + self.blocks), asking)
+            return await wait_for(get_view, min(until, began + self.blocks), asking)
         finally:
-            self.blocks = max(0, self.blocks - (look().head_block - began))
+            self.blocks = max(0, self.blocks - (get_view().head_block - began))
 
 
 def _make_slow(until: int) -> EnvironmentFault:

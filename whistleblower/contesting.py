@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.bonds import fund_bonds
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.locks import Locks
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.merging.turns import SPREAD_BLOCKS, compute_rank, take_turn
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.expected_merge import find_own_merge, get_root, make_key
@@ -43,19 +43,19 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, RootContes
 class Contesting:
     """Checks posted roots, and plays contests of wrong ones."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     chain: GameChain
     claims: ClaimBook
     locks: Locks
-    say: Say
+    notify: Notify
     claim_data: ClaimData
     model: GlobalModel
     outer_steps: OuterSteps
 
     async def gather_inputs(self, game_round: GameRound, leaf: int) -> bytes:
         """The inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is needed."""
-        count = self.look().spec.terms.parameter_count
+        count = self.get_view().spec.terms.parameter_count
         if leaf >= count_tensor_leaves(count):
             return b""
         outer = await self.model.load_outer(game_round.base_root)
@@ -72,7 +72,7 @@ class Contesting:
         """The pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
         await self.claim_data.fetch_delta(game_round, slot)
         proof = await self.claim_data.find_work(game_round, game_round.claims[slot])
-        ref = refer_delta(proof.delta_root, self.look().spec.terms.parameter_count)
+        ref = refer_delta(proof.delta_root, self.get_view().spec.terms.parameter_count)
         opened = await asyncio.to_thread(self._open, ref, leaf)
         return opened + proof.carried_root + b"".join(proof.path)
 
@@ -101,7 +101,7 @@ class Contesting:
         return compute_nodes_below(tree.levels, contest.level - 1, contest.index)
 
     def _build_tree(self, root: bytes) -> ByteTree:
-        return build_byte_tree(self.store.get(refer_tensor(root, self.look().spec.terms.parameter_count)))
+        return build_byte_tree(self.store.get(refer_tensor(root, self.get_view().spec.terms.parameter_count)))
 
 
 ATTEMPTS_MAX = 2
@@ -120,10 +120,10 @@ class CheckRoot:
 
     async def perform(self, room: "Contesting") -> None:
         """Compute it, once."""
-        game_round = room.look().game.rounds[self.round]
+        game_round = room.get_view().game.rounds[self.round]
         made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if get_root(made) != self.root:
-            room.say(f"round {self.round}: the posted root is wrong, it is contested")
+            room.notify(f"round {self.round}: the posted root is wrong, it is contested")
 
 
 @dataclass(frozen=True)
@@ -137,16 +137,16 @@ class BeginContest:
 
     async def perform(self, room: "Contesting") -> None:
         """The bond comes out of this account's credit; the k-th open contest costs k bonds."""
-        view = room.look()
+        view = room.get_view()
         book, name = room.claims, (self.round, self.root, self.root_until, self.attempt)
         if name not in book.contests:
             book.write(ContestMade(view.task, *name, secrets.token_bytes(32)))
         salt, game = book.contests[name].salt, view.game
         async with room.locks["credit", None]:
             limit_wei = await fund_bonds(
-                room.chain, room.look(), len(game.contests), game.terms.amounts.contest_bond
+                room.chain, room.get_view(), len(game.contests), game.terms.amounts.contest_bond
             )
-            await room.chain.contests.contest(room.look().task, self.round, limit_wei, salt)
+            await room.chain.contests.contest(room.get_view().task, self.round, limit_wei, salt)
 
 
 @dataclass(frozen=True)
@@ -160,20 +160,20 @@ class MoveContest:
     async def perform(self, room: "Contesting") -> None:
         """Answer, name a child, or bring the leaf. Raises EnvironmentFault where this node has not the tree
         of the posted root."""
-        view = room.look()
+        view = room.get_view()
         contest = view.chain_state.contests[view.task].contests[self.name]
         game_round = view.game.rounds[contest.round]
         made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if self.turn == InnerTurn.LEAF:
             inputs = await room.gather_inputs(game_round, contest.index)
-            await room.chain.contests.bring_leaf(room.look().task, self.name, inputs)
+            await room.chain.contests.bring_leaf(room.get_view().task, self.name, inputs)
         elif self.turn == InnerTurn.CONTESTER:
             child = await asyncio.to_thread(room.choose_child, contest, made)
             nodes = list(contest.nodes)
-            await room.chain.contests.name_child(room.look().task, self.name, child, nodes)
+            await room.chain.contests.name_child(room.get_view().task, self.name, child, nodes)
         else:
             nodes = await asyncio.to_thread(room.list_nodes, contest, made)
-            await room.chain.contests.answer(room.look().task, self.name, nodes)
+            await room.chain.contests.answer(room.get_view().task, self.name, nodes)
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:

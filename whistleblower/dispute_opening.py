@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.bonds import fund_bonds
 from touchstone.node.kit.known_statements import find_accused, find_vote, get_inner, get_now, sign_form
 from touchstone.node.kit.locks import Locks
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.dispute_records import CLAIM, NO_STEP, DisputePlanned, StatementKey, to_key
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -20,17 +20,17 @@ from touchstone.whistleblower.case_judging import OPENING_BLOCKS, is_open
 
 def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
     """Cases that nothing pursues as this node itself would."""
-    for sentence, case in view.cases.cases.items():
-        if sentence.ref.round in get_now(view).rounds and is_open(view, sentence, block):
-            known = list_disputes_on(view, sentence)
+    for statement_key, case in view.cases.cases.items():
+        if statement_key.ref.round in get_now(view).rounds and is_open(view, statement_key, block):
+            known = list_disputes_on(view, statement_key)
             is_own = any(one.opener == view.account for one in known)
             if not is_own and not any(_is_pursued(view, case, one) for one in known):
                 yield case
 
 
-def list_disputes_on(view: View, sentence: StatementKey) -> list[InnerDispute]:
+def list_disputes_on(view: View, statement_key: StatementKey) -> list[InnerDispute]:
     """All disputes that were opened on a statement and a segment of it."""
-    book, place = get_inner(view), (sentence.ref, sentence.segment)
+    book, place = get_inner(view), (statement_key.ref, statement_key.segment)
     return [one for one in book.disputes.values() if (one.statement, one.segment) == place]
 
 
@@ -44,26 +44,26 @@ def _is_pursued(view: View, case: DisputePlanned, dispute: InnerDispute) -> bool
 class DisputeOpening:
     """Opens disputes that are planned."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
     locks: Locks
 
     async def open_case(self, case: DisputePlanned) -> None:
         """Open the dispute; the k-th open one on a seat costs k bonds."""
-        view = self.look()
+        view = self.get_view()
         known = find_vote(view, to_key(case))
         draw = None if case.draw == CLAIM else case.draw
         accused = find_accused(get_now(view), StatementRef(case.round, case.slot, draw, case.rank), known)
         assert accused is not None
         async with self.locks["credit", None]:
-            count = count_open_disputes(get_now(self.look()), accused.number)
+            count = count_open_disputes(get_now(self.get_view()), accused.number)
             limit_wei = await fund_bonds(
-                self.chain, self.look(), count, self.look().game.terms.amounts.dispute_bond
+                self.chain, self.get_view(), count, self.get_view().game.terms.amounts.dispute_bond
             )
             await self._send(case, known, limit_wei)
 
     async def _send(self, case: DisputePlanned, known: KnownVote | None, limit_wei: int) -> None:
-        disputes, task = self.chain.disputes, self.look().task
+        disputes, task = self.chain.disputes, self.get_view().task
         if known is None:
             place = (case.round, case.slot, case.segment)
             await disputes.dispute_claim(task, *place, limit_wei, case.salt)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from touchstone.node.kit.known_statements import seal_form, sign_form
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.view import GetView
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi, to_snake_case
@@ -37,19 +37,19 @@ class Proof:
 class ProofCalls:
     """Sends proofs to `Evidence`: sealed first, so that no account copies them."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
 
     async def send_proof(self, proof: Proof) -> None:
         """Seals the call of a proof, and makes it once the seal counts.
 
         Raises ContractRefused where the proof does not hold, or another account convicted the seat first."""
-        evidence, call = self.chain.evidence, (self.look().task, *proof.arguments)
+        evidence, call = self.chain.evidence, (self.get_view().task, *proof.arguments)
         data = encode_call(find_function(load_own_abi("Evidence"), proof.function), call)
-        digest = await evidence.digest_of(self.look().account, data)
-        head = self.look().head_block
-        since = int(await evidence.sealed_block(self.look().account, digest))
-        lasts = self.look().game.limits.proof_seal_blocks - EXPIRY_BLOCKS
+        digest = await evidence.digest_of(self.get_view().account, data)
+        head = self.get_view().head_block
+        since = int(await evidence.sealed_block(self.get_view().account, digest))
+        lasts = self.get_view().game.limits.proof_seal_blocks - EXPIRY_BLOCKS
         if not since or head >= since + lasts:
             await evidence.seal_proof(digest)
         await getattr(evidence, to_snake_case(proof.function))(*call)

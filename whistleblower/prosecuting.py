@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.known_statements import get_now
 from touchstone.node.kit.remote_trace import RemoteTrace, open_trace
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import TraceLayout, describe_layout
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import get_shards
 from touchstone.node.training.segments import Segments
@@ -140,35 +140,35 @@ Found = OperationFault | InputFault | Withheld | None
 class Prosecuting:
     """Makes the opener's moves once a step is named: finds the fault, proves it, or demands leaves."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     client: BlobClient
     states: StateStore
     chain: GameChain
     cases: DisputeRecords
     corpus: Corpus
-    say: Say
+    notify: Notify
     segments: Segments
 
     async def prove_operation(self, dispute: InnerDispute, start: StateHeader, fault: OperationFault) -> None:
         """Have the referee compute the element."""
-        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = (fault.node, fault.element, fault.openings)
-        await self.chain.disputes.prove_operation(self.look().task, dispute.name, facts, start, *proof)
+        await self.chain.disputes.prove_operation(self.get_view().task, dispute.name, facts, start, *proof)
 
     async def prove_input(self, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
         """Show the token, label or scalar that the task gives beside the claimed one."""
-        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         if fault.buffer == SCALARS:
-            datum = open_scalars(self.look(), start, fault.element)
+            datum = open_scalars(self.get_view(), start, fault.element)
         else:
             datum = await self.open_token(dispute, fault.element, fault.buffer == LABELS)
         place = (fault.buffer, fault.element, fault.opening, datum)
-        await self.chain.disputes.prove_datum(self.look().task, dispute.name, facts, start, *place)
+        await self.chain.disputes.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
 
     async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
         """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
-        view = self.look()
+        view = self.get_view()
         training, ref = view.spec.training, dispute.statement
         game_round = get_now(view).rounds[ref.round]
         assert game_round.beacon is not None and dispute.step is not None
@@ -189,44 +189,48 @@ class Prosecuting:
         found = await self.find_fault(dispute, trace)
         if isinstance(found, Withheld):
             if dispute.stage == DisputeStage.PROVE:
-                self.say(f"dispute {name}: {found.fault}; demanding leaves of the trace on chain")
+                self.notify(f"dispute {name}: {found.fault}; demanding leaves of the trace on chain")
                 await self.demand(dispute, found.buffer)
             raise found.fault
         if found is None:
-            self.say(f"dispute {name}: every number of the trace lies inside its bound")
+            self.notify(f"dispute {name}: every number of the trace lies inside its bound")
             self.cases.searched.add(dispute.name)
         elif isinstance(found, OperationFault):
-            self.say(f"dispute {name}: node {found.node.number} errs in element {found.element}: proving it")
+            self.notify(
+                f"dispute {name}: node {found.node.number} errs in element {found.element}: proving it"
+            )
             await self.prove_operation(dispute, trace.start, found)
         else:
-            self.say(f"dispute {name}: element {found.element} of buffer {found.buffer} is not the task's")
+            self.notify(f"dispute {name}: element {found.element} of buffer {found.buffer} is not the task's")
             await self.prove_input(dispute, trace.start, found)
 
     async def demand(self, dispute: InnerDispute, withheld: int | None) -> None:
         """Demand leaves of what is withheld: the claimant shows them on chain, or is convicted."""
-        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
-        program = get_program(self.look().spec.training).program
+        facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
+        program = get_program(self.get_view().spec.training).program
         leaves = [
             {"node": prove_node(program, one.node), "place": one.place, "leaf_index": one.leaf_index}
             for one in list_demands(program, describe_layout(program), withheld)
         ]
-        await self.chain.disputes.demand_leaves(self.look().task, dispute.name, facts, leaves)
+        await self.chain.disputes.demand_leaves(self.get_view().task, dispute.name, facts, leaves)
 
     async def find_fault(self, dispute: InnerDispute, trace: PostedTrace) -> Found:
         """The first fault of the claimed step, or what the claimant does not serve of it in time."""
-        view = self.look()
+        view = self.get_view()
         built = get_program(view.spec.training)
         withheld: list[int] = []
         until = _get_waited_until(view, dispute)
         try:
-            peer = self.look().chain_state.network.find(get_now(self.look()).seats[dispute.seat].account)
+            peer = self.get_view().chain_state.network.find(
+                get_now(self.get_view()).seats[dispute.seat].account
+            )
             start = await self._find_step_start(dispute, peer, trace, until)
-            remote = await wait_for(self.look, until, self.open_remote(built, peer, trace))
+            remote = await wait_for(self.get_view, until, self.open_remote(built, peer, trace))
             try:
                 return await self._search_remote(dispute, built, start, remote, withheld, until)
             finally:
                 share = f"{remote.received_bytes} of {remote.size_bytes} bytes of the trace"
-                self.say(f"dispute {format_name(dispute)}: fetched {share}")
+                self.notify(f"dispute {format_name(dispute)}: fetched {share}")
                 remote.evict()
         except (ProtocolFault, EnvironmentFault) as fault:
             return Withheld(withheld[0] if withheld else None, fault)
@@ -246,7 +250,9 @@ class Prosecuting:
             """Fetch of a buffer for the searching thread, and write down one that the claimant does not
             show."""
             try:
-                return asyncio.run_coroutine_threadsafe(wait_for(self.look, until, fetching), loop).result()
+                return asyncio.run_coroutine_threadsafe(
+                    wait_for(self.get_view, until, fetching), loop
+                ).result()
             except (ProtocolFault, EnvironmentFault):
                 withheld.append(buffer)
                 raise
@@ -255,11 +261,13 @@ class Prosecuting:
             """The whole buffer."""
             return watch(buffer, remote.fetch(buffer))
 
-        patience = BlocksLeft(max(1, (until - self.look().head_block) // CUT_PATIENCE))
+        patience = BlocksLeft(max(1, (until - self.get_view().head_block) // CUT_PATIENCE))
 
         def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
             """Fetch what a search can do without, while there is patience."""
-            return asyncio.run_coroutine_threadsafe(patience.wait(self.look, until, fetching), loop).result()
+            return asyncio.run_coroutine_threadsafe(
+                patience.wait(self.get_view, until, fetching), loop
+            ).result()
 
         def fetch_cut(buffer: int) -> Tensor:
             """The whole buffer, for a search in layers."""
@@ -272,13 +280,13 @@ class Prosecuting:
             return watch(buffer, fetching) if is_exact else hurry(fetching)
 
         batches = self.segments.get_batches(dispute.statement.round, dispute.statement.slot)
-        batch = await asyncio.to_thread(batches, get_inner_step(self.look(), dispute))
-        is_exact = self.look().spec.training.numeric_format in PRODUCT_BITS
+        batch = await asyncio.to_thread(batches, get_inner_step(self.get_view(), dispute))
+        is_exact = self.get_view().spec.training.numeric_format in PRODUCT_BITS
         roots, listed = remote.roots, remote.listed
         claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
         if is_exact:
             claimed = ClaimedRoots(roots, find_leaf, listed)
-        search = partial(_search, self.look(), built, start, batch, claimed)
+        search = partial(_search, self.get_view(), built, start, batch, claimed)
         return await loop.run_in_executor(self.cases.searchers, search)
 
     async def _find_step_start(
@@ -287,7 +295,7 @@ class Prosecuting:
         """The state before the named step: the claimant's, or the own one where it is the same."""
         try:
             return await wait_for(
-                self.look, until, self.states.fetch_and_load(self.client, [peer], trace.start)
+                self.get_view, until, self.states.fetch_and_load(self.client, [peer], trace.start)
             )
         except (ProtocolFault, EnvironmentFault):
             own = await asyncio.to_thread(self._recompute_start, dispute, trace)
@@ -299,7 +307,7 @@ class Prosecuting:
         assert dispute.step is not None
         place = (dispute.statement.round, dispute.statement.slot)
         try:
-            start = find_start(self.look(), dispute)
+            start = find_start(self.get_view(), dispute)
             if self.states.has(start):
                 state = self.segments.compute_state(place, dispute.segment, start, dispute.step)
                 return self.states.load(trace.start) if self.states.keep(state) == trace.start else None

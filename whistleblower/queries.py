@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.bonds import fund_bonds
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.known_statements import (
     find_accused,
     find_solver,
@@ -17,7 +17,7 @@ from touchstone.node.kit.known_statements import (
     sign_form,
 )
 from touchstone.node.kit.locks import Locks
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
@@ -115,27 +115,27 @@ def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> 
 class Queries:
     """Asks signers for leaves."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
     locks: Locks
-    say: Say
+    notify: Notify
 
-    async def ask(self, doubt: OpenQuery) -> None:
+    async def ask(self, query: OpenQuery) -> None:
         """Ask the signer. The k-th open ask on a seat costs k bonds."""
-        view = self.look()
-        known = _find(view, doubt.statement.round, doubt.signature)
+        view = self.get_view()
+        known = _find(view, query.statement.round, query.signature)
         if known is None:
             return
         accused, ref = find_accused(get_now(view), known.ref, known), known.ref
         assert accused is not None
         async with self.locks["credit", None]:
-            count = count_open_asks(get_now(self.look()), accused.number)
+            count = count_open_asks(get_now(self.get_view()), accused.number)
             limit_wei = await fund_bonds(
-                self.chain, self.look(), count, self.look().game.terms.amounts.ask_bond
+                self.chain, self.get_view(), count, self.get_view().game.terms.amounts.ask_bond
             )
             form = sign_form(known.vote, known.signature)
-            await self.chain.asks.ask(self.look().task, form, doubt.leaf, limit_wei)
-        self.say(f"round {ref.round} slot {ref.slot}: asked {known.auditor} to show leaf {doubt.leaf}")
+            await self.chain.asks.ask(self.get_view().task, form, query.leaf, limit_wei)
+        self.notify(f"round {ref.round} slot {ref.slot}: asked {known.auditor} to show leaf {query.leaf}")
 
 
 def _find(view: View, index: int, signature: bytes) -> KnownVote | None:

@@ -36,13 +36,13 @@ from typing import Any
 
 from touchstone.node.defending.step_requests import SHOWN_FORM, STEPS, StepsAsked, StepsShown
 from touchstone.node.defending.step_serving import list_kept
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.known_statements import find_claim, get_now
 from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.recompute_queue import AUDITS, RecomputeQueue
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.stored_tensors import StoredState
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.dispute_records import NO_STEP, DisputeRecords
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import (
@@ -89,7 +89,7 @@ class Claimed:
 class StepJudging:
     """Judges a claimant's steps by own ones, and names the one that is false."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     client: BlobClient
     states: StateStore
@@ -97,7 +97,7 @@ class StepJudging:
     cases: DisputeRecords
     recompute_queue: RecomputeQueue
     locks: Locks
-    say: Say
+    notify: Notify
     segments: Segments
 
     async def ask_headers(
@@ -106,9 +106,9 @@ class StepJudging:
         """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement
         has, by step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming the peer,
         where it shows others, and EnvironmentFault while it shows none."""
-        peer, count = claimed.peer, self.look().spec.terms.segment_steps + 1
-        asked = StepsAsked(self.look().task, claimed.round, claimed.slot, claimed.segment)
-        shown = await wait_for(self.look, claimed.until, self.client.ask(peer, STEPS, asked, SHOWN_FORM))
+        peer, count = claimed.peer, self.get_view().spec.terms.segment_steps + 1
+        asked = StepsAsked(self.get_view().task, claimed.round, claimed.slot, claimed.segment)
+        shown = await wait_for(self.get_view, claimed.until, self.client.ask(peer, STEPS, asked, SHOWN_FORM))
         headers = [decode_state(state, peer.account) for state in shown.states]
         if len(headers) != count:
             raise _blame(peer, "another number of states", count, len(headers))
@@ -116,9 +116,9 @@ class StepJudging:
             found = compute_state_root(headers[step])
             if found != root:
                 raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
-        _require_placed(self.look(), claimed, headers)
+        _require_placed(self.get_view(), claimed, headers)
         if bound is not None:
-            _require_bound(self.look(), claimed, bound, headers, shown)
+            _require_bound(self.get_view(), claimed, bound, headers, shown)
         return headers
 
     async def judge_steps(
@@ -142,19 +142,19 @@ class StepJudging:
         async with AsyncExitStack() as held:
             await held.enter_async_context(self.borrow_state(claimed, before))
             work: tuple[Any, ...] = (self._compare_roots, claimed, around, step)
-            if not self.look().game.terms.is_exact:
+            if not self.get_view().game.terms.is_exact:
                 end = await held.enter_async_context(self.borrow_state(claimed, after))
                 work = (self._compare_step, claimed, around, end, step)
-            began = self.look().head_block
+            began = self.get_view().head_block
             verdict: Verdict = await self.recompute_queue.compute(until, *work)
-            claimed.until += self.look().head_block - began
+            claimed.until += self.get_view().head_block - began
             return verdict
 
     def _compare_step(
         self, claimed: Claimed, around: tuple[StateHeader, StateHeader], end: StoredState, step: int
     ) -> Verdict:
         """around: the claimed states before and after the step; end: the one after it, in the store."""
-        view = self.look()
+        view = self.get_view()
         terms, schedule = view.spec.terms, view.spec.training.schedule
         before, _ = around
         place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
@@ -186,7 +186,7 @@ class StepJudging:
     ) -> TrainingState:
         """One step from the claimed state. seed: from weights that are shaken so, and moved back
         afterwards."""
-        spec, start = self.look().spec, self.states.load(before)
+        spec, start = self.get_view().spec, self.states.load(before)
         inner_step = claimed.segment * spec.terms.segment_steps + step
         batches = self.segments.get_batches(claimed.round, claimed.slot)
         train = self.cases.compute.train
@@ -199,17 +199,19 @@ class StepJudging:
         """A state of the claimant inside the block, looked at piece by piece. What was fetched for it is gone
         once no other look at it is under way: neighbouring segments, and votes of other nodes, have the same
         states. What an audit has fetched stays: the claimant chooses which states it names."""
-        refs, book = refer_state(header, self.look().spec.terms.parameter_count), self.cases
+        refs, book = refer_state(header, self.get_view().spec.terms.parameter_count), self.cases
         book.fetched |= {ref.key for ref in refs if not self.store.has(ref)}
         book.borrowed.update(ref.key for ref in refs)
         try:
-            await wait_for(self.look, claimed.until, self.states.fetch(self.client, [claimed.peer], header))
+            await wait_for(
+                self.get_view, claimed.until, self.states.fetch(self.client, [claimed.peer], header)
+            )
             yield await asyncio.to_thread(self.states.open, header)
         finally:
             self._give_back([ref.key for ref in refs])
 
     def _give_back(self, keys: Sequence[BlobKey]) -> None:
-        book, kept = self.cases, list_kept(self.look())
+        book, kept = self.cases, list_kept(self.get_view())
         book.borrowed.subtract(keys)
         for key in {key for key in keys if book.borrowed[key] <= 0}:
             del book.borrowed[key]
@@ -221,26 +223,26 @@ class StepJudging:
         """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
         claimant does not show its states and there is time for it."""
         step = await self.find_step(dispute)
-        self.say(f"dispute {format_name(dispute)}: naming step {step}")
-        await self.chain.disputes.name_step(self.look().task, dispute.name, step, dispute.roots)
+        self.notify(f"dispute {format_name(dispute)}: naming step {step}")
+        await self.chain.disputes.name_step(self.get_view().task, dispute.name, step, dispute.roots)
 
     async def find_step(self, dispute: InnerDispute) -> int:
         """The step that this node has judged false before, if the posted roots around it are the judged ones.
         Else the first step that lies beyond the limits, from the claimant's own state before it; the one
         farthest off where none does. Where the states are not shown in half of the time, be it that they come
         slowly, the first one after which the posted roots part from this node's own."""
-        judged = _find_judged(self.look(), dispute)
+        judged = _find_judged(self.get_view(), dispute)
         if judged is not None:
             return judged
         found: list[Verdict] = []
         try:
-            claimed = make_claimed(self.look(), dispute)
+            claimed = make_claimed(self.get_view(), dispute)
             headers = await self.ask_headers(claimed, dict(enumerate(dispute.roots)))
             await self.judge_steps(claimed, headers, found, dispute.clock)
         except (ProtocolFault, EnvironmentFault) as fault:
-            if self.look().head_block < get_half_time(self.look(), dispute):
+            if self.get_view().head_block < get_half_time(self.get_view(), dispute):
                 raise
-            self.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
+            self.notify(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
             if found:
                 return len(found)  # A step whose end is not shown, or is no state, while its start is right.
             start = await self.restore_start(dispute)
@@ -255,9 +257,9 @@ class StepJudging:
 
     async def restore_start(self, dispute: InnerDispute) -> StateHeader:
         """What `find_start` finds; of an own claim it is in the store from then on."""
-        if find_own_boundary(self.look(), dispute) is not None:
+        if find_own_boundary(self.get_view(), dispute) is not None:
             await self.segments.restore_boundary(dispute.statement.round, dispute.segment, dispute.clock)
-        return find_start(self.look(), dispute)
+        return find_start(self.get_view(), dispute)
 
 
 def _require_bound(
@@ -317,8 +319,11 @@ def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
 
 def _find_judged(view: View, dispute: InnerDispute) -> int | None:
     """The step that a case of this node on the disputed segment has, if its start and end are posted."""
-    for sentence, case in view.cases.cases.items():
-        if (sentence.ref, sentence.segment) == (dispute.statement, dispute.segment) and case.step != NO_STEP:
+    for statement_key, case in view.cases.cases.items():
+        if (statement_key.ref, statement_key.segment) == (
+            dispute.statement,
+            dispute.segment,
+        ) and case.step != NO_STEP:
             around = dispute.roots[case.step : case.step + 2]
             if tuple(around) == (case.before, case.after):
                 return case.step

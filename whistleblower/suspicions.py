@@ -21,7 +21,7 @@ class SuspectedFault:
     them; empty where this node does not know them: then the vote's hashes bind what is shown. denied: the
     claim's end, of which the statement says that it is another one than its own; empty where it does not."""
 
-    sentence: StatementKey
+    statement_key: StatementKey
     ends: tuple[bytes, bytes]
     denied: bytes = b""
 
@@ -99,8 +99,8 @@ def _list_own_false_rejections(view: View, index: int, votes: list[KnownVote]) -
             yield from _list_false_rejections(view, [known], start, end, end)
 
 
-def format_place(sentence: StatementKey) -> str:
+def format_place(statement_key: StatementKey) -> str:
     """For people: which segment of whom."""
-    ref = sentence.ref
+    ref = statement_key.ref
     who = "the claim" if ref.draw is None else f"the vote of rank {ref.rank} on draw {ref.draw}"
-    return f"round {ref.round} slot {ref.slot} segment {sentence.segment}, {who}"
+    return f"round {ref.round} slot {ref.slot} segment {statement_key.segment}, {who}"

@@ -10,7 +10,7 @@ from touchstone.node.kit.known_statements import (
     list_provable_rounds,
     list_spot_slots,
 )
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.audit_records import VoteTaken
 from touchstone.node.records.dispute_records import DisputeRecords
@@ -94,7 +94,7 @@ def _is_own(view: View, index: int, slot: int) -> bool:
 class VotesOnChain:
     """Takes votes out of the transactions that handed them in."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
     cases: DisputeRecords
     room: AuditRoom
@@ -103,8 +103,8 @@ class VotesOnChain:
         """Take these votes from the calls of their round; each is kept as if its auditor had handed it in.
         Raises EnvironmentFault where the endpoint does not show all of them."""
         first = min(counted.block for _, counted in unread.votes)
-        events = await self.chain.read_events(first, self.look().head_block)
-        own = [event for event in events if event.arguments.get("task") == self.look().task]
+        events = await self.chain.read_events(first, self.get_view().head_block)
+        own = [event for event in events if event.arguments.get("task") == self.get_view().task]
         wanted = {
             ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
         }
@@ -141,7 +141,7 @@ class VotesOnChain:
         return found
 
     async def _take(self, index: int, handed: HandedVote) -> None:
-        view = self.look()
+        view = self.get_view()
         found = _rebuild(get_now(view), index, handed)
         if found is None:
             return
@@ -156,7 +156,7 @@ class VotesOnChain:
         except ProtocolFault:
             return
         if signer == drawn.seat.account:
-            room.book.write(VoteTaken(self.look().task, vote, signature, opening))
+            room.book.write(VoteTaken(self.get_view().task, vote, signature, opening))
 
 
 def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from touchstone.node.kit.known_statements import find_claim, find_solver, get_now
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.global_model import GlobalModel
 from touchstone.node.models.own_openings import list_own_boundaries, open_boundary, open_work
@@ -28,7 +28,7 @@ from touchstone.whistleblower.proof_calls import NO_WORK, Form, ProofCalls, delt
 class WorkProofs:
     """Proves wrong starts, pseudo-gradients, and votes about them."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     client: BlobClient
     claim_data: ClaimData
@@ -39,7 +39,7 @@ class WorkProofs:
     async def prove_claim(self, found: KnownVote) -> None:
         """Prove what this node's own vote says of a claim."""
         index, slot = found.vote.round, found.vote.slot
-        openings = get_openings(self.look(), index, slot)
+        openings = get_openings(self.get_view(), index, slot)
         if found.vote.word == VoteWord.REJECT_START:
             await self.prove_wrong_start(found.ref)
             return
@@ -51,7 +51,7 @@ class WorkProofs:
 
     async def prove_wrong_start(self, ref: StatementRef) -> None:
         """Show boundary 0 of a claim, which is not what the claim must start from."""
-        openings = get_openings(self.look(), ref.round, ref.slot)
+        openings = get_openings(self.get_view(), ref.round, ref.slot)
         start = await self.make_start(ref.round, ref.slot, openings)
         await self.proof_calls.send_proof(proof_calls.prove_start(ref.round, ref.slot, start))
 
@@ -59,8 +59,8 @@ class WorkProofs:
         index, slot, leaf = found.vote.round, found.vote.slot, found.vote.named_leaf
         if openings.work is None:
             raise _make_unknown(index, slot, "the work leaf")
-        await self.claim_data.fetch_delta(get_now(self.look()).rounds[index], slot)
-        ref = refer_delta(openings.work.delta_root, self.look().spec.terms.parameter_count)
+        await self.claim_data.fetch_delta(get_now(self.get_view()).rounds[index], slot)
+        ref = refer_delta(openings.work.delta_root, self.get_view().spec.terms.parameter_count)
         [opened] = self.store.open_leaves(ref, [leaf])
         if are_scales_valid(opened):
             delta = await self.make_delta(index, slot, leaf, openings)
@@ -73,7 +73,7 @@ class WorkProofs:
     async def prove_vote(self, known: KnownVote) -> None:
         """Show that a claim starts as it must, or that the named leaf is the encoded difference."""
         index, slot = known.vote.round, known.vote.slot
-        openings = get_openings(self.look(), index, slot)
+        openings = get_openings(self.get_view(), index, slot)
         if known.vote.word == VoteWord.REJECT_START:
             await self.proof_calls.send_proof(
                 proof_calls.prove_right_start(known, await self.make_start(index, slot, openings))
@@ -86,12 +86,12 @@ class WorkProofs:
         """Boundary 0 of a claim and what it must be."""
         if 0 not in openings.boundaries:
             raise _make_unknown(index, slot, "boundary 0")
-        base = await self.model.load_outer(get_now(self.look()).rounds[index].base_root)
+        base = await self.model.load_outer(get_now(self.get_view()).rounds[index].base_root)
         return start_form(openings.boundaries[0], base, await self._find_carried_work(index, slot))
 
     async def _find_carried_work(self, index: int, slot: int) -> WorkProof:
         """The work leaf of the solver's last merged claim, where moments carry over from one."""
-        view = self.look()
+        view = self.get_view()
         claim = find_claim(get_now(view), index, slot)
         seat = None if claim is None else get_now(view).seats.get(claim.seat)
         if not view.spec.terms.carry_moments or seat is None:
@@ -106,7 +106,7 @@ class WorkProofs:
     async def make_delta(self, index: int, slot: int, leaf: int, openings: ClaimOpenings) -> Form:
         """A leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault where it is not
         known."""
-        view = self.look()
+        view = self.get_view()
         work, last = openings.work, openings.last
         if work is None or last is None:
             raise _make_unknown(index, slot, "the work leaf" if work is None else "the last boundary")
@@ -122,11 +122,11 @@ class WorkProofs:
 
     async def _have_final(self, index: int, slot: int, ref: BlobRef) -> None:
         """Have the final weights of a claim; of an own one that were pruned they are trained again."""
-        solver = find_solver(get_now(self.look()), index, slot)
-        if solver == self.look().account and not self.store.has(ref):
-            await self.segments.restore_boundary(index, max(list_own_boundaries(self.look(), index)))
+        solver = find_solver(get_now(self.get_view()), index, slot)
+        if solver == self.get_view().account and not self.store.has(ref):
+            await self.segments.restore_boundary(index, max(list_own_boundaries(self.get_view(), index)))
             return
-        known = self.look().chain_state.network.peers.get(solver or "")
+        known = self.get_view().chain_state.network.peers.get(solver or "")
         await self.client.fetch_from_any([known] if known is not None else [], ref)
 
 

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
-from lab.benchmarks.economy.conduct import Agent
 from lab.benchmarks.economy.contracts_table import play_contracts
-from lab.benchmarks.economy.ground import FIGURES, LIMITS, MODEL_WORTH, REPLAY, ROUNDS, make_terms
+from lab.benchmarks.economy.parameters import FIGURES, LIMITS, MODEL_WORTH, REPLAY, ROUNDS, make_terms
+from lab.benchmarks.economy.strategy import Agent
 from lab.benchmarks.economy.worth import AGENTS, Worth, weigh
 from lab.benchmarks.reports import BUILD, write_report
 from tests.rounds.chain import open_round_chain

@@ -129,7 +129,7 @@ def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, An
         chosen, job = [*ways[: few - 1], ways[-2]], Walk(Run(size, FORMAT), 0, in_few)
         report.update(_list_differing(chosen, [job], _walk_all(chosen, folder, [job])))
         compared += len(chosen) * in_few
-        _say(f"{size}: {len(chosen)} ways, {in_few} steps each, {report.total()} differ by now")
+        _notify(f"{size}: {len(chosen)} ways, {in_few} steps each, {report.total()} differ by now")
     return {
         "walking": [way.name for way in walking],
         "steps": compared,
@@ -164,7 +164,7 @@ def _walk_all(ways: Sequence[Way], folder: Path, jobs: Sequence[Walk]) -> list[D
         """One way."""
         lines = iter(start_worker(way, folder, *jobs))
         digests = [[next(lines)[0] for _ in range(job.steps)] for job in jobs]
-        _say(way.name)
+        _notify(way.name)
         return digests
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -191,7 +191,7 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
             if part in parts:
                 found = MEASURES[part](plan, ways, Path(name))
                 report |= found
-                _say(f"{part}: {json.dumps(found)[:SAID]}")
+                _notify(f"{part}: {json.dumps(found)[:SAID]}")
     return report
 
 
@@ -200,7 +200,7 @@ def measure_speed(plan: Plan) -> dict[str, Any]:
     found: dict[str, dict[str, float]] = {}
     for size, steps in plan.timed.items():
         found[size] = compare_speed(size, steps)
-        _say(f"{size}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in found[size].items()))
+        _notify(f"{size}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in found[size].items()))
     through = {size: ratios.pop("exact15 through float64") for size, ratios in found.items()}
     return {"time_vs_plain": found, "time_vs_plain_float64": through}
 
@@ -218,7 +218,7 @@ def judge_cases(plan: Plan) -> dict[str, Any]:
     return {**found, "faults": verdicts["all fault"], "honest": verdicts["all honest"]}
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     print(f"{time.monotonic() - STARTED:7.0f} s  {text}", file=sys.stderr, flush=True)
 
 

@@ -253,7 +253,7 @@ async def play_task(
     async with open_show(setting, Screen()) as show, AsyncExitStack() as stack:
         told, heard = show.watch, Heard()
         state = ChainState.of(told.chain)
-        watch = TimedWatch(told.chain, told.names, told.say, state, told.seconds, clock=clock)
+        watch = TimedWatch(told.chain, told.names, told.notify, state, told.seconds, clock=clock)
         show.watch = watch
 
         def hear(name: str, message: Said | Trained) -> None:

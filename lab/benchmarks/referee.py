@@ -25,7 +25,7 @@ from lab.benchmarks.referee_vectors import compare_verdicts, generate_cases
 from lab.benchmarks.reports import BUILD, write_report
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all
-from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
+from tests.e2e.raids import ATTACKS, QUICK_ATTACKS, raid
 from tests.training_setting import build_trace_tree
 from touchstone.protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
 from touchstone.protocol.adapters.chain.abi_values import encode_call
@@ -155,7 +155,7 @@ def measure_faults(faults: list[str]) -> dict[str, Any]:
     }
 
 
-def measure_raids(styles: Sequence[str]) -> dict[str, Any]:
+def measure_attacks(styles: Sequence[str]) -> dict[str, Any]:
     """A round of honest parties under each raid, one after the other."""
     found = []
     for style in styles:
@@ -184,7 +184,7 @@ def main() -> None:
     gas = measure_sums()
     faults = measure_faults(list(QUICK_FAULTS if options.quick else FAULTS))
     dispute = faults.pop("dispute")
-    honest = measure_raids(QUICK_RAIDS if options.quick else list(RAIDS))
+    honest = measure_attacks(QUICK_ATTACKS if options.quick else list(ATTACKS))
     vectors = compare_verdicts(generate_cases(QUICK_VECTORS if options.quick else VECTORS, 1), 1)
     report = {
         "gas": {name: used["largest"] for name, used in gas.items()},

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from lab.benchmarks.reports import write_report
 from tests.e2e.leaving import list_leaving_flaws, play_leaving
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
-from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld
+from tests.protocol.spec.game.troubled import PARTIES, FaultyWorld
 from tests.rounds.chain import open_round_chain
-from tests.rounds.troubled import choose_silences, open_troubled
+from tests.rounds.troubled import choose_silences, open_faulty
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 FOLDER = Path("build/silence")
@@ -32,7 +32,7 @@ Played = tuple[str, str, list[str]]
 """What was played, who was silent, what does not hold."""
 
 
-def check(world: TroubledWorld, silent: str | None) -> list[str]:
+def check(world: FaultyWorld, silent: str | None) -> list[str]:
     """Plays a world to its end; what does not hold there."""
     try:
         world.play()
@@ -55,13 +55,13 @@ def play_machine(step: int) -> Iterator[Played]:
 def play_chain(seed: int, count: int) -> Iterator[Played]:
     """The play without silence, then `count` points of it."""
     with open_round_chain(FOLDER, LIMITS_LOCAL) as chain:
-        world = open_troubled(chain, 0)
+        world = open_faulty(chain, 0)
         yield "contracts: nobody", "", check(world, None)
         for salt, silent in enumerate(choose_silences(world, seed, count), start=1):
             yield (
                 f"contracts: {silent}",
                 silent.party,
-                check(open_troubled(chain, salt, silent), silent.party),
+                check(open_faulty(chain, salt, silent), silent.party),
             )
 
 

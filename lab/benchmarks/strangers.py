@@ -211,7 +211,7 @@ async def disturb(show: Show, course: Course, pid: int) -> None:
         await wait_for_round(show, course, FIRST_DISTURBED)
     finally:
         await cancel(looking)
-    show.screen.say("strangers", f"begin against {NODE}")
+    show.screen.notify("strangers", f"begin against {NODE}")
     words = ["-m", "lab.benchmarks.strangers_run.load", target.to_json()]
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
     looking = asyncio.create_task(keep_looking(target, key, pid, log, course.disturbed))
@@ -226,7 +226,7 @@ async def disturb(show: Show, course: Course, pid: int) -> None:
         process.terminate()
         said, _ = await process.communicate()
         course.load = json.loads(said or b"{}")
-    show.screen.say("strangers", "end")
+    show.screen.notify("strangers", "end")
 
 
 async def play(show: Show) -> Course:

@@ -82,12 +82,12 @@ def measure_shares(plan: Plan) -> dict[str, Any]:
 
 def measure_race(plan: Plan) -> dict[str, Any]:
     """All lines about torchft and hivemind."""
-    return compare(*race_all(plan.races, say))
+    return compare(*race_all(plan.races, notify))
 
 
 def measure_long(plan: Plan) -> dict[str, Any]:
     """`loss_vs_synchronous`."""
-    found = compare_synchronous(plan.long, BUILD / plan.name / "long", say)
+    found = compare_synchronous(plan.long, BUILD / plan.name / "long", notify)
     return {"loss_vs_synchronous": found["ratio"], "synchronous": found}
 
 
@@ -125,11 +125,13 @@ def run(plan: Plan, parts: Sequence[str]) -> dict[str, Any]:
     for part in PARTS:
         if part in parts:
             report |= MEASURES[part](plan)
-            say(f"{part}: {json.dumps({line: report[line] for line in LINES if report[line] is not None})}")
+            notify(
+                f"{part}: {json.dumps({line: report[line] for line in LINES if report[line] is not None})}"
+            )
     return {**report, "parts": [part for part in PARTS if part in parts]}
 
 
-def say(text: str) -> None:
+def notify(text: str) -> None:
     """A line for people."""
     print(f"{time.monotonic() - STARTED:7.0f} s  {text}", file=sys.stderr, flush=True)
 

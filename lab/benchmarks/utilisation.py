@@ -66,10 +66,10 @@ async def measure(play: Play, limit_s: float) -> dict[str, Any]:
     """Run the network; what it came to, and whether all phases were over in time."""
     started_s = time.monotonic()
 
-    def say(who: str, line: str) -> None:
+    def notify(who: str, line: str) -> None:
         print(f"{time.monotonic() - started_s:7.1f} s  {who:<16} {line}", flush=True)
 
-    async with open_network(play, BUILD / "utilisation", say) as network:
+    async with open_network(play, BUILD / "utilisation", notify) as network:
         is_over = await run_network(network, limit_s)
         report = await make_report(network)
     return report | {"is_over": is_over, "minutes": round((time.monotonic() - started_s) / 60, 1)}

@@ -24,7 +24,8 @@ class Defence:
 
 @dataclass(frozen=True)
 class _InDispute:
-    """Something to do in a dispute. about: which one, and at which stage where each is a duty of its own."""
+    """Something to do in a dispute. about: the dispute's name, and its stage where each stage is a duty of
+    its own."""
 
     about: Hashable
     dispute: InnerDispute = field(compare=False, repr=False)
@@ -69,7 +70,7 @@ class ServeSteps(_InDispute):
 
 @dataclass(frozen=True)
 class ForgetSteps:
-    """Show the steps or the trace of a dispute that is over no more. kind: "steps" or "trace"."""
+    """Stop showing the steps or the trace of a closed dispute. kind: "steps" or "trace"."""
 
     kind: str
     dispute: bytes
@@ -117,7 +118,7 @@ class ShowSteps:
     place: int
 
     async def perform(self, defence: Defence) -> None:
-        """Waits until it is the turn of a question."""
+        """Waits in the recompute queue."""
         await defence.steps.show_wanted((self.round, self.place))
 
 

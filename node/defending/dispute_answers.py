@@ -12,7 +12,7 @@ from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import TraceKeeper, describe_layout, load_buffer
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.view import GetView
 from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.compute import TracedStep
 from touchstone.node.records.dispute_records import DisputeRecords
@@ -38,7 +38,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 class DisputeAnswers:
     """Makes the claimant's moves in a dispute about an own statement."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     states: StateStore
     chain: GameChain
@@ -62,29 +62,30 @@ class DisputeAnswers:
     async def _post_claim_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
         first = dispute.segment
         ends = [
-            open_boundary(self.look(), dispute.statement.round, boundary) for boundary in (first, first + 1)
+            open_boundary(self.get_view(), dispute.statement.round, boundary)
+            for boundary in (first, first + 1)
         ]
         require_end(ends[1].header, roots[-1])
-        await self.chain.disputes.post_claim_roots(self.look().task, dispute.name, roots, *ends)
+        await self.chain.disputes.post_claim_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def _post_vote_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
         """The start's opening is the one that the solver has shown before this node sealed, the end's the one
         that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and
         takes whatever stands there."""
-        view = self.look()
+        view = self.get_view()
         ref, replay = dispute.statement, find_replay(view, dispute.statement)
         require_end(replay.own_end, roots[-1])
         solver = find_solver(get_now(view), ref.round, ref.slot)
         ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
-        await self.chain.disputes.post_vote_roots(self.look().task, dispute.name, roots, *ends)
+        await self.chain.disputes.post_vote_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def post_trace(self, dispute: InnerDispute) -> None:
         """Run the named step again, keep all of it to be served, and post the root of its trace."""
         traced = await self.trace_named_step(dispute)
-        facts = await asyncio.to_thread(compute_step_facts, self.look().spec)
+        facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = await asyncio.to_thread(prove_outputs, traced.tree)
         ends = (traced.tree.root, traced.start, traced.end)
-        await self.chain.disputes.post_trace(self.look().task, dispute.name, facts, *ends, proof)
+        await self.chain.disputes.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
 
     async def show_leaves(self, dispute: InnerDispute) -> None:
         """Show the demanded leaves that are not shown yet."""
@@ -92,7 +93,7 @@ class DisputeAnswers:
         demands = dispute.demands[len(dispute.shown) :]
         work = (_open_leaves, self.store, traced.tree, demands)
         openings = await self.recompute_queue.compute(dispute.clock, *work)
-        await self.chain.disputes.show_leaves(self.look().task, dispute.name, traced.start, openings)
+        await self.chain.disputes.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
 
     async def serve(self, dispute: InnerDispute) -> None:
         """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
@@ -108,12 +109,12 @@ class DisputeAnswers:
                 start = await self.segments.restore_own_start(dispute)
                 traced = await self.recompute_queue.compute(dispute.clock, self._trace, dispute, start)
                 book.traces[name] = traced
-                show_trace(self.look(), dispute, book.traces[name])
+                show_trace(self.get_view(), dispute, book.traces[name])
             return book.traces[name]
 
     def _trace(self, dispute: InnerDispute, start: StateHeader) -> TracedStep:
         assert dispute.step is not None
-        spec, place = self.look().spec, (dispute.statement.round, dispute.statement.slot)
+        spec, place = self.get_view().spec, (dispute.statement.round, dispute.statement.slot)
         before = self.segments.compute_state(place, dispute.segment, start, dispute.step)
         inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
         program = get_program(spec.training).program

@@ -9,7 +9,7 @@ from touchstone.node.kit.known_statements import find_solver, get_inner, get_now
 from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.states import StateStore
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import (
     Segments,
@@ -89,7 +89,7 @@ def _find_boundary(view: View, known: KnownVote) -> BoundaryProof | None:
 class QueryAnswers:
     """Answers queries about own votes, and about those of silent signers."""
 
-    look: Look
+    get_view: GetView
     client: BlobClient
     states: StateStore
     chain: GameChain
@@ -99,7 +99,7 @@ class QueryAnswers:
 
     async def answer_own(self, opened: InnerAsk) -> None:
         """Show both leaves of this node's own vote."""
-        replay = find_replay(self.look(), opened.statement)
+        replay = find_replay(self.get_view(), opened.statement)
         ends = Ends(require_claimed_end(replay), replay.own_end, replay.seal_salt)
         async with self.locks["restore", opened.statement.round]:
             if not self.states.has(ends.own):
@@ -110,12 +110,12 @@ class QueryAnswers:
 
     async def answer_others(self, opened: InnerAsk) -> None:
         """Show the leaf of another's vote whose two ends are one."""
-        ends = _find_shared(self.look(), opened)
+        ends = _find_shared(self.get_view(), opened)
         if ends is not None:
             await self._send(opened, ends)
 
     async def _restore_claimed(self, opened: InnerAsk, end: StateHeader) -> None:
-        view = self.look()
+        view = self.get_view()
         known = view.chain_state.network.peers
         solver = find_solver(get_now(view), opened.statement.round, opened.statement.slot)
         peers = [known[account] for account in (solver, opened.asker) if account in known]
@@ -123,16 +123,16 @@ class QueryAnswers:
 
     def _restore_own(self, opened: InnerAsk, start: StateHeader, end: StateHeader) -> None:
         place = (opened.statement.round, opened.statement.slot)
-        replay = find_replay(self.look(), opened.statement)
+        replay = find_replay(self.get_view(), opened.statement)
         *_, last = self.segments.iterate_states(place, replay.segment, start)
         require_same(end, self.states.keep(last))
 
     async def _send(self, opened: InnerAsk, ends: Ends) -> None:
         shown = await asyncio.to_thread(self._show, opened, ends)
-        await self.chain.asks.answer(self.look().task, get_question(opened), shown)
+        await self.chain.asks.answer(self.get_view().task, get_question(opened), shown)
 
     def _show(self, opened: InnerAsk, ends: Ends) -> dict[str, Any]:
-        view = self.look()
+        view = self.get_view()
         vote = opened.vote
         [claimed] = self.states.open_leaves(ends.claimed.header, [opened.leaf])
         own, rate_sum, path = NO_LEAF, 0, list[bytes]()

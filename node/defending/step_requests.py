@@ -10,7 +10,7 @@ from touchstone.node.defending.step_serving import compute_place
 from touchstone.node.kit.known_statements import find_solver, get_inner
 from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import find_asked_until, find_supported_until
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.kit.waking import Wake
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.wanted_steps import Asker
@@ -73,7 +73,7 @@ SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
 class StepAnswers:
     """Answers requests for the steps of own segments."""
 
-    look: Look
+    get_view: GetView
     cases: DisputeRecords
     recompute_queue: RecomputeQueue
     wake: Wake
@@ -84,13 +84,13 @@ class StepAnswers:
         handler = self.cases.step_requests
         if handler.is_news:
             self.recompute_queue.look_again()
-            if handler.wakes.take(account, self.look().head_block):
+            if handler.wakes.take(account, self.get_view().head_block):
                 self.wake()
 
     async def answer_steps(self, account: str, body: bytes) -> StepsShown:
         """The states of a segment of this node's own. Where they are not at hand they are noted, and computed
         if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
-        view = self.look()
+        view = self.get_view()
         asked = ASKED_FORM.decode(body, account)
         if asked.task == view.task and is_served(view, account):
             book, place = self.cases, compute_place(view, asked.slot, asked.segment)

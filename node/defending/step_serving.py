@@ -8,7 +8,7 @@ from touchstone.node.kit.recompute_queue import AUDITS, QUESTIONS, RecomputeQueu
 from touchstone.node.kit.retention_windows import list_named
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import describe_layout
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.compute import TracedStep
 from touchstone.node.records.dispute_records import DisputeRecords
@@ -34,7 +34,7 @@ def compute_place(view: View, slot: int, segment: int) -> int:
 class StepServing:
     """Shows the states of the steps of own segments, and lets them go."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     states: StateStore
     cases: DisputeRecords
@@ -61,14 +61,14 @@ class StepServing:
         """Show something no more, and let go of what nothing else needs."""
         book = self.cases
         keys = book.shown.pop(name, frozenset())
-        for key in keys - list_kept(self.look()):
+        for key in keys - list_kept(self.get_view()):
             self.store.delete(key)
 
     def forget_dispute(self, kind: str, name: bytes) -> None:
         """Show the steps or the trace of a dispute no more. Two disputes may be about one segment, whose
         states then stay with the other one."""
         self.forget((kind, name))
-        book, disputes = self.cases, get_inner(self.look()).disputes
+        book, disputes = self.cases, get_inner(self.get_view()).disputes
         book.traces.pop(name, None)
         place = _get_place(disputes[name])
         if not any(
@@ -80,14 +80,16 @@ class StepServing:
         """Recompute a segment that was asked for, (round, place), and show the state after each step from now
         on; of what others than auditors asked for only the last segments stay. While it waits its turn an
         auditor may come to ask for it too."""
-        (index, place), book, retraining = wanted, self.cases, self.recompute_queue
-        asked = (self.look().task, index, place)
-        slot, segment = divmod(place, self.look().game.terms.segment_count)
-        async with retraining.take_turn(lambda: AUDITS if book.step_requests.is_urgent(asked) else QUESTIONS):
-            start = find_own_start(self.look(), index, place, self.look().head_block + 1)
+        (index, place), book, recompute_queue = wanted, self.cases, self.recompute_queue
+        asked = (self.get_view().task, index, place)
+        slot, segment = divmod(place, self.get_view().game.terms.segment_count)
+        async with recompute_queue.take_turn(
+            lambda: AUDITS if book.step_requests.is_urgent(asked) else QUESTIONS
+        ):
+            start = find_own_start(self.get_view(), index, place, self.get_view().head_block + 1)
             if start is None:
                 return
-            headers = await retraining.run(self.keep_steps, (index, slot), segment, start)
+            headers = await recompute_queue.run(self.keep_steps, (index, slot), segment, start)
         states = tuple(map(encode_state, headers))
         book.shown["wanted", states] = list_keys(headers)
         for old in book.step_requests.offer(asked, states):

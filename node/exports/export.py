@@ -9,7 +9,7 @@ from torch import Tensor
 from touchstone.node.exports.model_note import ModelNote, check_tokenizer
 from touchstone.node.exports.written_model import clean_config, write_model
 from touchstone.node.joining.task_step import as_reader, fetch_step
-from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
+from touchstone.node.kit.config import JOURNAL_FILE, NodeConfig
 from touchstone.node.kit.reader import Reader, open_reader
 from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.models.global_model import ask_outer
@@ -37,7 +37,7 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.training_codec import decode_training
 
 
-async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:
+async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:
     """Write the newest global model of `task` that this account may have to `out`. Every byte is checked
     against the roots on chain. tokenizer: a tokenizer.json, or a folder that has it, to put beside it.
     Returns which model it is.
@@ -53,18 +53,20 @@ async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | Non
         note = ModelNote(spec.training.sequence_tokens, named.hex() if any(named) else "")
         await asyncio.to_thread(write_model, out, weights, step, note, copy)
         if step.layout.config and clean_config(step.layout.config) is None:
-            config.say(f"{out} has no config.json: the task has another text in its place")
+            config.notify(f"{out} has no config.json: the task has another text in its place")
         if any(named) and copy is None:
-            config.say(f"{out} lacks the tokenizer.json with SHA-256 {named.hex()}: name it with --tokenizer")
+            config.notify(
+                f"{out} lacks the tokenizer.json with SHA-256 {named.hex()}: name it with --tokenizer"
+            )
         newest = choose_newest(game)
         if newest.after > choice.after:
-            config.say(f"{newest} is not for this account yet. {advise(game, block)}")
+            config.notify(f"{newest} is not for this account yet. {advise(game, block)}")
         is_final = choice.after < 0 or choice == choose_settled(game, block)
-        config.say(f"wrote {choice} to {out}" + ("" if is_final else "; a contest could still replace it"))
+        config.notify(f"wrote {choice} to {out}" + ("" if is_final else "; a contest could still replace it"))
         return choice
 
 
-async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple[TaskSpec, Choice, Tensor]:
+async def load_newest(reader: Reader, config: NodeConfig, task: bytes) -> tuple[TaskSpec, Choice, Tensor]:
     """The spec of a task, the newest model that this account may have, and its flat weights (float32). Raises
     as `run` does."""
     game, spec = reader.state.games[task], read_spec(reader, task)
@@ -73,7 +75,7 @@ async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple
     choice = choose(game, reader.account, is_member=is_member, block=block)
     if choice is None:
         raise explain_refusal(game, block)
-    await fetch_step(as_reader(reader, task, spec, config.say), spec)
+    await fetch_step(as_reader(reader, task, spec, config.notify), spec)
     return spec, choice, await load_weights(reader, config, task, spec, choice)
 
 
@@ -83,7 +85,7 @@ def read_spec(reader: Reader, task: bytes) -> TaskSpec:
 
 
 async def load_weights(
-    reader: Reader, config: PartyConfig, task: bytes, spec: TaskSpec, choice: Choice
+    reader: Reader, config: NodeConfig, task: bytes, spec: TaskSpec, choice: Choice
 ) -> Tensor:
     """The weights of a model: from the task's seed, from this home, or from any node that shows them. Raises
     EnvironmentFault where none does."""

@@ -163,13 +163,13 @@ class Watch:
     async def _run(self) -> None:
         while True:
             try:
-                await self.look()
+                await self.check()
             except Exception:
                 # A bug of ours: the node goes on, and so does its watch.
                 log.exception("the watch cannot look")
             await asyncio.sleep(LOOK_S)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """One look at everything, told and written down."""
         connection = self.chain.connection
         is_probing = self._looks % (PROBE_LOOKS if self.chain.limits.name in BLOCK_S else 1) == 0
@@ -215,7 +215,7 @@ class Watch:
         connection, deployment = chain.connection, chain.deployment
         if not self._endpoints:
             self._endpoints = open_endpoints(connection, PROBE_S)
-        looks = (self._ask(partial(one.look, deployment)) for one in self._endpoints)
+        looks = (self._ask(partial(one.check, deployment)) for one in self._endpoints)
         answered = await asyncio.gather(*looks)
         if self._origin is None:
             await self._ask(self._note_origin)

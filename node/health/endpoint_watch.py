@@ -64,7 +64,7 @@ class EndpointWatch:
         self.silence = Lasting(f"the endpoint {self.name} answers again", SILENT_LOOKS)
         self.change = Lasting(f"the endpoint {self.name} shows the deployment's chain again")
 
-    async def look(self, deployment: GameDeployment) -> None:
+    async def check(self, deployment: GameDeployment) -> None:
         """Ask for the chain's id, a contract, each in turn, and the block where the deployment begins. Raises
         EnvironmentFault where the endpoint does not answer."""
         chain_id = await self.connection.chain_id()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.health.deadlines import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
@@ -29,13 +29,13 @@ class Parting:
     """Tells it an operator that stops a node."""
 
     chain: GameChain
-    say: Say
+    notify: Notify
 
     def tell(self, view: View | None) -> None:
         """Says it where the account has a seat of the task, and what it has sent that is not mined yet. view:
         None while the chain has no task that this node works on."""
         if unsent := self._tell_unsent():
-            self.say(f"WARNING: {unsent}")
+            self.notify(f"WARNING: {unsent}")
         if view is None:
             return
         game, seat = view.game, find_seat(view.game, view.account)
@@ -46,7 +46,7 @@ class Parting:
         is_leaving = seat.status == SeatStatus.LEAVING
         ends = "The seat is leaving already" if is_leaving else "`touchstone leave` gives the seat up"
         sentences = [self._tell_return(view), *_tell_next_round(view, seat), ends]
-        self.say(
+        self.notify(
             f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. "
             f"{'. '.join(sentences)}; the "
             "node is needed until the stake is out"

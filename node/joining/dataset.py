@@ -10,7 +10,7 @@ from touchstone.node.joining.task_inputs import DatasetParts, PartedCorpus, open
 from touchstone.node.joining.task_reading import refer_dataset
 from touchstone.node.joining.task_step import sort_peers
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.waiting import telling, telling_bytes
 from touchstone.protocol.adapters.store.blob_store import BlobStore
@@ -31,7 +31,7 @@ class DatasetSource:
     store: BlobStore
     parts: PartStore | None
     peers: Peers
-    say: Say
+    notify: Notify
     is_whole: bool
 
     async def open(self, spec: TaskSpec) -> PartedCorpus:
@@ -44,12 +44,12 @@ class DatasetSource:
         if self.is_whole and not has_duties(game, self.peers.account):
             await self.fetch_whole(spec)
         elif self.is_whole and not self.store.has(ref):
-            self.say(
+            self.notify(
                 "WARNING: not all of the dataset is here. Going on in parts: there is a seat, or a bond."
             )
         peers = partial(self.peers.list, first=spec.terms.submitter)
         async with telling(
-            self.say, lambda: f"waiting for the outline of the dataset from {len(peers())} peers"
+            self.notify, lambda: f"waiting for the outline of the dataset from {len(peers())} peers"
         ):
             outline = await open_outline(source, self.peers.client, ref, peers)
         kept = count_kept_blocks(game.terms)
@@ -60,15 +60,15 @@ class DatasetSource:
             peers,
             lambda: self.peers.chain_state.head_block,
             kept,
-            self.say,
+            self.notify,
         )
-        return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), self.say)
+        return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), self.notify)
 
     async def fetch_whole(self, spec: TaskSpec) -> BlobRef:
         """Have all of the dataset in the store, from the submitter or any other peer that has it."""
         submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
         if not self.store.has(ref):
-            async with telling_bytes(self.peers.client, self.say, ref, "the dataset"):
+            async with telling_bytes(self.peers.client, self.notify, ref, "the dataset"):
                 await self.peers.fetch(ref, first=submitter)
         return ref
 
@@ -83,14 +83,14 @@ async def open_data(
     state: ChainState,
     task: bytes,
     spec: TaskSpec,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> PartedCorpus:
-    """The dataset of a task for who does not join it: fetched from its nodes as it is read, and not
-    kept. say: shows the operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
+    """The dataset of a task for who does not join it: fetched from its nodes as it is read, and not kept.
+    notify: shows the operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
     peers, source = partial(sort_peers, state, task, spec), LeafSource(store)
     outline = await open_outline(source, client, refer_dataset(spec.training), peers)
-    parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0, say)
-    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), say)
+    parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0, notify)
+    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), notify)
 
 
 def count_kept_blocks(terms: GameTerms) -> int:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from touchstone.node.kit.config import Say
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.config import Notify
+from touchstone.node.kit.view import GetView
 from touchstone.node.models.global_model import GlobalModel, get_initial_header
 from touchstone.node.models.start_weights import require_start_here
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -34,9 +34,9 @@ VERDICTS = {True: "a fault", False: "no fault"}
 class MachineCheck:
     """Rehearses one step of a task, and has the referee judge it, before a stake is locked."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
-    say: Say
+    notify: Notify
     corpus: Corpus
     model: GlobalModel
 
@@ -48,23 +48,23 @@ class MachineCheck:
         try:
             await self._rehearse()
         except (InvalidInput, EnvironmentFault) as reason:
-            if find_seat(self.look().game, self.look().account) is None:
+            if find_seat(self.get_view().game, self.get_view().account) is None:
                 raise
-            self.say(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
+            self.notify(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
 
     async def _rehearse(self) -> None:
-        require_start_here(self.look())
-        spec = self.look().spec
-        seed = hash_words(TAG_REHEARSAL, self.look().task, self.look().account)
-        self.say("checking one step of the task on this machine; it takes as long as five to nine steps")
+        require_start_here(self.get_view())
+        spec = self.get_view().spec
+        seed = hash_words(TAG_REHEARSAL, self.get_view().task, self.get_view().account)
+        self.notify("checking one step of the task on this machine; it takes as long as five to nine steps")
         facts = await asyncio.to_thread(compute_step_facts, spec)
         await self.require_referee()
         await prepare_steps(self.corpus, spec.training, seed, 0, (0,))
-        weights = await self.model.load_weights(get_initial_header(self.look()))
+        weights = await self.model.load_weights(get_initial_header(self.get_view()))
         found = await asyncio.to_thread(_rehearse_step, weights, spec.training, self.corpus, seed)
         for exhibit in found.exhibits:
             await self.require_verdict(facts, found, exhibit)
-        self.say(describe_check(found, spec.training.numeric_format))
+        self.notify(describe_check(found, spec.training.numeric_format))
 
     async def require_referee(self) -> None:
         """Raises InvalidInput unless the deployment's referee is the one that disputes ask."""

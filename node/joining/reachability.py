@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import Say
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.config import Notify
+from touchstone.node.kit.view import GetView
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import Refused
@@ -57,16 +57,16 @@ class SeenBy:
 class Reachability:
     """Asks peers whether they reach this node."""
 
-    look: Look
+    get_view: GetView
     client: BlobClient
-    say: Say
+    notify: Notify
     is_wanted: bool
     """Whether no seat is to be taken where peers answer and none reaches this node."""
 
     async def require_reached(self) -> None:
         """Raises EnvironmentFault where peers answer and none of them reaches this node (`is_unreached`).
         Tells the operator what they saw, or that nobody could tell."""
-        view = self.look()
+        view = self.get_view()
         own = view.chain_state.network.peers.get(view.account)
         if not self.is_wanted or own is None:
             return
@@ -76,21 +76,21 @@ class Reachability:
         answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
         told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
         staked = [
-            peer.account == first or self.look().chain_state.is_staked(peer.account) for peer in waiting
+            peer.account == first or self.get_view().chain_state.is_staked(peer.account) for peer in waiting
         ]
         if is_unreached(seen, staked):
             raise make_unreached(own.url, told)
         if not answers:
-            self.say(
+            self.notify(
                 f"whether peers reach {own.url} is not known ({told}). Going on. A seat that nobody reaches "
                 "serves nobody and pays fees: type `touchstone doctor` once others are up"
             )
         elif not all(answers):
-            self.say(
+            self.notify(
                 f"WARNING: not all peers reach {own.url}: {told}. Going on; `touchstone doctor` asks again"
             )
         else:
-            self.say(f"peers reach {own.url}: {told}")
+            self.notify(f"peers reach {own.url}: {told}")
 
 
 def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from touchstone.node.joining.machine_check import MachineCheck
 from touchstone.node.joining.reachability import Reachability
-from touchstone.node.kit.config import Say
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.config import Notify
+from touchstone.node.kit.view import GetView
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -52,25 +52,25 @@ class SeatTaking:
     """Takes a seat, once this machine was checked and peers reach it. keep_up: folds what the chain does, for
     ever."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
     journal: Journal
     claims: ClaimBook
-    say: Say
+    notify: Notify
     keep_up: Callable[[], Coroutine[Any, Any, None]]
     machine_check: MachineCheck
     reachability: Reachability
 
-    async def take_seat(self, wish: SeatRequest) -> None:
+    async def take_seat(self, request: SeatRequest) -> None:
         """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
         where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
         then."""
-        view = self.look()
+        view = self.get_view()
         self.require_records()
-        stake_wei = wish.stake_wei or get_required_stake(view.game, wish.role)
+        stake_wei = request.stake_wei or get_required_stake(view.game, request.role)
         is_new, call = (
             find_seat(view.game, view.account) is None,
-            JoinSeat(wish.role, stake_wei),
+            JoinSeat(request.role, stake_wei),
         )
         if is_new:
             require_joinable(view.game, call, view.account, view.head_block + 1)
@@ -79,11 +79,15 @@ class SeatTaking:
             if not is_new:
                 return
             await self.reachability.require_reached()
-            require_joinable(self.look().game, call, self.look().account, self.look().head_block + 1)
-            if wish.require_wanted is not None:
-                wish.require_wanted(self.look().game)
+            require_joinable(
+                self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1
+            )
+            if request.require_wanted is not None:
+                request.require_wanted(self.get_view().game)
             await self._send_patiently(call)
-        self.say(f"took a seat as {wish.role.name.lower()}; it works {_tell_when(self.look().game)}")
+        self.notify(
+            f"took a seat as {request.role.name.lower()}; it works {_tell_when(self.get_view().game)}"
+        )
 
     @asynccontextmanager
     async def _keeping_up(self) -> AsyncIterator[None]:
@@ -102,20 +106,22 @@ class SeatTaking:
         told = ""
         while True:
             try:
-                require_joinable(self.look().game, call, self.look().account, self.look().head_block + 1)
+                require_joinable(
+                    self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1
+                )
                 await self.chain.deposit_missing(call.wei)
-                await self.chain.tasks.join(self.look().task, call.role, call.wei)
+                await self.chain.tasks.join(self.get_view().task, call.role, call.wei)
                 return
             except GateShut as shut:
                 if str(shut.actual) != told:
                     told = str(shut.actual)
-                    self.say(f"waiting to join: {told}")
+                    self.notify(f"waiting to join: {told}")
             await asyncio.sleep(SHUT_PAUSE_S)
 
     def require_records(self) -> None:
         """Raises EnvironmentFault where the chain has a claim of this account that still counts, and the
         journal lacks it: it is another journal than the one that was written to, or an older copy of it."""
-        view = self.look()
+        view = self.get_view()
         game, seat = view.game, find_seat(view.game, view.account)
         rounds = [] if seat is None else [r for r in game.rounds.values() if r.index >= seat.settled]
         for game_round in rounds:

@@ -42,7 +42,7 @@ class DatasetParts:
     list_peers: Callable[[], Sequence[Peer]]
     get_head: Callable[[], int]
     kept_blocks: int
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     fetched_bytes: int = 0
     """Leaves and proofs so far, chunk roots left out."""
     _liars: set[str] = field(default_factory=set)
@@ -62,7 +62,7 @@ class DatasetParts:
             had = set(found)
             try:
                 if len(found) < len(wanted):
-                    async with telling(self.say, lambda: self._describe(wanted, found)):
+                    async with telling(self.notify, lambda: self._describe(wanted, found)):
                         await self.client.try_often(lambda: self._ask_all(wanted, found))
             finally:
                 await self._keep({leaf: proof for leaf, proof in found.items() if leaf not in had})
@@ -182,7 +182,7 @@ class PartedCorpus:
     parts: DatasetParts
     spec: TrainingSpec
     loop: asyncio.AbstractEventLoop
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     _is_told: bool = False
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
@@ -218,7 +218,7 @@ class PartedCorpus:
         the contract take such an entry for the same token."""
         if largest >= self.spec.vocabulary_size and not self._is_told:
             self._is_told = True
-            self.say(
+            self.notify(
                 f"FAULT OF THE TASK: its dataset has the number {largest}, and its vocabulary ends at "
                 f"{self.spec.vocabulary_size - 1}. Every node takes such a number for token "
                 f"{OUTSIDE_TOKEN}, so no stake is at risk; the model learns less from it."

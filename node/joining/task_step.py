@@ -35,14 +35,14 @@ class StepSource:
     store: BlobStore
     client: BlobClient
     list_peers: Callable[[], Sequence[Peer]]
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
 
     async def have(self, refs: Collection[BlobRef], what: str) -> None:
         """Have blobs in the store, each from the first peer that serves it; what is missing is told in one
         line. Raises EnvironmentFault where none does."""
         missing = [ref for ref in refs if not self.store.has(ref)]
         if missing:
-            self.say(f"fetching {what}, {sum(ref.size_bytes for ref in missing) / 1e6:.1f} MB")
+            self.notify(f"fetching {what}, {sum(ref.size_bytes for ref in missing) / 1e6:.1f} MB")
         for ref in missing:
             try:
                 await self.client.fetch_from_any(self.list_peers(), ref)
@@ -50,9 +50,9 @@ class StepSource:
                 raise _unserved(ref, what, fault) from fault
 
 
-def as_reader(reader: Reader, task: bytes, spec: TaskSpec, say: Callable[[str], None]) -> StepSource:
+def as_reader(reader: Reader, task: bytes, spec: TaskSpec, notify: Callable[[str], None]) -> StepSource:
     """The source of who does not join the task."""
-    return StepSource(reader.store, reader.client, partial(sort_peers, reader.state, task, spec), say)
+    return StepSource(reader.store, reader.client, partial(sort_peers, reader.state, task, spec), notify)
 
 
 async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
@@ -65,7 +65,7 @@ async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
     )
     costs = await asyncio.to_thread(measure_costs, program)
     refuse_costs(costs)
-    source.say(describe_costs(costs))
+    source.notify(describe_costs(costs))
     return program
 
 

@@ -49,7 +49,7 @@ SWITCH_S = 5e-5
 
 
 @dataclass(frozen=True)
-class PartyConfig:
+class NodeConfig:
     """Who acts, where its files are, which chain, and where it listens. `deployment_sha256`: of the
     deployment for which the home was made (empty: not noted). `listen_port` 0: any free port;
     `public_url` empty: the address it listens on. `check_reach`: take no seat where peers answer and none
@@ -65,7 +65,7 @@ class PartyConfig:
     written for TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as
     its blocks come). `use`: tells whether somebody else uses this machine; the node
     pauses then (None: it works on). `rpc_urls`: more endpoints of
-    the same chain; `max_fee_wei`: the most that one gas may cost. `say` shows a line to the operator."""
+    the same chain; `max_fee_wei`: the most that one gas may cost. `notify` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -93,7 +93,7 @@ class PartyConfig:
     tensorboard_dir: Path | None = None
     rpc_urls: tuple[str, ...] = ()
     max_fee_wei: int = NO_CAP_WEI
-    say: Callable[[str], None] = print
+    notify: Callable[[str], None] = print
 
     @property
     def endpoints(self) -> list[str]:
@@ -105,7 +105,7 @@ class PartyConfig:
         return read_game_deployment(self.deployment, self.deployment_sha256)
 
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 """Shows the operator a line."""
 
 FAR = 1 << 62
@@ -158,25 +158,25 @@ def describe_machine() -> str:
     return f"{describe_bits()}, {describe_code()}, {read_processor_model()}"
 
 
-def has_replay_processes(config: PartyConfig) -> bool:
+def has_replay_processes(config: NodeConfig) -> bool:
     """Whether segments are replayed in other processes than this one."""
     return config.executor != "process" or config.replay_processes > 1
 
 
-def limit_memory(config: PartyConfig) -> None:
+def limit_memory(config: NodeConfig) -> None:
     """Have this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
     the system cannot."""
     keep_to_memory(make_scratch(config), share_memory_mb(config))
 
 
-def share_memory_mb(config: PartyConfig) -> int:
+def share_memory_mb(config: NodeConfig) -> int:
     """What each process of this node may use: replay processes and workers have the same share as itself."""
     on_this_machine = config.replay_processes if has_replay_processes(config) else 0
     on_this_machine += config.workers if config.workers > 1 else 0
     return -(-config.memory_mb // (1 + on_this_machine))
 
 
-def make_scratch(config: PartyConfig) -> Path:
+def make_scratch(config: NodeConfig) -> Path:
     """The home's folder of files that nobody needs after this process, made where something will use it."""
     folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:
@@ -186,7 +186,7 @@ def make_scratch(config: PartyConfig) -> Path:
     return folder
 
 
-def clear_scratch(config: PartyConfig) -> None:
+def clear_scratch(config: NodeConfig) -> None:
     """Remove the files that a killed process of this home left, whatever the configuration was then. Only for
     who holds the journal: no other process uses them."""
     for left in (config.home / SCRATCH_FOLDER).glob("*"):

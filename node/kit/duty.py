@@ -1,4 +1,4 @@
-"""A duty: one thing to do now, and until when to wait for the next."""
+"""Duties, waits, and the rooms that list them."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ class Following:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def read(self) -> "asyncio.Future[LogBatch]":
-        """Returns what the chain does next, for whoever folds it; the same until `take`."""
+        """Returns the pending read of the next batch; the same future until `take`."""
         if self.reading is None:
             self.reading = asyncio.ensure_future(anext(self.batches))
         return self.reading
@@ -66,7 +66,7 @@ class Following:
         return self.state.head_block
 
     def wake(self) -> None:
-        """Has the loop look again: something came that may make a duty due. Until it has, this node waits for
-        no block."""
+        """Has the loop look again: something came that may make a duty due. Until then the status
+        shows the node as busy."""
         self.status.waiting_for_block = self.state.head_block
         self.woken.set()

@@ -52,10 +52,10 @@ def get_now(view: View) -> GameState:
     return book.now[2]
 
 
-def find_vote(view: View, sentence: StatementKey) -> KnownVote | None:
+def find_vote(view: View, statement_key: StatementKey) -> KnownVote | None:
     """The vote that a sentence is of; None for a claim's, and where the vote is not known."""
-    votes = view.audits.list_votes(sentence.ref.round) if sentence.signature else ()
-    return next((one for one in votes if one.signature == sentence.signature), None)
+    votes = view.audits.list_votes(statement_key.ref.round) if statement_key.signature else ()
+    return next((one for one in votes if one.signature == statement_key.signature), None)
 
 
 def sign_form(vote: Vote, signature: bytes) -> dict[str, Any]:

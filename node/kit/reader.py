@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import (
     STORE_FOLDER,
-    PartyConfig,
+    NodeConfig,
     limit_memory,
 )
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
@@ -34,7 +34,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
+async def open_reader(config: NodeConfig) -> AsyncIterator[Reader]:
     """Open chain, store and client, and fold all events up to the head. Raises what they raise."""
     limit_memory(config)
     deployment, account = config.read_deployment(), config.key.address.lower()

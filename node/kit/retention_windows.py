@@ -5,7 +5,7 @@ machine's state. Each answers for a block; the window's last block is inside.
 
 The records of a task name blobs, whether those are still needed or not. A blob that no record names is a
 stray: a state that is being fetched or replayed, or a pseudo-gradient of another solver after a restart.
-`pruning_duties.py` deletes it later, and never at first sight.
+`pruning.py` deletes it later, and never at first sight.
 
 What a node remembers of its pruning while it runs is lost at a restart, and nothing else is lost with it.
 """

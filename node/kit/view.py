@@ -16,7 +16,7 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 
 class StoredData(Protocol):
-    """What lies on the disk: a decision may ask for it, and reads none of it."""
+    """What lies on the disk. A decision may ask what is there, and cannot read it."""
 
     def has(self, header: StateHeader) -> bool:
         """Tells whether a state is here."""
@@ -66,7 +66,7 @@ class View:
         return self.chain_state.is_member(account, self.task) or account == self.game.terms.submitter
 
 
-Look = Callable[[], View]
+GetView = Callable[[], View]
 """Returns what a decision may look at now: to be called again after each wait, for the chain goes on."""
 
 FindView = Callable[[], View | None]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 
@@ -13,31 +13,31 @@ FIRST_S, NEXT_S = 10.0, 30.0
 
 
 @asynccontextmanager
-async def telling(say: Say, describe: Callable[[], str]) -> AsyncIterator[None]:
+async def telling(notify: Notify, describe: Callable[[], str]) -> AsyncIterator[None]:
     """Tells what `describe` says as long as the block takes: first after ten seconds, then twice a minute."""
-    task = asyncio.create_task(_tell(say, describe))
+    task = asyncio.create_task(_tell(notify, describe))
     try:
         yield
     finally:
         task.cancel()
 
 
-async def _tell(say: Say, describe: Callable[[], str]) -> None:
+async def _tell(notify: Notify, describe: Callable[[], str]) -> None:
     await asyncio.sleep(FIRST_S)
     while True:
-        say(describe())
+        notify(describe())
         await asyncio.sleep(NEXT_S)
 
 
 @asynccontextmanager
-async def telling_bytes(client: BlobClient, say: Say, ref: BlobRef, what: str) -> AsyncIterator[None]:
+async def telling_bytes(client: BlobClient, notify: Notify, ref: BlobRef, what: str) -> AsyncIterator[None]:
     """Tells that a blob is fetched, and now and then how much has come while the block lasts."""
     size, before = f"{ref.size_bytes / 1e6:.1f} MB", client.fetched_bytes
-    say(f"fetching {what}, {size}")
+    notify(f"fetching {what}, {size}")
 
     def describe() -> str:
         came = (client.fetched_bytes - before) / 1e6
         return f"still fetching {what}: {came:.1f} MB of {size} have come"
 
-    async with telling(say, describe):
+    async with telling(notify, describe):
         yield

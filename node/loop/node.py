@@ -17,7 +17,7 @@ from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.joining.task_reading import read_spec, refuse_harmful, require_format
 from touchstone.node.joining.task_step import StepSource, fetch_step
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import FAR, Meter, PartyConfig, Status
+from touchstone.node.kit.config import FAR, Meter, NodeConfig, Status
 from touchstone.node.kit.duty import Room
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.loss_board import LossBoard
@@ -67,7 +67,7 @@ class Node:
     datasets, None where it keeps none; bucket, board: copies of blobs and written losses, None where the
     operator wants none; joined: the task that it works on."""
 
-    config: PartyConfig
+    config: NodeConfig
     following: Following
     store: BlobStore
     journal: Journal
@@ -120,7 +120,7 @@ class Node:
         """The rooms of the joined task."""
         return self.task.rooms
 
-    def look(self) -> View:
+    def get_view(self) -> View:
         """Returns what a decision may look at now."""
         task, tools = self.task, self.task.rooms.tools
         game = self.state.games.get(task.task)
@@ -134,7 +134,7 @@ class Node:
         take back the block in which it was posted."""
         if self.joined is None or self.joined.task not in self.state.games:
             return None
-        return self.look()
+        return self.get_view()
 
     def is_member(self, account: str) -> bool:
         """Tells whether an account is the submitter, or has a seat, of the task that this node works on. A
@@ -161,17 +161,18 @@ class Node:
                 if seat is None and not is_bound:
                     return self.game.is_closed
             elif request is not None:
-                self.config.say(
+                self.config.notify(
                     "training one step of the task here; at the first start its kernels are compiled before"
                 )
                 await self.rooms.self_test.check_bits()
                 await self.rooms.seat_taking.take_seat(request)
             return await Loop(
-                self.following, self.find_view, self.account, self.meter, self.config.say, self.list_rooms(),
+                self.following, self.find_view, self.account, self.meter, self.config.notify,
+                self.list_rooms(),
                 is_seated=request is not None, is_bound=is_bound, seat=seat,
             ).run()  # fmt: skip
         except asyncio.CancelledError:
-            Parting(self.chain, self.config.say).tell(self.find_view())
+            Parting(self.chain, self.config.notify).tell(self.find_view())
             raise
         finally:
             self.task.close()
@@ -182,7 +183,7 @@ class Node:
         sent for it, and it has work to do, whoever uses the machine."""
         use, is_held = self.config.use, False
         if use is not None and not use.is_idle:
-            self.config.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
+            self.config.notify(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
         while use is not None and not use.is_idle and not is_held:
             self.status.processed_block, self.status.waiting_for_block = self.state.head_block, FAR
             await self.following.take_next()
@@ -200,13 +201,13 @@ class Node:
         require_format(self.state.task_terms[task].format, spec)
         peers = Peers(self.client, self.state, self.account, task)
         ask = partial(peers.list, first=spec.terms.submitter)
-        await fetch_step(StepSource(store, self.client, ask, config.say), spec)
+        await fetch_step(StepSource(store, self.client, ask, config.notify), spec)
         await asyncio.to_thread(require_step_root, spec)
-        source = DatasetSource(store, self.parts, peers, config.say, config.whole_dataset)
+        source = DatasetSource(store, self.parts, peers, config.notify, config.whole_dataset)
         corpus = await source.open(spec)
         # A bond without a seat trains no claim, and each worker takes as much memory as a node.
         is_bound = has_bond_alone(game, self.account)
-        team = None if is_bound else open_team(config, spec.training, config.say)
+        team = None if is_bound else open_team(config, spec.training, config.notify)
         self.joined = self.open_task(task, spec, corpus, peers, team)
         self.state.focus(task)
         if self.served is not None:
@@ -219,7 +220,8 @@ class Node:
         """Opens the rooms of a task: what the journal has of it. Raises as `open_seated_pool` does."""
         config = self.config
         tools = Tools(
-            look=self.look, say=config.say, wake=self.following.wake, keep_up=self.following.keep_up,
+            get_view=self.get_view, notify=config.notify, wake=self.following.wake,
+            keep_up=self.following.keep_up,
             states=StateStore(self.store, spec.terms.parameter_count), peers=peers, chain=self.chain,
             signer=Signer(config.key, self.chain.gate, self.chain.signing), journal=self.journal,
             claims=ClaimBook(self.journal, task), cases=DisputeRecords(self.journal, task),
@@ -242,8 +244,8 @@ class Node:
                 book=AuditBook(self.journal, task),
                 store=self.store,
                 client=self.client,
-                claims=OwnClaims(self.look),
-                models=KnownModels(self.look, rooms.outer_steps, rooms.claim_data),
+                claims=OwnClaims(self.get_view),
+                models=KnownModels(self.get_view, rooms.outer_steps, rooms.claim_data),
                 get_game=lambda: state.games[task],
                 get_head=lambda: state.head_block,
                 find_peer=lambda account: state.network.find(account),
@@ -251,7 +253,7 @@ class Node:
                 sign=tools.signer.sign,
                 list_others=tools.peers.list,
                 recover=partial(recover, self.chain.signing),
-                say=tools.say,
+                notify=tools.notify,
                 train=pool.train if pool else replay_segment,
                 pause=rooms.idle_mode.pause,
                 run_apart=pool.run_apart if pool else asyncio.to_thread,
@@ -264,9 +266,9 @@ class Node:
         seat already, or a bond, waits for no given weights and no room on its disk: it has moves to make, and
         fetches or makes that state when it needs it."""
         try:
-            require_start_here(self.look())
-            await self.rooms.model.load_outer_state(get_initial_header(self.look()))
+            require_start_here(self.get_view())
+            await self.rooms.model.load_outer_state(get_initial_header(self.get_view()))
         except EnvironmentFault as fault:
             if not has_duties(self.game, self.account):
                 raise
-            self.config.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond.")
+            self.config.notify(f"WARNING: {fault} Going on, for there is a seat already, or a bond.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from touchstone.node.health.money_news import MoneyNews
 from touchstone.node.health.task_news import list_news
-from touchstone.node.kit.config import FAR, Meter, Say
+from touchstone.node.kit.config import FAR, Meter, Notify
 from touchstone.node.kit.duty import Duty, Room, Wait, find_round, name_duty
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.view import FindView, View
@@ -68,7 +68,7 @@ class Loop:
     find_view: FindView
     account: str
     meter: Meter
-    say: Say
+    notify: Notify
     rooms: Sequence[Room[Any]]
     is_seated: bool = False
     is_bound: bool = False
@@ -123,9 +123,9 @@ class Loop:
         for line in list_news(view.game, self.account):
             if line not in self.told:
                 self.told.add(line)
-                self.say(line)
+                self.notify(line)
         for line in self.money.list_lines(view, self.following.chain):
-            self.say(line)
+            self.notify(line)
 
     def _is_over(self) -> bool:
         """Whether there is nothing more to wait for. The chain may take back the block in which the task was

@@ -17,7 +17,7 @@ from touchstone.node.kit.config import (
     MEGABYTE,
     PARTS_FILE,
     STORE_FOLDER,
-    PartyConfig,
+    NodeConfig,
     Status,
     clear_scratch,
     limit_memory,
@@ -50,7 +50,7 @@ Kind = TypeVar("Kind", bound=Node)
 
 @asynccontextmanager
 async def open_node(
-    config: PartyConfig, role: Callable[..., Kind], *, is_held: bool = False
+    config: NodeConfig, role: Callable[..., Kind], *, is_held: bool = False
 ) -> AsyncIterator[Kind]:
     """Open chain, store, journal, server and client, announce the endpoint where it changed, and watch the
     node. role: the kind of node, which says what it does; is_held: as of `be_reached`. Raises what they
@@ -99,7 +99,7 @@ async def open_node(
         node.served = ServedData(probe, status, node.is_member)
         mine = store, node.account, chain.signing, identity, node.served.make_policy()
         server = BlobServer(*mine, parts=parts, bucket=bucket)
-        at = OwnEndpoint(chain, config.listen_host, config.listen_port, config.public_url, config.say)
+        at = OwnEndpoint(chain, config.listen_host, config.listen_port, config.public_url, config.notify)
         await at.be_reached(server, identity, stack, is_held=is_held)
         measures = Measures(chain, state, client, node.meter, node.find_view, watch, server)
         await show_metrics(measures, config.metrics_host, config.metrics_port, stack)

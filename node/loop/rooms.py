@@ -43,14 +43,14 @@ class Rooms:
     def start(self) -> StartWeights:
         """The first weights."""
         t = self.tools
-        return StartWeights(t.states.store, t.peers, t.say)
+        return StartWeights(t.states.store, t.peers, t.notify)
 
     @cached_property
     def model(self) -> GlobalModel:
         """Outer states."""
         t = self.tools
         return GlobalModel(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             client=t.peers.client,
             peers=t.peers,
@@ -63,7 +63,7 @@ class Rooms:
         """Work leaves and pseudo-gradients."""
         t = self.tools
         return ClaimData(
-            look=t.look, store=t.states.store, client=t.peers.client, peers=t.peers, claims=t.claims
+            get_view=t.get_view, store=t.states.store, client=t.peers.client, peers=t.peers, claims=t.claims
         )
 
     @cached_property
@@ -71,7 +71,7 @@ class Rooms:
         """Merges."""
         t = self.tools
         return OuterSteps(
-            look=t.look,
+            get_view=t.get_view,
             claims=t.claims,
             pruning_memory=t.pruning_memory,
             locks=t.locks,
@@ -83,20 +83,22 @@ class Rooms:
     def work_requests(self) -> WorkRequests:
         """Answers about work."""
         t = self.tools
-        return WorkRequests(look=t.look)
+        return WorkRequests(get_view=t.get_view)
 
     @cached_property
     def idle_mode(self) -> IdleMode:
         """Pauses."""
         t = self.tools
-        return IdleMode(look=t.look, chain=t.chain, recompute_queue=t.recompute_queue, say=t.say, use=t.use)
+        return IdleMode(
+            get_view=t.get_view, chain=t.chain, recompute_queue=t.recompute_queue, notify=t.notify, use=t.use
+        )
 
     @cached_property
     def training(self) -> Training:
         """Own claims."""
         t = self.tools
         return Training(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             states=t.states,
             chain=t.chain,
@@ -106,7 +108,7 @@ class Rooms:
             team=t.team,
             corpus=t.corpus,
             locks=t.locks,
-            say=t.say,
+            notify=t.notify,
             meter=t.meter,
             board=t.board,
             idle_mode=self.idle_mode,
@@ -119,13 +121,13 @@ class Rooms:
         """Replays of segments."""
         t = self.tools
         return Segments(
-            look=t.look,
+            get_view=t.get_view,
             client=t.peers.client,
             states=t.states,
             cases=t.cases,
             recompute_queue=t.recompute_queue,
             corpus=t.corpus,
-            say=t.say,
+            notify=t.notify,
             training=self.training,
         )
 
@@ -134,7 +136,11 @@ class Rooms:
         """Training ahead."""
         t = self.tools
         return Speculation(
-            look=t.look, locks=t.locks, say=t.say, outer_steps=self.outer_steps, training=self.training
+            get_view=t.get_view,
+            locks=t.locks,
+            notify=t.notify,
+            outer_steps=self.outer_steps,
+            training=self.training,
         )
 
     @cached_property
@@ -142,7 +148,7 @@ class Rooms:
         """Answers to solvers."""
         t = self.tools
         return MergeRequests(
-            look=t.look,
+            get_view=t.get_view,
             claims=t.claims,
             wake=t.wake,
             signer=t.signer,
@@ -155,7 +161,7 @@ class Rooms:
         """Signatures of merges."""
         t = self.tools
         return MergeSigning(
-            look=t.look,
+            get_view=t.get_view,
             peers=t.peers,
             claims=t.claims,
             locks=t.locks,
@@ -170,7 +176,7 @@ class Rooms:
         """Votes and roots."""
         t = self.tools
         return Posting(
-            look=t.look,
+            get_view=t.get_view,
             chain=t.chain,
             claims=t.claims,
             wake=t.wake,
@@ -183,7 +189,7 @@ class Rooms:
         """Steps that are shown."""
         t = self.tools
         return StepServing(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             states=t.states,
             cases=t.cases,
@@ -196,7 +202,7 @@ class Rooms:
         """The claimant's moves."""
         t = self.tools
         return DisputeAnswers(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             states=t.states,
             chain=t.chain,
@@ -212,7 +218,7 @@ class Rooms:
         """Answers to queries."""
         t = self.tools
         return QueryAnswers(
-            look=t.look,
+            get_view=t.get_view,
             client=t.peers.client,
             states=t.states,
             chain=t.chain,
@@ -225,14 +231,17 @@ class Rooms:
     def step_answers(self) -> StepAnswers:
         """Answers about steps."""
         t = self.tools
-        return StepAnswers(look=t.look, cases=t.cases, recompute_queue=t.recompute_queue, wake=t.wake)
+        return StepAnswers(get_view=t.get_view, cases=t.cases, recompute_queue=t.recompute_queue, wake=t.wake)
 
     @cached_property
     def deletion(self) -> Deletion:
         """What is known of the disk."""
         t = self.tools
         return Deletion(
-            look=t.look, journal=t.journal, pruning_memory=t.pruning_memory, claim_data=self.claim_data
+            get_view=t.get_view,
+            journal=t.journal,
+            pruning_memory=t.pruning_memory,
+            claim_data=self.claim_data,
         )
 
     @cached_property
@@ -240,7 +249,7 @@ class Rooms:
         """What the disk keeps."""
         t = self.tools
         return Pruning(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             cases=t.cases,
             pruning_memory=t.pruning_memory,
@@ -254,13 +263,13 @@ class Rooms:
         """The bits of this machine."""
         t = self.tools
         return SelfTest(
-            look=t.look,
+            get_view=t.get_view,
             states=t.states,
             claims=t.claims,
             cases=t.cases,
             pruning_memory=t.pruning_memory,
             corpus=t.corpus,
-            say=t.say,
+            notify=t.notify,
             home=t.home,
             model=self.model,
             segments=self.segments,
@@ -271,30 +280,34 @@ class Rooms:
     def upkeep(self) -> Upkeep:
         """Calls that keep the task going."""
         t = self.tools
-        return Upkeep(look=t.look, chain=t.chain)
+        return Upkeep(get_view=t.get_view, chain=t.chain)
 
     @cached_property
     def machine_check(self) -> MachineCheck:
         """A rehearsal."""
         t = self.tools
-        return MachineCheck(look=t.look, chain=t.chain, say=t.say, corpus=t.corpus, model=self.model)
+        return MachineCheck(
+            get_view=t.get_view, chain=t.chain, notify=t.notify, corpus=t.corpus, model=self.model
+        )
 
     @cached_property
     def reachability(self) -> Reachability:
         """Whether peers reach this node."""
         t = self.tools
-        return Reachability(look=t.look, client=t.peers.client, say=t.say, is_wanted=t.is_reach_wanted)
+        return Reachability(
+            get_view=t.get_view, client=t.peers.client, notify=t.notify, is_wanted=t.is_reach_wanted
+        )
 
     @cached_property
     def seat_taking(self) -> SeatTaking:
         """The seat."""
         t = self.tools
         return SeatTaking(
-            look=t.look,
+            get_view=t.get_view,
             chain=t.chain,
             journal=t.journal,
             claims=t.claims,
-            say=t.say,
+            notify=t.notify,
             keep_up=t.keep_up,
             machine_check=self.machine_check,
             reachability=self.reachability,
@@ -304,25 +317,25 @@ class Rooms:
     def bucket_copies(self) -> BucketCopies:
         """Copies in the bucket."""
         t = self.tools
-        return BucketCopies(look=t.look, store=t.states.store, say=t.say, bucket=t.bucket)
+        return BucketCopies(get_view=t.get_view, store=t.states.store, notify=t.notify, bucket=t.bucket)
 
     @cached_property
     def loss_reports(self) -> LossReports:
         """Reports of losses."""
         t = self.tools
-        return LossReports(look=t.look, claims=t.claims, signer=t.signer)
+        return LossReports(get_view=t.get_view, claims=t.claims, signer=t.signer)
 
     @cached_property
     def last_model(self) -> LastModel:
         """The last model."""
         t = self.tools
         return LastModel(
-            look=t.look,
+            get_view=t.get_view,
             store=t.states.store,
             client=t.peers.client,
             peers=t.peers,
             claims=t.claims,
-            say=t.say,
+            notify=t.notify,
             model=self.model,
         )
 

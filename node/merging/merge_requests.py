@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from touchstone.node.kit.signer import Signer
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.kit.waking import Wake
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, is_on_chain, make_statement
@@ -39,7 +39,7 @@ BODY_BYTES = dict.fromkeys((OUTER, WORK, MERGE), MAX_BYTES)
 class MergeRequests:
     """Answers requests for models, work and signatures of a merge, and says who may read blobs of them."""
 
-    look: Look
+    get_view: GetView
     claims: ClaimBook
     wake: Wake
     signer: Signer
@@ -49,7 +49,7 @@ class MergeRequests:
     async def answer_merge(self, account: str, body: bytes) -> MergeAnswer:
         """This node's signature of a merge. Raises EnvironmentFault while it cannot sign it, ProtocolFault
         where it never will."""
-        view = self.look()
+        view = self.get_view()
         asked = read_message(AskMerge, body, account)
         game_round = _require_waiting(view, asked)
         key = MergeKey(asked.round, asked.base_root, asked.slots, asked.claim_roots)
@@ -71,7 +71,7 @@ class MergeRequests:
 
     async def sign_merge(self, made: MergeMade) -> bytes:
         """Returns this node's signature of its own merge. Raises GateShut while nothing may be signed."""
-        return await self.signer.sign(make_statement(self.look().domain, made))
+        return await self.signer.sign(make_statement(self.get_view().domain, made))
 
     def list_answers(self) -> dict[str, Answer]:
         """Returns what answers each message of this room, by name."""

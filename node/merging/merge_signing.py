@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.signer import Signer
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.merging.merge_requests import MergeRequests, find_missing
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.expected_merge import get_root, is_on_chain, make_statement
@@ -38,7 +38,7 @@ NUMBER_MASK = 0xFFFF
 class MergeSigning:
     """Gathers the other solvers' signatures of a merge."""
 
-    look: Look
+    get_view: GetView
     peers: Peers
     claims: ClaimBook
     locks: Locks
@@ -52,7 +52,7 @@ class MergeSigning:
         with a majority, or when all were asked: a solver that does not answer holds up none of the others."""
         seats = {
             seat.number & NUMBER_MASK: seat.account
-            for seat in list_open_solvers(self.look().game, game_round)
+            for seat in list_open_solvers(self.get_view().game, game_round)
         }
         kept = self.claims.signatures.setdefault(_name(made), {})
         asking = [
@@ -63,7 +63,7 @@ class MergeSigning:
         try:
             for done in asyncio.as_completed(asking):
                 await done
-                if is_majority(self.look(), game_round, len(kept.keys() & seats)):
+                if is_majority(self.get_view(), game_round, len(kept.keys() & seats)):
                     break
         finally:
             for task in asking:
@@ -78,13 +78,13 @@ class MergeSigning:
     async def _ask(self, account: str, made: MergeMade) -> bytes | None:
         """The signature of a solver; None where it gives none now."""
         try:
-            if account == self.look().account:
+            if account == self.get_view().account:
                 return await self.merge_requests.sign_merge(made)
-            peer = self.look().chain_state.network.find(account)
+            peer = self.get_view().chain_state.network.find(account)
             async with asyncio.timeout(ANSWER_S):
-                question = AskMerge(self.look().task, *_name(made), get_root(made))
+                question = AskMerge(self.get_view().task, *_name(made), get_root(made))
                 said = await self.peers.ask(peer, MERGE, question, make_form(MergeAnswer))
-            statement = make_statement(self.look().domain, made)
+            statement = make_statement(self.get_view().domain, made)
             signer = recover_signer(statement, said.signature, self.signer.domain, account)
         except (ProtocolFault, EnvironmentFault, TimeoutError) as fault:
             log.info("%s: %s", account, fault)
@@ -105,11 +105,11 @@ class NameMerge:
     async def perform(self, room: "MergeSigning") -> None:
         """Fetch first: a peer that shows its bytes slowly holds up no other merge. Compute it unless it would
         not be signed any more. Raises EnvironmentFault or ProtocolFault where the bytes cannot be had."""
-        game_round = require_round(room.look(), self.key)
+        game_round = require_round(room.get_view(), self.key)
         for slot in self.key.slots:
             await room.claim_data.have_delta(game_round, slot)
         async with room.locks["asked merge", None]:
-            if self.key in _list_signable(room.look(), room.look().head_block + 1):
+            if self.key in _list_signable(room.get_view(), room.get_view().head_block + 1):
                 await room.outer_steps.name_merge(self.key)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from touchstone.node.kit.duty import Duty, Wait
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.kit.waking import Wake
 from touchstone.node.merging.merge_signing import MergeSigning
 from touchstone.node.merging.turns import FAR, get_margin, rotate, take_turn
@@ -48,15 +48,18 @@ class PostMerge:
 
     async def perform(self, room: "Posting") -> None:
         """Merge, ask for signatures until they are a majority or a block has passed, send all at once."""
-        game_round = room.look().game.rounds[self.key.round]
-        made, head = await room.outer_steps.merge_claims(self.key), room.look().head_block
+        game_round = room.get_view().game.rounds[self.key.round]
+        made, head = await room.outer_steps.merge_claims(self.key), room.get_view().head_block
         signatures = await room.merge_signing.gather_signatures(game_round, made)
-        while not is_majority(room.look(), game_round, len(signatures)) and room.look().head_block == head:
+        while (
+            not is_majority(room.get_view(), game_round, len(signatures))
+            and room.get_view().head_block == head
+        ):
             await asyncio.sleep(POLL_S)
             signatures = await room.merge_signing.gather_signatures(game_round, made)
-        if not is_majority(room.look(), game_round, len(signatures)):
+        if not is_majority(room.get_view(), game_round, len(signatures)):
             raise _make_lonely(len(signatures))
-        chosen = find_merge_set(room.look(), game_round, room.look().head_block + 1)
+        chosen = find_merge_set(room.get_view(), game_round, room.get_view().head_block + 1)
         await room.send_post(replace(chosen, slots=self.key.slots), get_root(made), signatures)
 
 
@@ -64,7 +67,7 @@ class PostMerge:
 class Posting:
     """Hands in votes, and posts the root of a merge."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
     claims: ClaimBook
     wake: Wake
@@ -77,7 +80,7 @@ class Posting:
         merged = sum(1 << slot for slot in chosen.slots)
         signers = sum(1 << number for number in signatures)
         signed = b"".join(signatures[number] for number in sorted(signatures))
-        where, words = (self.look().task, chosen.game_round.index), (merged, root, signers, signed)
+        where, words = (self.get_view().task, chosen.game_round.index), (merged, root, signers, signed)
         if not chosen.votes and not chosen.late:
             await self.chain.rounds.post(*where, *words)
             return
@@ -117,7 +120,7 @@ class HandVotes:
 
     async def perform(self, room: "Posting") -> None:
         """Hand in what counts."""
-        view = room.look()
+        view = room.get_view()
         block = view.head_block + 1
         votes = judge_round(view, get_state_at(view.game, block), self.round, block).votes
         if not votes:

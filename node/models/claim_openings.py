@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from touchstone.node.kit.peers import Peers
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.global_model import WORK, AskWork, WorkSaid, make_form
 from touchstone.node.models.own_openings import open_work
 from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof, WorkShown
@@ -46,7 +46,7 @@ def is_fetched(view: View, game_round: GameRound, slot: int) -> bool:
 class ClaimData:
     """Has the work leaves and pseudo-gradients of claims, own and others'."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     client: BlobClient
     peers: Peers
@@ -64,9 +64,9 @@ class ClaimData:
         does."""
         claim = game_round.claims[slot]
         proof = await self.find_work(game_round, claim)
-        ref = refer_delta(proof.delta_root, self.look().spec.terms.parameter_count)
+        ref = refer_delta(proof.delta_root, self.get_view().spec.terms.parameter_count)
         await self.client.fetch_from_any(
-            self.list_sources(get_solver(self.look(), game_round.index, claim)), ref
+            self.list_sources(get_solver(self.get_view(), game_round.index, claim)), ref
         )
         return ref
 
@@ -74,7 +74,7 @@ class ClaimData:
         """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for.
         It is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived was hashed on
         the way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
-        name = name_claim(self.look(), game_round, slot)
+        name = name_claim(self.get_view(), game_round, slot)
         data = await asyncio.to_thread(self.store.open_map, await self.have_delta(game_round, slot))
         self.claims.fetched.add(name)
         return data
@@ -82,21 +82,21 @@ class ClaimData:
     async def find_work(self, game_round: GameRound, claim: SlotClaim) -> WorkProof:
         """The work leaf of a claim: the own one, one that is known, or from the first peer that shows it. It
         is written down once it is checked."""
-        name, book = name_own(self.look(), game_round, claim), self.claims
+        name, book = name_own(self.get_view(), game_round, claim), self.claims
         if name not in book.proofs:
-            if name.solver == self.look().account:
-                book.proofs[name] = open_work(self.look(), game_round.index)
+            if name.solver == self.get_view().account:
+                book.proofs[name] = open_work(self.get_view(), game_round.index)
             else:
-                found = find_audited(self.look(), name, claim.segments) or await self._ask_all(
+                found = find_audited(self.get_view(), name, claim.segments) or await self._ask_all(
                     game_round, claim
                 )
                 if name not in book.proofs:
                     shown = (found.delta_root, found.carried_root, found.path)
-                    book.write(WorkShown(self.look().task, *name, *shown))
+                    book.write(WorkShown(self.get_view().task, *name, *shown))
         return book.proofs[name]
 
     async def _ask_all(self, game_round: GameRound, claim: SlotClaim) -> WorkProof:
-        view = self.look()
+        view = self.get_view()
         name = name_own(view, game_round, claim)
         slot = next(slot for slot, one in game_round.claims.items() if one == claim)
         question = AskWork(view.task, game_round.index, slot, claim.claim_root)
@@ -105,7 +105,7 @@ class ClaimData:
             """One peer's proof, checked against the claim's root."""
             said = await self.peers.ask(peer, WORK, question, make_form(WorkSaid))
             proof = WorkProof(said.delta_root, said.carried_root, said.path)
-            _check(self.look(), name, claim.segments, proof)
+            _check(self.get_view(), name, claim.segments, proof)
             return proof
 
         peers = self.list_sources(name.solver)

@@ -17,7 +17,7 @@ AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})
 """One of these words takes a claim out of the guess."""
 
 
-def list_guessed(
+def list_expected(
     state: GameState, game_round: GameRound, own_slot: int | None, block: int
 ) -> tuple[int, ...]:
     """Slots of the claims that will probably be merged: those that the votes accept in time, the own one as

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.start_weights import StartWeights
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.protocol.adapters.messages import ClaimPath, Count, Form, Message, Signature, Word
@@ -116,7 +116,7 @@ def get_initial_header(view: View) -> OuterHeader:
 class GlobalModel:
     """What stands behind outer roots: known, computed, or fetched from peers."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     client: BlobClient
     peers: Peers
@@ -126,7 +126,7 @@ class GlobalModel:
     async def load_outer(self, root: bytes) -> OuterHeader:
         """What stands behind an outer root: known, or from the first peer that knows it. Raises
         EnvironmentFault or ProtocolFault where no peer tells it."""
-        initial, known = get_initial_header(self.look()), self.claims.outer
+        initial, known = get_initial_header(self.get_view()), self.claims.outer
         if root == compute_outer_root(initial):
             return initial
         if root not in known:
@@ -138,31 +138,31 @@ class GlobalModel:
         if not peers:
             raise _make_unknown(root)
         return await ask_in_turn(
-            [partial(ask_outer, self.client, self.look().task, root, peer) for peer in peers]
+            [partial(ask_outer, self.client, self.get_view().task, root, peer) for peer in peers]
         )
 
     async def answer_outer(self, account: str, body: bytes) -> OuterAnswer:
         """What stands behind an outer root that this node computed or fetched."""
         asked = read_message(AskOuter, body, account)
-        if asked.task != self.look().task or asked.root not in self.claims.outer:
+        if asked.task != self.get_view().task or asked.root not in self.claims.outer:
             raise _make_unknown(asked.root)
         header = self.claims.outer[asked.root]
         return OuterAnswer(header.weights_root, header.momentum_root)
 
     async def load_weights(self, header: OuterHeader) -> Tensor:
         """W of the outer state under these roots: from the store, else from any peer that shows it."""
-        if header == get_initial_header(self.look()):
+        if header == get_initial_header(self.get_view()):
             return (await self._begin()).weights
         return await self._load(header.weights_root)
 
     async def load_outer_state(self, header: OuterHeader) -> OuterState:
         """W and M under these roots; from where `load_weights` has them."""
-        if header == get_initial_header(self.look()):
+        if header == get_initial_header(self.get_view()):
             return await self._begin()
         return OuterState(await self._load(header.weights_root), await self._load(header.momentum_root))
 
     async def _load(self, root: bytes) -> Tensor:
-        ref = refer_tensor(root, self.look().spec.terms.parameter_count)
+        ref = refer_tensor(root, self.get_view().spec.terms.parameter_count)
         if not self.store.has(ref):
             await self.peers.fetch(ref)
         return await asyncio.to_thread(load_tensor, self.store, ref)
@@ -178,18 +178,18 @@ class GlobalModel:
     async def _begin(self) -> OuterState:
         """The state before any training, its weights made from the seed or fetched: once, unless the store
         has lost it. Raises as `StartWeights.load` does."""
-        header, book = get_initial_header(self.look()), self.claims
+        header, book = get_initial_header(self.get_view()), self.claims
         if book.begun == header:
             with suppress(InvalidInput, EnvironmentFault):
                 return await asyncio.to_thread(self._load_kept, header)
-        state = begin_outer(await self.start.load(self.look().spec))
+        state = begin_outer(await self.start.load(self.get_view().spec))
         await asyncio.to_thread(self.store.put_tensor, header.momentum_root, tensor_bytes(state.momentum))
         book.begun = header
         return state
 
     def _load_kept(self, header: OuterHeader) -> OuterState:
         """Raises as `load_tensor` does."""
-        count = self.look().spec.terms.parameter_count
+        count = self.get_view().spec.terms.parameter_count
         roots = (header.weights_root, header.momentum_root)
         return OuterState(*(load_tensor(self.store, refer_tensor(root, count)) for root in roots))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.retention_windows import PruningMemory
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.claim_openings import ClaimData, is_fetched
 from touchstone.node.models.expected_merge import get_root, is_on_chain, list_open, make_key
 from touchstone.node.models.global_model import (
@@ -49,7 +49,7 @@ class FetchDelta:
 
     async def perform(self, room: "OuterSteps") -> None:
         """Fetch it from its solver, or from another peer that has it."""
-        await room.claim_data.fetch_delta(room.look().game.rounds[self.round], self.slot)
+        await room.claim_data.fetch_delta(room.get_view().game.rounds[self.round], self.slot)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MergeClaims:
 class OuterSteps:
     """Computes the outer step over claims, and says what stands behind a base root."""
 
-    look: Look
+    get_view: GetView
     claims: ClaimBook
     pruning_memory: PruningMemory
     locks: Locks
@@ -80,7 +80,7 @@ class OuterSteps:
         or ProtocolFault where the bytes cannot be had."""
         async with self.locks["merge", key]:
             book = self.claims
-            if key not in book.merges or not _is_kept(self.look(), book.merges[key]):
+            if key not in book.merges or not _is_kept(self.get_view(), book.merges[key]):
                 header = await asyncio.to_thread(self.model.keep_outer, await self.compute_merge(key))
                 self.pruning_memory.merged = key
                 self._note(key, header)
@@ -97,7 +97,7 @@ class OuterSteps:
 
     async def compute_merge(self, key: MergeKey) -> OuterState:
         """The outer state after a merge. Raises as `merge_claims` does."""
-        view = self.look()
+        view = self.get_view()
         game_round, terms = require_round(view, key), view.spec.terms
         deltas = [await self.claim_data.fetch_delta(game_round, slot) for slot in key.slots]
         before = await self.model.load_outer_state(await self.model.load_outer(key.base_root))
@@ -105,7 +105,7 @@ class OuterSteps:
 
     def _note(self, key: MergeKey, header: OuterHeader) -> None:
         if key not in self.claims.merges:
-            record = MergeMade(self.look().task, *key, header.weights_root, header.momentum_root)
+            record = MergeMade(self.get_view().task, *key, header.weights_root, header.momentum_root)
             self.claims.write(record)
 
     async def load_base(self, root: bytes) -> OuterHeader:
@@ -119,7 +119,7 @@ class OuterSteps:
     async def check_base(self, root: bytes) -> None:
         """Merge what was posted as `root`, where its claims can be had. Raises ProtocolFault where that comes
         to another root."""
-        posted = find_posted(self.look().game, root)
+        posted = find_posted(self.get_view().game, root)
         if posted is None:
             return
         try:

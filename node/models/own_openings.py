@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.claim_records import ClaimWork, WorkProof
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec import merkle
@@ -84,9 +84,9 @@ def _compute_path(view: View, index: int, leaf: int) -> tuple[bytes, ...]:
 class OwnClaims:
     """The same for rooms that must not know of this one."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, get_view: GetView) -> None:
         """look: as the view is now."""
-        self._look = look
+        self._look = get_view
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
         """The boundaries of this node's claim on round `index`; none where it has none."""

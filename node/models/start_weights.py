@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.kit.view import View
@@ -39,7 +39,7 @@ class StartWeights:
 
     store: BlobStore
     peers: Peers
-    say: Say
+    notify: Notify
 
     async def load(self, spec: TaskSpec) -> Tensor:
         """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give
@@ -62,7 +62,7 @@ class StartWeights:
         if not self.store.has(ref):
             try:
                 async with telling_bytes(
-                    self.peers.client, self.say, ref, "the weights that the task begins with"
+                    self.peers.client, self.notify, ref, "the weights that the task begins with"
                 ):
                     await self.peers.fetch(ref, first=spec.terms.submitter)
             except (InvalidInput, ProtocolFault) as fault:

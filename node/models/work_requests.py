@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.claim_openings import find_audited, name_own
 from touchstone.node.models.global_model import AskWork, WorkSaid, read_message
 from touchstone.node.models.own_openings import open_work
@@ -15,12 +15,12 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 class WorkRequests:
     """Answers requests for the work leaves of claims."""
 
-    look: Look
+    get_view: GetView
 
     async def answer_work(self, account: str, body: bytes) -> WorkSaid:
         """The work leaf of a claim of a closed round, of one's own or as it was shown to this node."""
         asked = read_message(AskWork, body, account)
-        proof = _find_shown(self.look(), asked)
+        proof = _find_shown(self.get_view(), asked)
         if proof is None:
             raise EnvironmentFault(
                 what="the work leaf is not served now",

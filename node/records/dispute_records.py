@@ -158,8 +158,8 @@ def name_vote(known: KnownVote) -> StatementKey:
     return StatementKey(known.ref, known.vote.segment, known.signature)
 
 
-def list_fields(sentence: StatementKey) -> tuple[int, int, int, int, int, bytes]:
+def list_fields(statement_key: StatementKey) -> tuple[int, int, int, int, int, bytes]:
     """Round, slot, draw, rank, segment and signature as records have them."""
-    ref = sentence.ref
+    ref = statement_key.ref
     draw = CLAIM if ref.draw is None else ref.draw
-    return ref.round, ref.slot, draw, ref.rank, sentence.segment, sentence.signature
+    return ref.round, ref.slot, draw, ref.rank, statement_key.segment, statement_key.signature

@@ -45,7 +45,7 @@ class Steps(NamedTuple):
 class StepRequests:
     """Requests for step states, and their answers, from memory. Auditors of a segment go first, and no other
     request takes their places. The caller of `find` has checked that the account may ask.
-    What auditors asked for goes once they may ask no more (`pruning_duties.forget_steps`)."""
+    What auditors asked for goes once they may ask no more (`Pruning.forget_steps`)."""
 
     wanted: OrderedDict[Place, Asker] = field(default_factory=OrderedDict)
     """Who asked, by segment; an auditor of it takes the place of another member."""

@@ -173,17 +173,17 @@ def make_form(kind: type[Said]) -> Form[Said]:
     return Form(kind, most_bytes, f"the message {kind.__name__} is malformed")
 
 
-def say_boundary(proof: BoundaryProof) -> BoundarySaid:
+def format_boundary(proof: BoundaryProof) -> BoundarySaid:
     """The message of a boundary's opening."""
     return BoundarySaid(HeaderSaid(*_list_fields(proof.header)), proof.salt, tuple(proof.path))
 
 
-def say_sealed(sealed: Sealed) -> SealedSaid:
+def format_sealed(sealed: Sealed) -> SealedSaid:
     """The message of what was sealed."""
     return SealedSaid(*_list_fields(sealed))
 
 
-def say_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> VoteHanded:
+def format_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> VoteHanded:
     """The message of a vote, with its opening where it may be shown."""
     shown = None if opening is None else OpeningSaid(*_list_fields(opening)[1:])
     return VoteHanded(VoteSaid(*_list_fields(vote)), signature, shown)

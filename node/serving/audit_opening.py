@@ -6,12 +6,12 @@ from functools import partial
 
 from touchstone.node.kit.config import (
     STORE_FOLDER,
-    PartyConfig,
+    NodeConfig,
     has_replay_processes,
     make_scratch,
     share_memory_mb,
 )
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.view import GetView
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.outer_step import OuterSteps
 from touchstone.node.training.ray_replays import open_ray
@@ -31,7 +31,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 class KnownModels:
     """What claims have to start from, as a node finds it."""
 
-    look: Look
+    get_view: GetView
     outer_steps: OuterSteps
     claim_data: ClaimData
 
@@ -42,11 +42,11 @@ class KnownModels:
     async def find_carried(self, index: int, slot: int) -> bytes:
         """Returns the carried root in the work leaf of a merged claim: the own leaf, a known one, or a
         peer's."""
-        game_round = self.look().game.rounds[index]
+        game_round = self.get_view().game.rounds[index]
         return (await self.claim_data.find_work(game_round, game_round.claims[slot])).carried_root
 
 
-def open_pool(config: PartyConfig) -> ReplayPool:
+def open_pool(config: NodeConfig) -> ReplayPool:
     """The processes that a party's configuration asks for, and a word of it; none runs before the first
     replay. Raises InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
     scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
@@ -54,15 +54,15 @@ def open_pool(config: PartyConfig) -> ReplayPool:
     if config.executor == "ray":
         make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
         ray = f"the Ray at {config.ray_address}" if config.ray_address else "a Ray that this node starts"
-        config.say(f"{most}, by {ray}")
+        config.notify(f"{most}, by {ray}")
     else:
         make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
-        config.say(f"{most}, each in a process of its own")
+        config.notify(f"{most}, each in a process of its own")
     store = config.home / STORE_FOLDER
     return ReplayPool(scratch, store, config.replay_processes, make_worker)
 
 
-def open_seated_pool(config: PartyConfig, game: GameState, account: str) -> ReplayPool | None:
+def open_seated_pool(config: NodeConfig, game: GameState, account: str) -> ReplayPool | None:
     """As `open_pool`; None where this process replays, and for a bond alone, which audits nothing. Where Ray
     does not answer, a node that has a seat goes on with processes of its own: it has votes and disputes to
     answer."""
@@ -73,7 +73,9 @@ def open_seated_pool(config: PartyConfig, game: GameState, account: str) -> Repl
     except EnvironmentFault as fault:
         if find_seat(game, account) is None:
             raise
-        config.say(f"WARNING: {fault} Going on with processes of this machine, for there is a seat already.")
+        config.notify(
+            f"WARNING: {fault} Going on with processes of this machine, for there is a seat already."
+        )
         config = replace(config, executor="process")
         return open_pool(config) if has_replay_processes(config) else None
 

@@ -141,7 +141,7 @@ class AuditRoom:
     sign: Callable[[Statement | DistanceReport], Awaitable[bytes]]
     recover: Callable[[Statement, bytes, str], str]
     """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
-    say: Callable[[str], None] = print
+    notify: Callable[[str], None] = print
     train: Train = replay_segment
     pause: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
     """Waits before a replay, as long as the machine is not to compute one."""

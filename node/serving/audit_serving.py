@@ -36,9 +36,9 @@ from touchstone.node.serving.audit_messages import (
     SegmentShown,
     StartShown,
     compute_leaf,
+    format_boundary,
     make_form,
     read_sealed,
-    say_boundary,
 )
 from touchstone.node.serving.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
 from touchstone.node.serving.taken_votes import take_votes
@@ -77,7 +77,7 @@ async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
     async with _only_once(room, drawn.place):
         first, start = await asyncio.to_thread(_open_start, room, drawn)
     _grant(room, drawn, *_list_roots(start.header))
-    return StartShown(say_boundary(first), say_boundary(start))
+    return StartShown(format_boundary(first), format_boundary(start))
 
 
 async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
@@ -91,7 +91,7 @@ async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
         end, last, work = await asyncio.to_thread(_open_ends, room, drawn)
     _grant(room, drawn, *_list_roots(end.header), last.header.weights_root)
     shown = WorkSaid(work.delta_root, work.carried_root, tuple(work.path))
-    return EndShown(say_boundary(end), say_boundary(last), shown)
+    return EndShown(format_boundary(end), format_boundary(last), shown)
 
 
 async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentShown:
@@ -112,7 +112,7 @@ async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentSho
         await asyncio.sleep(REST * (clock() - begun_s))
     if opened is None:
         raise _not_served("a claim of this node, or an audit by it", str(place))
-    return SegmentShown(*map(say_boundary, opened))
+    return SegmentShown(*map(format_boundary, opened))
 
 
 def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool:

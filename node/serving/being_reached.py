@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
 from touchstone.protocol.adapters.wire.server import BlobServer
@@ -23,7 +23,7 @@ class OwnEndpoint:
     host: str
     port: int
     public_url: str
-    say: Say
+    notify: Notify
 
     async def be_reached(
         self, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
@@ -37,7 +37,7 @@ class OwnEndpoint:
         except EnvironmentFault as fault:
             if not is_held:
                 raise
-            self.say(
+            self.notify(
                 f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it."
             )
             stack.callback(asyncio.create_task(self._listen_later(server, identity)).cancel)
@@ -61,4 +61,4 @@ class OwnEndpoint:
             with suppress(EnvironmentFault):
                 await self._listen(server, identity)
                 is_reached = True
-        self.say("peers reach this node again")
+        self.notify("peers reach this node again")

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.stored_step import list_step_keys
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.start_weights import refer_start
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.store.blob_store import BlobStore
@@ -27,14 +27,14 @@ class CopyToBucket:
         assert bucket is not None, "only a node with a bucket has this duty"
         if bucket.there is None:
             there = await bucket.learn()
-            room.say(
+            room.notify(
                 f"the bucket {bucket.settings.bucket} takes copies; it has {len(there)} of this node's blobs"
             )
         if not self.is_large:
-            await bucket.remove(list_gone(room.look(), bucket))
+            await bucket.remove(list_gone(room.get_view(), bucket))
         # What is asked for soon goes first, and what is wanted may change meanwhile.
         while missing := [
-            key for key in list_missing(room.look(), bucket) if _is_large(key) == self.is_large
+            key for key in list_missing(room.get_view(), bucket) if _is_large(key) == self.is_large
         ]:
             await bucket.put(missing[0], room.store.get_path(missing[0]))
 
@@ -43,9 +43,9 @@ class CopyToBucket:
 class BucketCopies:
     """Keeps the node's bucket as the disk is."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
-    say: Say
+    notify: Notify
     bucket: Bucket | None
 
 

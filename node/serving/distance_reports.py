@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.view import View
 from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
 from touchstone.node.serving.audit_room import AuditRoom
-from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, say_distances
+from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, format_distances
 from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.game.drawn_audits import (
@@ -31,7 +31,7 @@ def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
         said, where = room.book.reports.get(place), (place.slot, made.sealed.segment, room.block)
         is_known = said is not None and find_stated(game, place) is not None
         if said is not None and is_known and is_segment_public(game, game.rounds[index], *where):
-            yield say_distances(said.report, said.signature)
+            yield format_distances(said.report, said.signature)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.signer import Signer
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.claim_records import ClaimBook, ClaimWork, LossReported
 from touchstone.node.records.round_seats import find_own_slot
-from touchstone.protocol.adapters.reports.round_reports import LossSaid, say_loss
+from touchstone.protocol.adapters.reports.round_reports import LossSaid, format_loss
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.signed_reports import LossReport
@@ -18,7 +18,7 @@ def find_loss(view: View, index: int) -> LossSaid | None:
     """What this node reports of the losses of its claim on round `index`, once the round is closed."""
     key = _find_closed_claim(view, get_state_at(view.game, view.head_block + 1), index)
     made = None if key is None else view.claims.reports.get(key)
-    return None if made is None else say_loss(made.report, made.signature)
+    return None if made is None else format_loss(made.report, made.signature)
 
 
 def _find_closed_claim(view: View, state: GameState, index: int) -> tuple[int, bytes] | None:
@@ -38,11 +38,11 @@ class ReportLoss:
 
     async def perform(self, room: "LossReports") -> None:
         """Nothing where the chain has taken the claim back."""
-        view = room.look()
+        view = room.get_view()
         report = _make_loss_report(view, get_state_at(view.game, view.head_block + 1), self.round)
         if report is not None:
             signature = await room.signer.sign(report)
-            room.claims.write(LossReported(room.look().task, report, signature))
+            room.claims.write(LossReported(room.get_view().task, report, signature))
 
 
 def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
@@ -75,7 +75,7 @@ def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
 class LossReports:
     """Signs reports of the losses of own claims."""
 
-    look: Look
+    get_view: GetView
     claims: ClaimBook
     signer: Signer
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
 
-from touchstone.node.kit.config import Meter, Say
+from touchstone.node.kit.config import Meter, Notify
 from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.loss_board import LossBoard
@@ -25,7 +25,7 @@ from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.stored_tensors import keep_tree
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.global_model import GlobalModel
 from touchstone.node.models.outer_step import OuterSteps
 from touchstone.node.models.own_openings import compute_leaves
@@ -150,7 +150,7 @@ Require = Callable[[], object]
 class Training:
     """Trains this node's own claims, segment by segment, and keeps and writes down what it reaches."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     states: StateStore
     chain: GameChain
@@ -160,7 +160,7 @@ class Training:
     team: Team | None
     corpus: Corpus
     locks: Locks
-    say: Say
+    notify: Notify
     meter: Meter
     board: LossBoard | None
     idle_mode: IdleMode
@@ -170,7 +170,9 @@ class Training:
     async def compute_start(self, index: int, base_root: bytes, carried: StateHeader | None) -> ClaimStart:
         """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
         outer = await self.outer_steps.load_base(base_root)
-        return ClaimStart(outer, make_start_header(self.look(), index, outer.weights_root, carried), carried)
+        return ClaimStart(
+            outer, make_start_header(self.get_view(), index, outer.weights_root, carried), carried
+        )
 
     async def begin_state(self, start: ClaimStart) -> TrainingState:
         """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
@@ -197,9 +199,9 @@ class Training:
         await self.outer_steps.check_base(origin.base_root)
         self.pruning_memory.note_work(origin.index, origin.basis)
         work = self.claims.works[origin.index, origin.basis]
-        if not work.salts or not _is_begun_right(self.look(), origin, work):
+        if not work.salts or not _is_begun_right(self.get_view(), origin, work):
             self.begin_anew(origin.index, origin.basis)
-        if not is_whole(self.look(), work):
+        if not is_whole(self.get_view(), work):
             delta = await self._train(origin, work, require)
             self.claims.write(await asyncio.to_thread(self._conclude, origin, work, delta))
             self.meter.rounds_trained += 1
@@ -208,7 +210,7 @@ class Training:
 
     def begin_anew(self, index: int, basis: bytes) -> None:
         """Draw the salts of a claim. What was trained of it counts for nothing any more."""
-        view = self.look()
+        view = self.get_view()
         salts = tuple(secrets.token_bytes(32) for _ in range(view.spec.terms.segment_count + 1))
         self.claims.write(ClaimSaltsDrawn(view.task, index, basis, salts))
 
@@ -218,19 +220,19 @@ class Training:
         the pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while
         an answer on chain is computed that has no time to wait (`RecomputeQueue`)."""
         state, first = await self._resume(origin, work)
-        round_blocks = self.look().game.terms.windows.train_min
-        segment_blocks = -(-round_blocks // self.look().spec.terms.segment_count)
+        round_blocks = self.get_view().game.terms.windows.train_min
+        segment_blocks = -(-round_blocks // self.get_view().spec.terms.segment_count)
         keeping: Awaitable[None] = asyncio.sleep(0)
         preparing: asyncio.Future[None] | None = None
         try:
-            segments = range(first, self.look().spec.terms.segment_count)
+            segments = range(first, self.get_view().spec.terms.segment_count)
             for segment in segments:
                 # Its data before the next one's: what was fetched ahead is here already.
                 await self._prepare(origin, segment)
                 preparing = asyncio.ensure_future(self._prepare_ahead(origin, segment + 1))
                 await self.idle_mode.pause()
                 await self.recompute_queue.let_own_go(
-                    lambda: self.look().head_block, round_blocks, segment_blocks
+                    lambda: self.get_view().head_block, round_blocks, segment_blocks
                 )
                 require()
                 state, losses = await self._train_segment(origin, segment, state)
@@ -248,14 +250,14 @@ class Training:
     async def _prepare(self, origin: Origin, segment: int) -> None:
         """Have the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then
         the claim waits, and so does whoever holds it up."""
-        spec = self.look().spec
+        spec = self.get_view().spec
         steps, place = spec.terms.segment_steps, (self.corpus, spec.training, origin.beacon, origin.shard)
         await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
 
     async def _prepare_ahead(self, origin: Origin, segment: int) -> None:
         """The same for the next segment, while this one is trained; what fails is tried again when it is
         due."""
-        if segment < self.look().spec.terms.segment_count:
+        if segment < self.get_view().spec.terms.segment_count:
             try:
                 await self._prepare(origin, segment)
             except (ProtocolFault, EnvironmentFault) as fault:
@@ -266,7 +268,7 @@ class Training:
     ) -> tuple[TrainingState, list[float]]:
         """The state after one more segment and the losses of its steps, by this node's workers where it has
         some."""
-        view = self.look()
+        view = self.get_view()
         terms, training = view.spec.terms, view.spec.training
         train = train_segment if self.team is None else self.team.train
         batches = partial(get_batch, self.corpus, training, origin.beacon, origin.shard)
@@ -277,12 +279,12 @@ class Training:
         if self.board is not None:
             self.board.add(origin.index * terms.inner_steps + step, losses)
         done = f"trained {step + steps} of {terms.inner_steps} steps"
-        self.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
+        self.notify(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
         return state, losses
 
     async def _resume(self, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
         """The state to go on from and its boundary."""
-        last = _count_kept(self.look(), work) - 1
+        last = _count_kept(self.get_view(), work) - 1
         if last >= 0:
             return await asyncio.to_thread(self.states.load, work.boundaries[last]), last
         start = await self.compute_start(origin.index, origin.base_root, origin.carried)
@@ -301,7 +303,7 @@ class Training:
         """Keep a boundary and write it down, after the losses that led to it: a node that was killed between
         the two trains the segment again. This node itself soon reads the first and the last one, for the
         pseudo-gradient and for moments that go on: these alone go through the system's cache."""
-        view = self.look()
+        view = self.get_view()
         is_cached = boundary in (0, view.spec.terms.segment_count)
         header = self.states.keep(state, is_cached=is_cached)
         if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):
@@ -312,7 +314,7 @@ class Training:
         self._note(origin, boundary, header)
 
     def _note(self, origin: Origin, boundary: int, header: StateHeader) -> None:
-        place = (self.look().task, origin.index, origin.basis, boundary)
+        place = (self.get_view().task, origin.index, origin.basis, boundary)
         roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
         self.claims.write(ClaimBoundaryReached(*place, *roots, header.local_step, header.global_step))
 
@@ -321,7 +323,7 @@ class Training:
 
     def _conclude(self, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
         """What the claim says, with its pseudo-gradient in the store."""
-        view = self.look()
+        view = self.get_view()
         delta_root = keep_tree(self.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
         segments = view.spec.terms.segment_count
         carried = compute_carried_root(work.boundaries[segments])
@@ -367,19 +369,19 @@ class MakeClaim:
         `GameChain.require_provable` do."""
         await room.chain.require_provable()
         async with room.locks[TRAINING]:
-            origin = read_origin(room.look(), room.look().game, self.require_round(room))
+            origin = read_origin(room.get_view(), room.get_view().game, self.require_round(room))
             finished = await room.finish_claim(origin, partial(self.require_round, room))
             game_round = self.require_round(room)
         await room.chain.require_provable()
         words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
-        await room.chain.rounds.commit(room.look().task, self.round, *words)
-        room.say(f"round {self.round}: the claim is on the chain")
+        await room.chain.rounds.commit(room.get_view().task, self.round, *words)
+        room.notify(f"round {self.round}: the claim is on the chain")
 
     def require_round(self, room: "Training") -> GameRound:
         """The round, as long as it is trained from the same and takes this node's claim. Raises
         EnvironmentFault after a reorg or a fall, and once the round has closed without the claim: training on
         would take time from the next round."""
-        view = room.look()
+        view = room.get_view()
         state = get_state_at(view.game, view.head_block + 1)
         game_round = state.rounds.get(self.round)
         if game_round is None or get_basis(game_round) != self.basis:

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.recompute_queue import RecomputeQueue
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.machine.machine_use import MachineUse
 from touchstone.protocol.compute.program.step_runners import forget_steps
@@ -29,10 +29,10 @@ class IdleMode:
     """Pauses own claims and audits while somebody uses the machine. use: None where the operator wants no
     pause."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
     recompute_queue: RecomputeQueue
-    say: Say
+    notify: Notify
     use: MachineUse | None
 
     async def pause(self) -> None:
@@ -41,19 +41,19 @@ class IdleMode:
         use = self._find_pause()
         if use is None:
             return
-        self.say(f"pausing, since somebody uses the machine: {use.reason}")
+        self.notify(f"pausing, since somebody uses the machine: {use.reason}")
         # Answers wait for the own claim (`RecomputeQueue`): they must not wait for a pause.
         self.recompute_queue.end_own()
         forget_steps()
         while self._find_pause() is not None:
             await asyncio.sleep(LOOK_S)
-        self.say("the pause is over")
+        self.notify("the pause is over")
 
     def _find_pause(self) -> MachineUse | None:
         """What tells of the use that a pause is for; None where there is no reason to pause."""
         use = self.use
         is_pausing = use is not None and use.is_used and not use.is_lasting
-        return use if is_pausing and _find_open_seat(self.look()) is not None else None
+        return use if is_pausing and _find_open_seat(self.get_view()) is not None else None
 
 
 def _find_open_seat(view: View) -> int | None:
@@ -70,8 +70,8 @@ class LeaveWhenBusy:
 
     async def perform(self, room: "IdleMode") -> None:
         """Raises ContractRefused where the seat leaves already."""
-        await room.chain.tasks.leave(room.look().task, self.seat)
-        room.say(
+        await room.chain.tasks.leave(room.get_view().task, self.seat)
+        room.notify(
             "somebody has used the machine for half an hour: the seat leaves. The node works for the rounds "
             "that still hold it, and answers for them until its stake is out (`touchstone status`)"
         )

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.known_statements import find_solver, get_inner, get_now
 from touchstone.node.kit.recompute_queue import AUDITS, RecomputeQueue, Turn, Until
 from touchstone.node.kit.states import StateStore
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.own_openings import get_finished, list_own_boundaries
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.heard_statements import OwnReplay
@@ -44,18 +44,18 @@ log = logging.getLogger(__name__)
 class Segments:
     """Replays and restores segments of claims, from the states that are kept."""
 
-    look: Look
+    get_view: GetView
     client: BlobClient
     states: StateStore
     cases: DisputeRecords
     recompute_queue: RecomputeQueue
     corpus: Corpus
-    say: Say
+    notify: Notify
     training: Training
 
     def get_batches(self, index: int, slot: int) -> GetBatch:
         """The data that the beacon of a round dealt to a slot."""
-        view = self.look()
+        view = self.get_view()
         game_round = get_now(view).rounds[index]
         assert game_round.beacon is not None
         shard = get_shards(game_round)[slot]
@@ -66,7 +66,7 @@ class Segments:
     ) -> Iterator[TrainingState]:
         """All k + 1 states of a segment as this node computes them from a start in its store. place: round
         and slot, whose data it is."""
-        view = self.look()
+        view = self.get_view()
         state, steps = self.states.load(start), view.spec.terms.segment_steps
         yield state
         batches, train = self.get_batches(*place), self.cases.compute.train
@@ -91,9 +91,9 @@ class Segments:
         ref = dispute.statement
         if ref.draw is None:
             return await self.restore_boundary(ref.round, dispute.segment, dispute.clock)
-        replay = find_replay(self.look(), ref)
-        solver = find_solver(get_now(self.look()), ref.round, ref.slot)
-        known = self.look().chain_state.network.peers
+        replay = find_replay(self.get_view(), ref)
+        solver = find_solver(get_now(self.get_view()), ref.round, ref.slot)
+        known = self.get_view().chain_state.network.peers
         peers = [known[account] for account in (solver, dispute.opener) if account in known]
         await self.states.fetch(self.client, peers, replay.start.header)
         return replay.start.header
@@ -101,8 +101,8 @@ class Segments:
     async def restore_boundary(self, index: int, boundary: int, until: Until = AUDITS) -> StateHeader:
         """A boundary of this node's own claim, trained again from the last one before it that is left. until:
         the last block for the answer that needs it."""
-        boundaries = get_finished(self.look(), index).boundaries
-        if _find_last_kept(self.look(), index, boundary) is None:
+        boundaries = get_finished(self.get_view(), index).boundaries
+        if _find_last_kept(self.get_view(), index, boundary) is None:
             header = await asyncio.to_thread(self.states.keep, await self._begin_own(index))
             self._require_journalled(index, 0, boundaries[0], header)
         if not self.states.has(boundaries[boundary]):
@@ -112,32 +112,32 @@ class Segments:
 
     async def _begin_own(self, index: int) -> TrainingState:
         """Boundary 0 of this node's own claim, from the base root."""
-        view = self.look()
+        view = self.get_view()
         game = get_now(view)
         carried = find_carried(view, game, index)
         seat = find_seat(game, view.account)
         if carried is not None and seat is not None and not self.states.has(carried):
             earlier = find_carried_round(game, index, seat)
             assert earlier is not None
-            await self.restore_boundary(earlier, max(get_finished(self.look(), earlier).boundaries))
+            await self.restore_boundary(earlier, max(get_finished(self.get_view(), earlier).boundaries))
         return await self.training.begin_state(
             await self.training.compute_start(index, game.rounds[index].base_root, carried)
         )
 
     async def _train_on(self, turn: Turn, index: int, boundary: int) -> None:
         """On the way what another open dispute wants is kept too, so that nothing is trained twice for it."""
-        boundaries, retraining = get_finished(self.look(), index).boundaries, self.recompute_queue
-        first = _find_last_kept(self.look(), index, boundary) or 0
+        boundaries, recompute_queue = get_finished(self.get_view(), index).boundaries, self.recompute_queue
+        first = _find_last_kept(self.get_view(), index, boundary) or 0
         if first == boundary:
             return
-        state = await retraining.run(self.states.load, boundaries[first])
+        state = await recompute_queue.run(self.states.load, boundaries[first])
         for segment in range(first, boundary):
-            await retraining.give_way(turn)
-            is_kept = segment + 1 in {boundary, *list_disputed(self.look(), index)}
-            state = await retraining.run(self._train_segment, index, segment, state, is_kept)
+            await recompute_queue.give_way(turn)
+            is_kept = segment + 1 in {boundary, *list_disputed(self.get_view(), index)}
+            state = await recompute_queue.run(self._train_segment, index, segment, state, is_kept)
 
     def _train_segment(self, index: int, segment: int, state: TrainingState, is_kept: bool) -> TrainingState:
-        view = self.look()
+        view = self.get_view()
         steps, training = view.spec.terms.segment_steps, view.spec.training
         batches = self.get_batches(index, get_own_slot(view, index))
         state, _ = self.cases.compute.train(state, training, batches, segment * steps, steps)
@@ -152,7 +152,7 @@ class Segments:
         """Raises EnvironmentFault as `require_same` does, and tells the operator: a stake may be at risk."""
         if actual != expected:
             place = f"round {index}, boundary {boundary}"
-            self.say(f"{place}: trained again, it has other bits than the journal. {BITS_REMEDY}")
+            self.notify(f"{place}: trained again, it has other bits than the journal. {BITS_REMEDY}")
             log.error("%s: this machine computes other bits than the journal has. %s", place, BITS_REMEDY)
         require_same(expected, actual)
 

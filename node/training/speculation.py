@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.locks import Locks
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import (
     find_own_merge,
     foresee,
     get_root,
-    list_guessed,
+    list_expected,
     list_open,
     make_key,
 )
@@ -51,7 +51,7 @@ FETCH_DIVISOR = 8
 
 
 @dataclass(frozen=True)
-class Guess:
+class ExpectedRound:
     """key: what is merged; beacon: of the next round; state: the chain's, with all votes that are known."""
 
     key: MergeKey
@@ -65,7 +65,7 @@ class Guess:
         return foresee(self.state, self.state.rounds[self.key.round], root, self.slots, self.block)
 
 
-def find_guess(view: View, block: int) -> Guess | Wait | None:
+def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
     """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
     more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
     state = get_state_at(view.game, block)
@@ -76,7 +76,7 @@ def find_guess(view: View, block: int) -> Guess | Wait | None:
         return None
     state = judge_round(view, state, game_round.index, block).state
     game_round = state.rounds[game_round.index]
-    likely = list_guessed(state, game_round, find_own_slot(state, game_round, view.account), block)
+    likely = list_expected(state, game_round, find_own_slot(state, game_round, view.account), block)
     slots = tuple(slot for slot in likely if is_fetched(view, game_round, slot))
     until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
     if slots != likely and block <= until:
@@ -86,7 +86,7 @@ def find_guess(view: View, block: int) -> Guess | Wait | None:
     beacon = _find_next_beacon(view, state, game_round, slots, block)
     if beacon is None or 2 * len(slots) <= len(possible):
         return None
-    return Guess(make_key(game_round, slots), beacon, state, slots, block)
+    return ExpectedRound(make_key(game_round, slots), beacon, state, slots, block)
 
 
 def _find_next_beacon(
@@ -128,32 +128,37 @@ class TrainAhead:
         async with room.locks[TRAINING]:
             origin = self.require_origin(room, root)
             claims = f"{len(self.key.slots)} claims of round {self.key.round}"
-            room.say(f"round {self.index}: training ahead, on what {claims} come to")
+            room.notify(f"round {self.index}: training ahead, on what {claims} come to")
             await room.training.finish_claim(origin, partial(self.require_origin, room, root))
 
     def require_origin(self, room: "Speculation", root: bytes) -> Origin:
         """What the round is trained from if the guess is right. Raises EnvironmentFault where it is not."""
-        view = room.look()
+        view = room.get_view()
         opened = view.game.rounds.get(self.index)
         if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
             return read_origin(view, view.game, opened)
-        guess = find_guess(view, view.head_block + 1) if opened is None else None
-        if not isinstance(guess, Guess) or (guess.key, guess.beacon) != (self.key, self.beacon):
+        expected_round = find_expected_round(view, view.head_block + 1) if opened is None else None
+        if not isinstance(expected_round, ExpectedRound) or (expected_round.key, expected_round.beacon) != (
+            self.key,
+            self.beacon,
+        ):
             raise EnvironmentFault(
                 what="the guess does not hold any more",
                 expected=f"{len(self.key.slots)} claims of round {self.key.round}",
                 actual="others, or none",
                 remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
             )
-        state = guess.foresee(root)
+        state = expected_round.foresee(root)
         return read_origin(view, state, state.rounds[self.index])
 
 
-def _is_trained(view: View, guess: Guess) -> bool:
-    made = view.claims.merges.get(guess.key)
+def _is_trained(view: View, expected_round: ExpectedRound) -> bool:
+    made = view.claims.merges.get(expected_round.key)
     if made is None:
         return False
-    work = view.claims.works.get((guess.key.round + 1, compute_basis(get_root(made), guess.beacon)))
+    work = view.claims.works.get(
+        (expected_round.key.round + 1, compute_basis(get_root(made), expected_round.beacon))
+    )
     return work is not None and is_whole(view, work)
 
 
@@ -161,17 +166,17 @@ def _is_trained(view: View, guess: Guess) -> bool:
 class Speculation:
     """Trains the next round on the model that audits will probably leave."""
 
-    look: Look
+    get_view: GetView
     locks: Locks
-    say: Say
+    notify: Notify
     outer_steps: OuterSteps
     training: Training
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Speculation] | Wait]:
     """The round after the one that is audited, until it is trained."""
-    guess = find_guess(view, block)
-    if isinstance(guess, Wait):
-        yield guess
-    elif guess is not None and not _is_trained(view, guess):
-        yield TrainAhead(guess.key, guess.beacon)
+    expected_round = find_expected_round(view, block)
+    if isinstance(expected_round, Wait):
+        yield expected_round
+    elif expected_round is not None and not _is_trained(view, expected_round):
+        yield TrainAhead(expected_round.key, expected_round.beacon)

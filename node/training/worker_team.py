@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
+from touchstone.node.kit.config import STORE_FOLDER, NodeConfig, make_scratch, share_memory_mb
 from touchstone.node.training.replay_worker import ReplayJob, measure_job, view_job
 from touchstone.node.training.team_worker import DONE, STEPS, Message, Place, run_worker
 from touchstone.protocol.adapters.files.mapped_files import make_shared
@@ -92,7 +92,7 @@ class Team:
     LEAST_S."""
 
     places: Sequence[Place]
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     start: Callable[[Place], Member] = start_member
     start_s: float = START_S
     least_s: float = LEAST_S
@@ -160,7 +160,9 @@ class Team:
                 if not _has_same_bits(alone, together):
                     raise TeamFailed("a step by several workers gave other bits than by one")
                 self._step_s = step_s
-                self.say(f"{len(self._members)} workers train together: their first step has the bits of one")
+                self.notify(
+                    f"{len(self._members)} workers train together: their first step has the bits of one"
+                )
         except Exception as error:
             self._give_up(str(error) or type(error).__name__)
         return alone
@@ -233,7 +235,7 @@ class Team:
             )
         line = f"several workers do not train any more: {reason}. One does until the next start of this node."
         log.warning("%s", line)
-        self.say(f"WARNING: {line}")
+        self.notify(f"WARNING: {line}")
 
     def _end(self) -> None:
         members, self._members, self._starting = self._members, [], []
@@ -250,13 +252,13 @@ def _has_same_bits(one: tuple[TrainingState, list[float]], other: tuple[Training
     return all(torch.equal(a.view(torch.int32), b.view(torch.int32)) for a, b in pairs)
 
 
-def open_team(config: PartyConfig, spec: TrainingSpec, say: Callable[[str], None]) -> Team | None:
+def open_team(config: NodeConfig, spec: TrainingSpec, notify: Callable[[str], None]) -> Team | None:
     """The workers that a solver's configuration asks for; None where it asks for one, or the task's format
     does not promise that several come to one's bits."""
     if config.workers == 1:
         return None
     if spec.numeric_format not in PRODUCT_BITS:
-        say(
+        notify(
             f"workers = {config.workers} is for exact tasks alone, and this one is in {spec.numeric_format}: "
             "fewer rows may be summed in another order there. One worker trains it."
         )
@@ -266,5 +268,6 @@ def open_team(config: PartyConfig, spec: TrainingSpec, say: Callable[[str], None
     meeting = str(scratch / f"{PREFIX}{secrets.token_hex(8)}")
     told = (config.threads, str(scratch), share_memory_mb(config), meeting)
     return Team(
-        [Place(training, store, elements, config.workers, own, *told) for own in range(config.workers)], say
+        [Place(training, store, elements, config.workers, own, *told) for own in range(config.workers)],
+        notify,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from touchstone.node.kit.known_statements import get_inner, get_now
 from touchstone.node.kit.retention_windows import PruningMemory, list_foreign, list_named, name_outer
-from touchstone.node.kit.view import Look
+from touchstone.node.kit.view import GetView
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.global_model import get_initial_header
 from touchstone.node.upkeep.retention import Books, list_unknown_works
@@ -34,14 +34,14 @@ TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
 class Deletion:
     """What is known of the blobs on the disk: from the records, and of claims of others by asking for it."""
 
-    look: Look
+    get_view: GetView
     journal: Journal
     pruning_memory: PruningMemory
     claim_data: ClaimData
 
     def open_books(self) -> Books:
         """What this node knows besides the chain."""
-        view, memory = self.look(), self.pruning_memory
+        view, memory = self.get_view(), self.pruning_memory
         known = (view.claims, view.audits.book, view.cases, get_inner(view))
         remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
         is_given = view.spec.training.is_start_given
@@ -49,13 +49,13 @@ class Deletion:
 
     async def learn_foreign(self) -> None:
         """Once: what other tasks of this home name. While a node runs no other one writes to its journal."""
-        memory, task = self.pruning_memory, self.look().task
+        memory, task = self.pruning_memory, self.get_view().task
         if memory.foreign is None:
             memory.foreign = await asyncio.to_thread(list_foreign, self.journal, task)
 
     async def learn_works(self, here: Collection[BlobKey]) -> None:
         """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
-        unknown = list_unknown_works(get_now(self.look()), self.open_books(), self.look().head_block)
+        unknown = list_unknown_works(get_now(self.get_view()), self.open_books(), self.get_view().head_block)
         if any(key.kind is BlobKind.DELTA for key in here):
             for game_round, slot in unknown:
                 with suppress(EnvironmentFault, ProtocolFault, InvalidInput):

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.config import Say
+from touchstone.node.kit.config import Notify
 from touchstone.node.kit.peers import Peers
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.global_model import GlobalModel
 from touchstone.node.models.model_choice import Choice, choose_newest
 from touchstone.node.records.claim_records import ClaimBook, OuterShown
@@ -27,14 +27,14 @@ class KeepModel:
     async def perform(self, room: "LastModel") -> None:
         """Raises EnvironmentFault or ProtocolFault where no peer serves the model now, or the disk does not
         take it."""
-        claims, task = room.claims, room.look().task
+        claims, task = room.claims, room.get_view().task
         header = await room.model.load_outer(self.choice.root)
-        ref = _refer(room.look(), header)
+        ref = _refer(room.get_view(), header)
         await room.client.fetch_from_any(room.peers.list(), ref)
         await asyncio.to_thread(room.store.flush, ref.key)
         if self.choice.root not in claims.kept:
             claims.write(OuterShown(task, header.weights_root, header.momentum_root))
-        room.say(f"kept {self.choice} in this home: touchstone export 0x{task.hex()}")
+        room.notify(f"kept {self.choice} in this home: touchstone export 0x{task.hex()}")
 
 
 def list_duties(view: View, block: int) -> Iterator[KeepModel]:
@@ -58,10 +58,10 @@ def _refer(view: View, header: OuterHeader) -> BlobRef:
 class LastModel:
     """Has the last model of a task that ends on the disk."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     client: BlobClient
     peers: Peers
     claims: ClaimBook
-    say: Say
+    notify: Notify
     model: GlobalModel

@@ -1,4 +1,4 @@
-"""Pruning: the disk of a node holds what `kept.py` names, and nothing that was settled.
+"""Pruning: the disk of a node holds what `retention.py` names, and nothing that was settled.
 
     a record names it, it must stay             stays
     a record names it, its windows are over     goes
@@ -7,7 +7,7 @@
     of another task of this home, or a dataset  stays
 
 A pruning may be killed at any moment: the next one decides anew, from the chain and the journal. What was
-pruned too early for a solver is trained again from boundary 0 (`dispute/segments.py`).
+pruned too early for a solver is trained again from boundary 0 (`node/training/segments.py`).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from touchstone.node.kit.retention_windows import (
     list_shown_segments,
     list_stages,
 )
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import find_carried_round, find_own_slot
 from touchstone.node.records.wanted_steps import Steps
@@ -64,11 +64,11 @@ class Prune:
 
     async def perform(self, room: "Pruning") -> None:
         """Decide here, delete in a thread."""
-        memory, block = room.pruning_memory, room.look().head_block + 1
+        memory, block = room.pruning_memory, room.get_view().head_block + 1
         await room.deletion.learn_foreign()
         candidates = await asyncio.to_thread(list_here, room.store)
         await room.deletion.learn_works(candidates)
-        books, state = room.deletion.open_books(), get_now(room.look())
+        books, state = room.deletion.open_books(), get_now(room.get_view())
         room.forget_steps(state, block - REORG_BLOCKS)
         kept = list_kept(state, books, block - REORG_BLOCKS)
         goes = list_removable(state, books, memory, candidates, kept.keys(), block)
@@ -81,8 +81,8 @@ class Prune:
 @dataclass(frozen=True)
 class RestoreBoundary:
     """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, this node
-    disputes a vote on it, or the next claim goes on from its moments. It is left once it is not listed any
-    more."""
+    disputes a vote on it, or the next claim goes on from its moments. It stops once the duty is not listed
+    any more."""
 
     round: int
     boundary: int
@@ -100,7 +100,7 @@ class RestoreBoundary:
 class Pruning:
     """Deletes what nothing needs any more, and trains again what is needed after all."""
 
-    look: Look
+    get_view: GetView
     store: BlobStore
     cases: DisputeRecords
     pruning_memory: PruningMemory
@@ -151,7 +151,7 @@ def _list_carried(view: View, state: GameState, block: int) -> Restored:
         newest = state.rounds.get(state.next_round - 1)
         began = None if newest is None else newest.trained_from
         until = 0 if began is None else began + state.terms.windows.train_min
-        # A round may run longer than that. What has no clock any more goes before no answer that has one.
+        # A round may run longer than that. Work without a deadline yields to answers with one.
         yield (index, max(boundaries)), until if until > block else AUDITS
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from touchstone.node.kit.config import Say, describe_machine
+from touchstone.node.kit.config import Notify, describe_machine
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.states import StateStore
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.global_model import GlobalModel, get_initial_header
 from touchstone.node.models.start_weights import require_start_here
 from touchstone.node.records.claim_records import ClaimBook
@@ -56,13 +56,13 @@ log = logging.getLogger(__name__)
 class SelfTest:
     """Tests whether this machine computes the bits of the last run."""
 
-    look: Look
+    get_view: GetView
     states: StateStore
     claims: ClaimBook
     cases: DisputeRecords
     pruning_memory: PruningMemory
     corpus: Corpus
-    say: Say
+    notify: Notify
     home: Path
     model: GlobalModel
     segments: Segments
@@ -73,25 +73,25 @@ class SelfTest:
         it. Raises EnvironmentFault where nobody serves the data of the test. A node that has a seat says so
         instead and goes on, as if its bits were other ones: it has disputes to answer, and silence would cost
         its stake. Its next start tests again."""
-        name, home = self.look().task.hex(), self.home
+        name, home = self.get_view().task.hex(), self.home
         machine = describe_machine()
         before = read_bits(home).get(name)
         if before is None or before.machine != machine:
             try:
                 found = await self._test(machine, before)
             except EnvironmentFault as fault:
-                if find_seat(self.look().game, self.look().account) is None:
+                if find_seat(self.get_view().game, self.get_view().account) is None:
                     raise
-                self.say(f"WARNING: {UNTESTED} {fault}")
+                self.notify(f"WARNING: {UNTESTED} {fault}")
                 self._drop_untold()
-                self.pruning_memory.unlike_until = find_last_stated(self.look())
+                self.pruning_memory.unlike_until = find_last_stated(self.get_view())
                 return
             await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
             before = found
         self.pruning_memory.unlike_until = before.unlike_until
 
     async def _test(self, machine: str, before: DeterminismFingerprint | None) -> DeterminismFingerprint:
-        require_start_here(self.look())
+        require_start_here(self.get_view())
         step_root = await self._compute_step_root()
         found = [
             await asyncio.to_thread(test) for test in (self.compute_known_segment, self.compute_known_replay)
@@ -100,23 +100,23 @@ class SelfTest:
         is_step_same = before is None or step_root == before.step_root
         if not is_step_same or False in found:
             self._drop_untold()
-        last = find_last_stated(self.look())
+        last = find_last_stated(self.get_view())
         # With the earlier bits back, what was stated between the two updates has other ones.
         is_back = before is not None and step_root == before.former_root and last <= unlike_until
         if not (is_step_same or is_back) or False in found:
             unlike_until = max(unlike_until, last)
-            self.say(WARNING)
+            self.notify(WARNING)
             log.error("%s", WARNING)
         elif before is not None:
             changed = "Touchstone, torch, numpy, Python, processor or device"
-            self.say(f"{changed} is another: the self-test came to the same bits")
+            self.notify(f"{changed} is another: the self-test came to the same bits")
         former_root = before.step_root if before is not None and before.step_root != step_root else ""
         return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
 
     async def _compute_step_root(self) -> str:
         """The root of the state after one step from the task's first weights, on the data of a fixed word."""
-        training = self.look().spec.training
-        weights = await self.model.load_weights(get_initial_header(self.look()))
+        training = self.get_view().spec.training
+        weights = await self.model.load_weights(get_initial_header(self.get_view()))
         batches = partial(get_batch, self.corpus, training, bytes(32), 0)
         train = self.cases.compute.train
         await prepare_steps(self.corpus, training, bytes(32), 0, (0,))
@@ -126,7 +126,7 @@ class SelfTest:
     def compute_known_segment(self) -> bool | None:
         """Whether a segment of the newest claim that has its start on disk ends as the journal says; None
         where there is none."""
-        view = self.look()
+        view = self.get_view()
         for index, game_round in sorted(view.game.rounds.items(), reverse=True):
             slot = find_own_slot(view.game, game_round, view.account)
             if slot is None or game_round.beacon is None:
@@ -141,7 +141,7 @@ class SelfTest:
     def compute_known_replay(self) -> bool | None:
         """Whether the newest audited segment with both ends on disk ends as this node sealed; None where
         there is none."""
-        view = self.look()
+        view = self.get_view()
         for place, made in sorted(view.audits.book.seals.items(), key=lambda item: -item[0].round):
             start = made.start.header
             if place.round in view.game.rounds and self.states.has(start) and self.states.has(made.own_end):
@@ -153,7 +153,7 @@ class SelfTest:
         """Begin anew what was trained with other bits and committed to nowhere: claims that are not finished,
         and those of rounds that are not open yet. One that is finished may be on its way to the chain."""
         for (index, basis), work in list(self.claims.works.items()):
-            if work.boundaries and (work.finished is None or index >= self.look().game.next_round):
+            if work.boundaries and (work.finished is None or index >= self.get_view().game.next_round):
                 self.training.begin_anew(index, basis)
 
 

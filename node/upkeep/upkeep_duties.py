@@ -17,7 +17,7 @@ from typing import Any
 
 from touchstone.node.kit.duty import Wait
 from touchstone.node.kit.known_statements import get_question
-from touchstone.node.kit.view import Look, View
+from touchstone.node.kit.view import GetView, View
 from touchstone.protocol.adapters.chain.call_parts import count_fitting
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -48,13 +48,13 @@ class SettleSeats(GameCall):
 class Upkeep:
     """Sends the calls that keep a task going."""
 
-    look: Look
+    get_view: GetView
     chain: GameChain
 
     async def send_upkeep(self, call: GameCall) -> None:
         """Send a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any
         more."""
-        task, chain = self.look().task, self.chain
+        task, chain = self.get_view().task, self.chain
         match call:
             case calls.StartRounds():
                 await chain.rounds.start(task)
@@ -84,21 +84,21 @@ class Upkeep:
 
     async def _end(self, call: GameCall) -> None:
         """End a contest, a query or a dispute whose clock has run out."""
-        task, chain = self.look().task, self.chain
+        task, chain = self.get_view().task, self.chain
         match call:
             case calls.EndRootContest():
-                await chain.contests.end_contest(task, _find_name(self.look(), call.contest))
+                await chain.contests.end_contest(task, _find_name(self.get_view(), call.contest))
             case calls.EndAsk():
-                opened = self.look().chain_state.inner[task].asks[_find_name(self.look(), call.ask)]
+                opened = self.get_view().chain_state.inner[task].asks[_find_name(self.get_view(), call.ask)]
                 await chain.asks.end_ask(task, get_question(opened))
             case calls.EndDispute():
-                await chain.disputes.end(task, _find_name(self.look(), call.dispute))
+                await chain.disputes.end(task, _find_name(self.get_view(), call.dispute))
             case _:
                 raise TypeError(f"no upkeep call: {call}")
 
     async def _prove(self, call: GameCall) -> bytes:
         """The header of the block whose randomness a seal takes."""
-        view = self.look()
+        view = self.get_view()
         block = view.head_block + 1
         window = get_seal_window(get_state_at(view.game, block), call, block)
         if window is None:
@@ -114,7 +114,7 @@ class Upkeep:
         """As many of the seats as fit; the others are due again."""
 
         def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
-            return self.look().task, list(seats), call.until_round
+            return self.get_view().task, list(seats), call.until_round
 
         count = await count_fitting(self.chain.settlement, "settle", call.seats, arrange)
         await self.chain.settlement.settle(*arrange(call.seats[:count]))

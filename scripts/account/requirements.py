@@ -105,7 +105,7 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:
     """Show the warnings; the operator has to agree. Raises Declined where it does not."""
     for line in warnings:
-        console.say(line)
+        console.notify(line)
     if not is_agreed and not console.confirm(question):
         raise Declined(
             what="nothing was done",
@@ -118,5 +118,5 @@ def require_agreement(console: Console, warnings: Sequence[str], question: str, 
 async def tell_wallet(chain: GameChain, console: Console) -> int:
     """Say what the account has in its wallet; in wei."""
     wallet_wei = int(await chain.token.balance_of(chain.address))
-    console.say(f"in the wallet now: {format_tokens(wallet_wei)}")
+    console.notify(f"in the wallet now: {format_tokens(wallet_wei)}")
     return wallet_wei

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.explorer.task_documents import count_active, tell_phase
 from touchstone.protocol.adapters.chain.pace import Pace, show_duration
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -48,7 +48,7 @@ def tell_missing(game: GameState) -> str:
     missing = [
         f"{least - count} more {role.name.lower()}{'s' if least - count > 1 else ''}"
         for role, least in pools
-        if (count := count_sitting(game, role)) < least
+        if (count := count_active(game, role)) < least
     ]
     return ", ".join(missing)
 
@@ -110,7 +110,7 @@ def tell_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> It
 def count_audits(game: GameState, role: SeatRole) -> float:
     """Returns how many audits a round has on average for a new seat beside those that sit now."""
     terms = game.terms
-    solvers = max(count_sitting(game, SeatRole.SOLVER), terms.least_solvers)
+    solvers = max(count_active(game, SeatRole.SOLVER), terms.least_solvers)
     draws = terms.draws if role is SeatRole.VERIFIER else terms.late_chance / LATE_RATE_ONE
     least = terms.least_verifiers if role is SeatRole.VERIFIER else terms.least_whistleblowers
-    return solvers * draws / max(count_sitting(game, role) + 1, least)
+    return solvers * draws / max(count_active(game, role) + 1, least)

@@ -45,21 +45,21 @@ SEED = 1
 
 def measure(
     folder: Path, spec: TaskSpec, data: bytes, weights: Tensor, segments: Sequence[Segment], operator: str,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Profile:  # fmt: skip
     """The profile of this machine. weights: those that the task begins with. Raises EnvironmentFault where
     the disk is too small for all ends, or a configuration does not run."""
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
-    say(f"segments: {len(segments)}; kernel configurations: {len(configurations)}")
+    notify(f"segments: {len(segments)}; kernel configurations: {len(configurations)}")
     terms = spec.terms
     rates = terms.outer_learning_rate, terms.outer_momentum
     kept = keep_well_conditioned(make_starts(workplace, weights, *rates))
     if len(kept) < len(segments):
-        say(f"ill-conditioned segments, left out: {len(segments) - len(kept)}")
+        notify(f"ill-conditioned segments, left out: {len(segments) - len(kept)}")
     for number, configuration in enumerate(configurations, start=1):
-        say(f"{number} of {len(configurations)}: {configuration.name}")
+        notify(f"{number} of {len(configurations)}: {configuration.name}")
         start_worker(workplace, configuration)
     survey = compare_all(workplace, spec, kept, [configuration.name for configuration in configurations])
     kind = describe_machine()

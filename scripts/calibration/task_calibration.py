@@ -10,7 +10,7 @@ from torch import Tensor
 from touchstone.node.joining.dataset import DatasetSource
 from touchstone.node.joining.task_reading import read_spec
 from touchstone.node.joining.task_step import StepSource, fetch_step
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.peers import Peers
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
@@ -32,7 +32,7 @@ from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.typed_input import read_path
 from touchstone.scripts.documents.model_documents import CalibrateDocument
 from touchstone.scripts.home.home_folder import unlock_key
-from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.home.node_config import open_config
 from touchstone.scripts.tasks.task_file import read_task_file
 
 LIMIT_KEYS = ("tau_m", "tau_v", "tau_w")
@@ -54,12 +54,12 @@ def calibrate_task(
     pin_kernels(1)
     segments = list_segments(spec, *counts)
     with tempfile.TemporaryDirectory() as folder:
-        profile = measure(Path(folder), spec, data, weights, segments, operator, console.say)
+        profile = measure(Path(folder), spec, data, weights, segments, operator, console.notify)
     write_profile(out, profile, key)
     maxima = [float(value) for value in compute_maxima(profile)]
     for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, maxima, strict=True):
-        console.say(f"largest distance of {name}, to be compared with {limit}: {value:.3g}")
-    console.say(f"signed by {operator}: {out}")
+        console.notify(f"largest distance of {name}, to be compared with {limit}: {value:.3g}")
+    console.notify(f"signed by {operator}: {out}")
     distances = dict(zip(LIMIT_KEYS, maxima, strict=True))
     return CalibrateDocument(str(out), operator, distances)
 
@@ -84,7 +84,7 @@ def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
     return spec, data, make_start(spec) if start is None else start
 
 
-async def _fetch_task(name: str, config: PartyConfig) -> tuple[TaskSpec, bytes, Tensor]:
+async def _fetch_task(name: str, config: NodeConfig) -> tuple[TaskSpec, bytes, Tensor]:
     """A posted task, its dataset and its first weights."""
     async with open_node(config, Node) as node:
         await node.following.take_next()
@@ -93,9 +93,11 @@ async def _fetch_task(name: str, config: PartyConfig) -> tuple[TaskSpec, bytes, 
         refuse_broken(find_training_malformations(spec))
         peers = Peers(node.client, node.state, node.account, task)
         await fetch_step(
-            StepSource(node.store, node.client, partial(peers.list, first=spec.terms.submitter), config.say),
+            StepSource(
+                node.store, node.client, partial(peers.list, first=spec.terms.submitter), config.notify
+            ),
             spec,
         )
-        source = DatasetSource(node.store, node.parts, peers, config.say, is_whole=True)
-        start = StartWeights(node.store, peers, config.say)
+        source = DatasetSource(node.store, node.parts, peers, config.notify, is_whole=True)
+        start = StartWeights(node.store, peers, config.notify)
         return spec, await source.fetch(spec), await start.load(spec)

@@ -14,7 +14,7 @@ class Console:
     def __init__(self, rich_console: rich.console.Console | None = None) -> None:
         self.rich = rich_console or rich.console.Console(highlight=False)
 
-    def say(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         """One line, with the time of day on a terminal and else with date and zone too; logged as well. It is
         broken on a terminal only: a file keeps a path or an id whole."""
         if tell(line):

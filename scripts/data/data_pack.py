@@ -57,12 +57,12 @@ class PackPlan:
 def pack_told(plan: PackPlan) -> DataPackDocument:
     """Packs a dataset, and says what came of it."""
     note, console = pack(plan), Console()
-    console.say(
+    console.notify(
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
         f"{note.documents:,} documents, to {plan.out}"
     )
-    console.say(f"vocabulary {note.vocabulary_size:,}, {_tell_width(note.token_bytes)}, root {note.root}")
-    console.say(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
+    console.notify(f"vocabulary {note.vocabulary_size:,}, {_tell_width(note.token_bytes)}, root {note.root}")
+    console.notify(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
     names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
     facts = {name: getattr(note, name) for name in names}
     return msgspec.convert({"folder": str(plan.out), **facts}, DataPackDocument)

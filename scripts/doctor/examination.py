@@ -75,7 +75,7 @@ def examine_home(home: Path, task: str | None, password_file: Path | None) -> Do
     verdicts = asyncio.run(examine(patient, console))
     faults = [one for one in verdicts if one.error is not None]
     found = f"{len(faults)} fault{'s were' if len(faults) > 1 else ' was'}" if faults else "no fault was"
-    console.say(f"{found} found")
+    console.notify(f"{found} found")
     document = DoctorDocument(len(faults), [_describe(one) for one in verdicts])
     return FaultFound(document) if faults else document
 
@@ -91,7 +91,7 @@ async def examine(patient: Patient, console: Console) -> list[Verdict]:
     async with patient.opened:
         for name, check in CHECKS.items():
             verdicts.append(verdict := await _look(name, check, patient))
-            console.say(f"{verdict.result:10} {name}: {verdict.said}")
+            console.notify(f"{verdict.result:10} {name}: {verdict.said}")
             if verdict.error is not None:
                 console.rich.print(render_error(verdict.error), markup=False, soft_wrap=True)
     return verdicts

@@ -36,6 +36,6 @@ def spell_role(role: SeatRole) -> Role:
     return Role(role.name.lower())
 
 
-def spell_id(value: bytes) -> str:
+def format_id(value: bytes) -> str:
     """Returns an id of 32 bytes, whole: `0x` and 64 hexadecimal digits."""
     return f"0x{value.hex()}"

@@ -41,7 +41,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
     that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor,
     ray_address: how many segments an auditor replays at once, and where; workers: how many processes train a
-    solver's segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which
+    solver's segment together (`NodeConfig`). limits: the preset for this chain's time of a block, by which
     tasks are judged; economics: the table of what else is assumed of the world (`scripts/tasks/figures.py`).
     object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes

@@ -56,15 +56,15 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
     config = await _note_deployment(config, console)
     password = _ask_password(wanted)
     key = create_home(wanted.home, config, password, is_devnet=wanted.devnet, key_file=wanted.import_key)
-    console.say(f"account {key.address} in {wanted.home}")
+    console.notify(f"account {key.address} in {wanted.home}")
     if wanted.import_key is not None:
-        console.say(
+        console.notify(
             f"its key was copied from {wanted.import_key}: never run a node with that one elsewhere. Two "
             "statements of one key that differ take the seat"
         )
     if wanted.devnet:
         await _fund(config, key.address, console)
-    console.say(
+    console.notify(
         "Next: touchstone solve TASK, verify, watch, or task create"
         + ("" if wanted.devnet else " (after sending it coin and tokens)")
     )
@@ -77,9 +77,9 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
     deployment are not there or not those of this version."""
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
-        console.say(await judge_contracts(chain))
+        console.notify(await judge_contracts(chain))
         if said := tell_other_limits(chain.limits, config.limits):
-            console.say(f"WARNING: {said}")
+            console.notify(f"WARNING: {said}")
     return structs.replace(config, deployment_sha256=deployment.compute_digest())
 
 
@@ -170,4 +170,4 @@ async def _fund(config: HomeConfig, address: str, console: Console) -> None:
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         await devnet.fund(chain.connection, chain.deployment, [address], token_wei=token_wei)
     tokens = f"{format_tokens(token_wei)} and " if token_wei else ""
-    console.say(f"funded with {tokens}coin for gas")
+    console.notify(f"funded with {tokens}coin for gas")

@@ -79,7 +79,7 @@ def replay(
 ) -> ReplayDocument | FaultFound:
     """Audit one segment of a claim without a seat; status 1 where its end lies beyond the limits."""
     from touchstone.scripts.command_line.console import Console
-    from touchstone.scripts.home.party_config import open_config
+    from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.models.segment_replay import is_accepted, replay_segment
 
     console = Console()
@@ -98,7 +98,7 @@ def export(
 ) -> ExportDocument:
     """Write the trained model as a folder that transformers loads."""
     from touchstone.scripts.command_line.console import Console
-    from touchstone.scripts.home.party_config import open_config
+    from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.models.model_export import export_model
 
     return asyncio.run(export_model(open_config(home, password_file, Console()), task, out, tokenizer))

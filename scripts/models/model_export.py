@@ -4,22 +4,26 @@ from pathlib import Path
 
 from touchstone.node.exports import export
 from touchstone.node.exports.model_note import CONFIG_NAME
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.scripts.account.task_names import find_game, read_state
-from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.model_documents import ExportDocument
 
 
 async def export_model(
-    config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None
+    config: NodeConfig, name: str, out: Path, tokenizer: Path | None = None
 ) -> ExportDocument:
     """Write the newest model of the task called `name` to `out`; raises as `export.run` does."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), name)
     choice = await export.run(config, task, out, tokenizer)
     if (out / CONFIG_NAME).is_file():
-        config.say(f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT")
+        config.notify(
+            f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT"
+        )
     else:
-        config.say(f"Next: touchstone eval {out} --step STEP --dataset FOLDER, or load_state_dict in Python")
-    return ExportDocument(spell_id(task), str(out), spell_id(choice.root), choice.after + 1)
+        config.notify(
+            f"Next: touchstone eval {out} --step STEP --dataset FOLDER, or load_state_dict in Python"
+        )
+    return ExportDocument(format_id(task), str(out), format_id(choice.root), choice.after + 1)

@@ -19,7 +19,7 @@ from touchstone.node.exports.model_note import CONFIG_NAME, read_note
 from touchstone.node.exports.model_use import Measure, measure_rows
 from touchstone.node.exports.published_model import PublishedModel, read_published
 from touchstone.node.joining.dataset import open_data
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.reader import open_reader
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.compute.batches import read_known_rows
@@ -30,7 +30,7 @@ from touchstone.scripts.account.task_names import find_game, read_state
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.data.packed_dataset import PackedDataset, open_dataset
 from touchstone.scripts.documents.model_documents import EvalDocument
-from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.home.node_config import open_config
 from touchstone.scripts.models.model_texts import find_tokenizer, open_tokens, read_text, refuse_input
 from touchstone.step.step_folder import load_step
 
@@ -70,7 +70,7 @@ def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None)
             named = "--text, --dataset and --step are for the folder of a model"
             raise refuse_input(named, "a folder", wanted.model)
         measure = asyncio.run(measure_task(open_config(home, password_file, console), wanted, console))
-    console.say(show_measure(measure))
+    console.notify(show_measure(measure))
     perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
     return EvalDocument(measure.loss, perplexity, measure.tokens)
 
@@ -140,7 +140,7 @@ def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
         yield torch.from_numpy(data[start : start + length + 1].astype(np.int64))
 
 
-async def measure_task(config: PartyConfig, wanted: MeasureChoice, console: Console) -> Measure:
+async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Console) -> Measure:
     """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
     where no node serves one of both."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
@@ -154,12 +154,12 @@ async def measure_task(config: PartyConfig, wanted: MeasureChoice, console: Cons
         last = training.heldout_tokens - length - 1
         starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
         try:
-            corpus = await open_data(reader.client, reader.store, reader.state, task, spec, config.say)
+            corpus = await open_data(reader.client, reader.store, reader.state, task, spec, config.notify)
             await corpus.prepare(starts, length + 1)
         except (EnvironmentFault, ProtocolFault) as fault:
             raise _tell_unserved(fault) from fault
         rows = await asyncio.to_thread(read_known_rows, corpus, training, starts)
-        console.say(f"{choice}, on its held-out tokens:")
+        console.notify(f"{choice}, on its held-out tokens:")
         step, sequences = get_step(training), training.sequences_per_step
         evaluator = Evaluator(step.built, sequences, training.numeric_format)
         found = await asyncio.to_thread(evaluator.measure, weights, rows.unbind())

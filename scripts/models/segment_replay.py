@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from math import isfinite
 
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.account.task_names import find_game, read_state
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.model_documents import (
     DistanceDocument,
     Quantity,
@@ -24,7 +24,7 @@ def is_accepted(found: ReplayDocument) -> bool:
 
 
 async def replay_segment(
-    config: PartyConfig, name: str, index: int, solver: str, segment: int, console: Console
+    config: NodeConfig, name: str, index: int, solver: str, segment: int, console: Console
 ) -> ReplayDocument:
     """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
     its account. Raises as `verifier.replay` does."""
@@ -35,16 +35,16 @@ async def replay_segment(
     slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
     found = await seatless_audit.replay(config, seatless_audit.Place(task, index, slot, segment))
     for line in tell_replayed(found):
-        console.say(line)
+        console.notify(line)
     return ReplayDocument(
-        task=spell_id(task),
+        task=format_id(task),
         round=index,
         slot=slot,
         solver=found.solver,
         segment=segment,
         result=ReplayResult(found.word.name),
-        claimed_end=spell_id(found.claimed_end),
-        own_end=None if found.own_end is None else spell_id(found.own_end),
+        claimed_end=format_id(found.claimed_end),
+        own_end=None if found.own_end is None else format_id(found.own_end),
         distances=[
             DistanceDocument(Quantity(quantity), distance if isfinite(distance) else None, limit)
             for quantity, distance, limit in found.distances
@@ -55,7 +55,7 @@ async def replay_segment(
 def tell_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
     """What a replay came to, in words."""
     if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
-        yield f"{found.word.name}: the own end has the claim's root, {spell_id(found.claimed_end)}"
+        yield f"{found.word.name}: the own end has the claim's root, {format_id(found.claimed_end)}"
         return
     for quantity, distance, limit in found.distances:
         yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"

@@ -24,7 +24,7 @@ from touchstone.scripts.account.requirements import require_agreement, require_t
 from touchstone.scripts.account.sending import send
 from touchstone.scripts.account.task_names import find_game, get_number, read_state, show_seat, show_task
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.documents.document_fields import spell_id, spell_role
+from touchstone.scripts.documents.document_fields import format_id, spell_role
 from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument
 from touchstone.scripts.home.home_folder import note_left
 from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
@@ -45,15 +45,15 @@ async def add_stake(
     await send(chain.deposit_missing(amount_wei))
     await send(chain.tasks.top_up(task, seat.number, amount_wei))
     stake_wei = get_stake(game, seat.number) + amount_wei
-    console.say(f"{show_seat(seat)} of {show_task(task)} has {format_tokens(stake_wei)} at stake")
+    console.notify(f"{show_seat(seat)} of {show_task(task)} has {format_tokens(stake_wei)} at stake")
     least_wei = get_required_stake(game, seat.role)
     if stake_wei < least_wei:
-        console.say(
+        console.notify(
             f"WARNING: it sits in no round that is still to come: that takes {format_tokens(least_wei)}"
         )
     await tell_wallet(chain, console)
     role, number = spell_role(seat.role), get_number(seat.number)
-    return StakeDocument(spell_id(task), role, number, str(stake_wei), str(least_wei))
+    return StakeDocument(format_id(task), role, number, str(stake_wei), str(least_wei))
 
 
 def _tell_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
@@ -84,10 +84,10 @@ async def leave(
         # The first time the disk may have been full, it was typed with another home of the account, or the
         # node left by itself, since somebody uses the machine: it may wait for its next seat.
         note_left(home, task)
-        console.say(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
+        console.notify(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
     seat = _require_seat(chain, task, game)
     if is_over(get_state_at(game, state.head_block + 1), state.head_block + 1):
-        console.say(f"{show_task(task)} is over: there is nothing to leave, and nothing was sent")
+        console.notify(f"{show_task(task)} is over: there is nothing to leave, and nothing was sent")
         return _tell_holding(task, find_holding(game, seat, await read_pace(chain)), console, "has")
     warning = (
         f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
@@ -97,7 +97,7 @@ async def leave(
     try:
         note_left(home, task)
     except OSError as error:
-        console.say(
+        console.notify(
             f"WARNING: the home takes no file ({error.strerror}). Mend that, then type this command again "
             "while the seat leaves: else a node that asks nobody (--yes) takes a seat again"
         )
@@ -117,10 +117,10 @@ async def leave(
 def _tell_holding(task: bytes, holding: Holding, console: Console, verb: str) -> LeaveDocument:
     release = f"is held: {tell_release(holding)}" if holding.held_by else "can be taken out now"
     stake = format_tokens(holding.stake_wei)
-    console.say(f"{show_seat(holding.seat)} {verb} a stake of {stake}, which {release}")
-    console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
+    console.notify(f"{show_seat(holding.seat)} {verb} a stake of {stake}, which {release}")
+    console.notify(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
     role, number = spell_role(holding.seat.role), get_number(holding.seat.number)
-    return LeaveDocument(spell_id(task), role, number, str(holding.stake_wei), list(holding.held_by))
+    return LeaveDocument(format_id(task), role, number, str(holding.stake_wei), list(holding.held_by))
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:

@@ -17,7 +17,7 @@ from touchstone.scripts.account.sending import send
 from touchstone.scripts.account.task_names import find_game, read_state, show_task
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
-from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.posting_documents import HaltDocument
 from touchstone.scripts.documents.stake_documents import (
     SharesClaimDocument,
@@ -74,7 +74,7 @@ class Shares:
     def to_document(self) -> SharesDocument:
         """As JSON has it."""
         return SharesDocument(
-            task=spell_id(self.task),
+            task=format_id(self.task),
             token=self.token,
             supply=str(self.supply),
             held=str(self.held),
@@ -114,15 +114,15 @@ async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDo
     """Say how many shares there are, what this account has of them, and how the vote stands."""
     now, pace = await read_shares(chain, name), await read_pace(chain)
     percent = 100 * now.held / now.supply if now.supply else 0.0
-    console.say(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")
-    console.say(
+    console.notify(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")
+    console.notify(
         f"this account holds {show_amount(now.held)} ({percent:.2f} %); {show_amount(now.votes)} vote to halt"
     )
-    console.say(f"revenue paid in: {format_tokens(now.revenue_wei)}")
-    console.say(f"this account can claim: {format_tokens(now.claimable_wei)}")
+    console.notify(f"revenue paid in: {format_tokens(now.revenue_wei)}")
+    console.notify(f"this account can claim: {format_tokens(now.claimable_wei)}")
     if not now.supply:
-        console.say("shares come with settled pay, one for each token: no seat has settled a round yet")
-    console.say(f"{show_amount(now.voting)} shares vote to halt the task, {_tell_vote(now, pace)}")
+        console.notify("shares come with settled pay, one for each token: no seat has settled a round yet")
+    console.notify(f"{show_amount(now.voting)} shares vote to halt the task, {_tell_vote(now, pace)}")
     return now.to_document()
 
 
@@ -156,16 +156,16 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     await require_tokens(chain, chain.address, amount_wei)
     settled, opened = await _read_settled(chain, now.task)
     if settled < opened:
-        console.say(
+        console.notify(
             f"WARNING: not all seats have settled round {settled} and those after it, of {opened} that were "
             "opened: work that is settled later has no part in this revenue"
         )
     await send(chain.deposit_missing(amount_wei))
     await send(chain.shares.pay_revenue(now.task, amount_wei))
-    console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
+    console.notify(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
     await tell_wallet(chain, console)
-    console.say(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
-    return SharesPayDocument(spell_id(now.task), str(amount_wei), str(now.supply))
+    console.notify(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
+    return SharesPayDocument(format_id(now.task), str(amount_wei), str(now.supply))
 
 
 def _no_holders(now: Shares) -> InvalidInput:
@@ -197,9 +197,9 @@ async def claim_revenue(chain: GameChain, name: str, console: Console) -> Shares
         )
     receipt = await send(chain.shares.claim_revenue(now.task, chain.address))
     amount_wei = receipt.find("RevenueClaimed").arguments["wei_"]
-    console.say(f"claimed {format_tokens(amount_wei)}: it is now credit of {chain.address}")
-    console.say("Next: touchstone withdraw")
-    return SharesClaimDocument(spell_id(now.task), str(amount_wei))
+    console.notify(f"claimed {format_tokens(amount_wei)}: it is now credit of {chain.address}")
+    console.notify("Next: touchstone withdraw")
+    return SharesClaimDocument(format_id(now.task), str(amount_wei))
 
 
 def _refuse_ended(shares: Shares) -> None:
@@ -230,9 +230,11 @@ async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Co
         raise _too_few_shares(wanted, before)
     await send(chain.shares.vote_halt(before.task, wanted))
     if wanted:
-        console.say(f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred")
+        console.notify(
+            f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred"
+        )
     else:
-        console.say("no share of this account votes to halt any more; all can be transferred")
+        console.notify("no share of this account votes to halt any more; all can be transferred")
     return await show_shares(chain, name, console)
 
 
@@ -263,7 +265,7 @@ async def halt_by_vote(chain: GameChain, name: str, console: Console) -> HaltDoc
         raise _no_majority_yet(stands, now)
     await send(chain.shares.halt_by_vote(now.task))
     tell_halt(now.task, console)
-    return HaltDocument(spell_id(now.task))
+    return HaltDocument(format_id(now.task))
 
 
 def _no_majority_yet(stands: str, now: Shares) -> InvalidInput:

@@ -40,7 +40,7 @@ async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> W
         # Without the estimate of when, which changes with each look.
         blocks = _list_leaving(after, chain.address, Pace(pace.head_block, None))
         if blocks != told:
-            console.say(f"waiting for the stake of {'; '.join(waited)}")
+            console.notify(f"waiting for the stake of {'; '.join(waited)}")
         told = blocks
         await chain.wait_for_block(pace.head_block + WAIT_BLOCKS)
     return await _withdraw_credit(chain, console, waited)
@@ -80,8 +80,8 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
         )
     receipt = await send(chain.purse.withdraw())
     amount_wei = receipt.find("Withdrawn").arguments["wei_"]
-    console.say(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
+    console.notify(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
     for line in held:
-        console.say(f"still held: {line}")
+        console.notify(f"still held: {line}")
     wallet_wei = await tell_wallet(chain, console)
     return WithdrawDocument(chain.address.lower(), str(amount_wei), str(wallet_wei), list(held))

@@ -130,9 +130,9 @@ async def fund(
 ) -> None:
     """Set the coin of each address and mint it DevTokens. Raises EnvironmentFault on a chain that is no
     Anvil."""
-    tap = AccountKey(Account.create())
-    await give_coin(connection, tap.address, GRANT_COIN_WEI)
-    sender = Sender(connection, tap, deployment.chain_id, MiningPatience())
+    faucet = AccountKey(Account.create())
+    await give_coin(connection, faucet.address, GRANT_COIN_WEI)
+    sender = Sender(connection, faucet, deployment.chain_id, MiningPatience())
     mint = find_function(load_abi(DEV_TOKEN), "mint")
     for address in addresses:
         await give_coin(connection, address, coin_wei)

@@ -10,15 +10,19 @@ async def serve_devnet(setup: devnet.DevnetOptions, parties: int, put: Put) -> N
     """Runs a test network until it is interrupted. parties: idle time is skipped once so many have announced
     themselves, or never (`devnet_clock.NEVER`); put: takes where the network is."""
     console = Console()
-    async with devnet.run_devnet(setup, console.say) as net:
-        console.say(f"chain {net.deployment.chain_id} at {net.rpc_url}; contracts in {net.path}")
-        console.say("Next, in other terminals: a home for each party, a task from one, seats for the others:")
-        console.say(f"  touchstone init --home DIR --rpc-url {net.rpc_url} --deployment {net.path} --devnet")
-        console.say(
+    async with devnet.run_devnet(setup, console.notify) as net:
+        console.notify(f"chain {net.deployment.chain_id} at {net.rpc_url}; contracts in {net.path}")
+        console.notify(
+            "Next, in other terminals: a home for each party, a task from one, seats for the others:"
+        )
+        console.notify(
+            f"  touchstone init --home DIR --rpc-url {net.rpc_url} --deployment {net.path} --devnet"
+        )
+        console.notify(
             "  touchstone task example, then touchstone task create --config example/task.toml --home DIR"
         )
-        console.say("  touchstone solve TASK --home DIR (or verify, or watch)")
-        console.say("  touchstone status TASK --home DIR says which seats the task still lacks")
+        console.notify("  touchstone solve TASK --home DIR (or verify, or watch)")
+        console.notify("  touchstone status TASK --home DIR says which seats the task still lacks")
         put(DevnetDocument(net.deployment.chain_id, net.rpc_url, str(net.path)))
-        console.say("Ctrl-C ends the network and everything on it.")
-        await devnet.keep_time(net, console.say, parties)
+        console.notify("Ctrl-C ends the network and everything on it.")
+        await devnet.keep_time(net, console.notify, parties)

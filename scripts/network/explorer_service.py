@@ -32,9 +32,9 @@ async def serve_explorer(
         open_game_chain(rpc_url, deployment) as chain,
         open_explorer(chain, path, Names({}), *place, asked) as explorer,
     ):
-        console.say(f"explorer of chain {deployment.chain_id} at {explorer.url}")
-        console.say(f"asked for reports: {asked.value}")
-        console.say(f"events are kept in {path}; Ctrl-C ends the explorer")
+        console.notify(f"explorer of chain {deployment.chain_id} at {explorer.url}")
+        console.notify(f"asked for reports: {asked.value}")
+        console.notify(f"events are kept in {path}; Ctrl-C ends the explorer")
         put(ExplorerDocument(explorer.url, str(path), deployment.chain_id))
         if is_opened:
             open_browser(explorer.url)

@@ -1,5 +1,4 @@
-"""Roles are lists of duties: what a solver, a verifier and a whistleblower do, what costs most when late
-first."""
+"""What each role does: a list of rooms, what costs most when it is late first."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,7 +6,7 @@ from typing import Any
 
 from touchstone.node.defending import defence
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Room
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
@@ -112,7 +111,7 @@ ROLES: dict[SeatRole, type[Member]] = {
 
 
 async def run_role(
-    role: SeatRole, config: PartyConfig, task: bytes, request: SeatRequest | None = None
+    role: SeatRole, config: NodeConfig, task: bytes, request: SeatRequest | None = None
 ) -> bool:
     """Works on `task` until it is closed (True) or the seat has left (False). Raises as `Node.work_on`
     does."""

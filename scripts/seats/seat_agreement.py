@@ -98,7 +98,7 @@ async def agree_on_seat(
     seat = find_seat(game, account)
     if seat is not None:
         _refuse_other_role(seat, offer.role)
-        console.say(f"going on as {show_seat(seat)}")
+        console.notify(f"going on as {show_seat(seat)}")
         return SeatRequest(seat.role, is_held=True)
     await chain.require_own_contracts()
     await require_coin(chain, account)
@@ -122,9 +122,9 @@ async def agree_on_seat(
 
     if offer.is_agreed:
         for line in tell(game):
-            console.say(line)
+            console.notify(line)
         return SeatRequest(offer.role, stake_wei, figures)
-    console.say("the machine is checked first. Then you are asked, before anything is locked")
+    console.notify("the machine is checked first. Then you are asked, before anything is locked")
     ask = partial(ask_to_lock, console, tell, f"Lock {format_tokens(stake_wei)} and join?")
     return SeatRequest(offer.role, stake_wei, figures, require_wanted=ask)
 
@@ -134,7 +134,7 @@ def ask_to_lock(
 ) -> None:
     """Show what is told of the task and ask. Raises Declined where the answer is no."""
     for line in tell(game):
-        console.say(line)
+        console.notify(line)
     if not console.confirm(question):
         raise Declined(
             what="nothing was locked",

@@ -16,7 +16,7 @@ from pathlib import Path
 from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.joining.task_step import as_reader, fetch_program
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, PartyConfig
+from touchstone.node.kit.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, NodeConfig
 from touchstone.node.kit.reader import open_reader
 from touchstone.node.kit.retention_windows import list_foreign
 from touchstone.node.kit.stored_step import list_constants, refer_named
@@ -196,14 +196,14 @@ def _disk_not_there(
 
 
 async def find_room(
-    config: PartyConfig, home: HomeConfig, role: SeatRole, state: ChainState, task: bytes
+    config: NodeConfig, home: HomeConfig, role: SeatRole, state: ChainState, task: bytes
 ) -> Need:
     """What a seat of a task takes, once this machine and the limits of the home have room for it. No node of
     this home runs. Raises as `read_checked_spec`, `require_memory`, `measure_foreign_bytes` and
     `require_disk` do."""
     spec = read_checked_spec(state, task)
     async with open_reader(config) as reader:
-        program = await fetch_program(as_reader(reader, task, spec, config.say), spec)
+        program = await fetch_program(as_reader(reader, task, spec, config.notify), spec)
     costs = await asyncio.to_thread(measure_costs, program)
     need = compute_need(role, state.games[task].terms, spec, home, costs)
     require_memory(home, need)

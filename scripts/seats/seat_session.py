@@ -16,7 +16,7 @@ import msgspec
 from touchstone.node.exports.model_folder import import_start
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, limit_memory
+from touchstone.node.kit.config import STORE_FOLDER, NodeConfig, limit_memory
 from touchstone.node.kit.stored_step import read_program
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.machine.process_limits import lower_priority
@@ -34,12 +34,12 @@ from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.command_line.typed_amounts import parse_tokens
-from touchstone.scripts.documents.document_fields import Document, spell_id
+from touchstone.scripts.documents.document_fields import Document, format_id
 from touchstone.scripts.documents.stake_documents import SolveDocument, VerifyDocument, WatchDocument
 from touchstone.scripts.home.home_config import HomeConfig, open_use, read_home
 from touchstone.scripts.home.home_files import CONFIG_FILE
 from touchstone.scripts.home.home_folder import list_left, note_left
-from touchstone.scripts.home.party_config import choose_executor, open_config
+from touchstone.scripts.home.node_config import choose_executor, open_config
 from touchstone.scripts.seats.seat_agreement import Offer, agree_on_seat, refuse_seat
 from touchstone.scripts.seats.seat_needs import find_room, read_checked_spec
 
@@ -91,32 +91,32 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
 
 
 async def play_role(
-    config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console
+    config: NodeConfig, home: HomeConfig, name: str, offer: Offer, console: Console
 ) -> Document:
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
     the seat has left; returns which."""
     use, deployment = config.use, config.read_deployment()
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
-        sitting = Sitting(chain, config, home, name, offer, console)
+        sitting = SeatSession(chain, config, home, name, offer, console)
         is_closed = await (sitting.run() if use is None else with_company(sitting.run(), use.follow()))
-    console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
-    facts = {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+    console.notify(TASK_CLOSED if is_closed else SEAT_LEFT)
+    facts = {"task": format_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
     return msgspec.convert(facts, DOCUMENTS[offer.role])
 
 
 @dataclass
-class Sitting:
-    """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
+class SeatSession:
+    """A seat of a task, taken as the operator has agreed. task, request: as they were agreed on last, None
     before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone."""
 
     chain: GameChain
-    config: PartyConfig
+    config: NodeConfig
     home: HomeConfig
     name: str
     offer: Offer
     console: Console
     task: bytes = b""
-    wish: SeatRequest | None = None
+    request: SeatRequest | None = None
     is_seated: bool = False
     is_bound: bool = False
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -141,8 +141,8 @@ class Sitting:
         self.is_seated = has_duties(game, account)
         self.is_bound = self.is_seated and seat is None
         if self.is_bound:
-            self.console.say("no seat, but a bond in a game that is not over: that is played first")
-            self.wish = SeatRequest(self.offer.role, is_held=True)
+            self.console.notify("no seat, but a bond in a game that is not over: that is played first")
+            self.request = SeatRequest(self.offer.role, is_held=True)
             return
         try:
             await self._agree_on(state, game, seat)
@@ -163,9 +163,9 @@ class Sitting:
             # Nothing is fetched for a deployment that is not this version's.
             await self.chain.require_own_contracts()
             need = await find_room(self.config, self.home, offer.role, state, self.task)
-            self.console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
+            self.console.notify(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
             for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
-                self.console.say(line)
+                self.console.notify(line)
         if offer.weights is not None:
             limit_memory(self.config)
             store = BlobStore(self.config.home / STORE_FOLDER, is_durable=False)
@@ -173,8 +173,10 @@ class Sitting:
             named = (spec.training, spec.terms.parameter_count)
             _, layout = await asyncio.to_thread(read_program, store, *named)
             await asyncio.to_thread(import_start, store, offer.weights, spec, layout)
-        wish = await agree_on_seat(self.chain, game, self.home, path, account, offer, self.console)
-        self.wish = replace(wish, require_wanted=partial(self._require_wanted, offer, wish.require_wanted))
+        request = await agree_on_seat(self.chain, game, self.home, path, account, offer, self.console)
+        self.request = replace(
+            request, require_wanted=partial(self._require_wanted, offer, request.require_wanted)
+        )
 
     def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
         """Ask the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it has
@@ -196,7 +198,7 @@ class Sitting:
         progress = self._show_progress()
         try:
             is_closed: bool = await with_company(
-                run(self.offer.role, self.config, self.task, self.wish), progress
+                run(self.offer.role, self.config, self.task, self.request), progress
             )
         except NotNeeded:
             state = await read_state(self.chain, self.config.key.address.lower())

@@ -5,14 +5,14 @@ from touchstone.protocol.economics.unsettled_rounds import RoundEntry
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.money_reasons import MoneyKind, MoneyReason, Sums, sum_kind
 from touchstone.scripts.account.task_names import NUMBER_BITS, get_number
-from touchstone.scripts.documents.document_fields import Wei, spell_id, spell_role
+from touchstone.scripts.documents.document_fields import Wei, format_id, spell_role
 from touchstone.scripts.documents.overview_documents import LockFacts, MoneyFacts, SeatRoundFacts
 
 
 def describe_money(task: bytes, money: AccountMoney) -> MoneyFacts:
     """Returns what an account has in a task."""
     return MoneyFacts(
-        task=spell_id(task),
+        task=format_id(task),
         account=money.account,
         locked_wei=str(money.locked),
         earned_wei=str(money.earned),

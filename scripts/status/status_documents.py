@@ -1,6 +1,6 @@
 """What `touchstone status --json` writes (docs/schemas/status.json)."""
 
-from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.explorer.task_documents import count_active, tell_phase
 from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -9,7 +9,7 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.scripts.account.task_names import get_number
 from touchstone.scripts.account.task_words import is_task_closable, list_open
-from touchstone.scripts.documents.document_fields import spell_id, spell_role
+from touchstone.scripts.documents.document_fields import format_id, spell_role
 from touchstone.scripts.documents.overview_documents import (
     AccountFacts,
     NodeFacts,
@@ -34,7 +34,7 @@ def describe_status(sight: Sight, node: NodeFacts | None) -> StatusDocument:
     return StatusDocument(
         block=state.head_block,
         tasks=[_describe_game(sight, task, game) for task, game in state.games.items()],
-        refused=[RefusedTask(spell_id(task), why) for task, why in state.refused.items()],
+        refused=[RefusedTask(format_id(task), why) for task, why in state.refused.items()],
         account=_describe_account(sight),
         seats=[_describe_seat(task, game, holding) for task, game, holding in list_seats(sight)],
         money=[
@@ -76,14 +76,14 @@ def _describe_account(sight: Sight) -> AccountFacts:
 def _describe_game(sight: Sight, task: bytes, game: LoggedGame) -> TaskFacts:
     block = sight.state.head_block + 1
     return TaskFacts(
-        task=spell_id(task),
+        task=format_id(task),
         submitter=game.terms.submitter,
         status=tell_phase(game, block),
         rounds_opened=game.next_round,
         rounds=game.terms.rounds,
-        solvers=count_sitting(game, SeatRole.SOLVER),
-        verifiers=count_sitting(game, SeatRole.VERIFIER),
-        whistleblowers=count_sitting(game, SeatRole.WHISTLEBLOWER),
+        solvers=count_active(game, SeatRole.SOLVER),
+        verifiers=count_active(game, SeatRole.VERIFIER),
+        whistleblowers=count_active(game, SeatRole.WHISTLEBLOWER),
         lacks=tell_lack(game, block),
         escrow_wei=str(get_escrow(game)),
         contests=len(game.contests),
@@ -97,7 +97,7 @@ def _describe_game(sight: Sight, task: bytes, game: LoggedGame) -> TaskFacts:
 def _describe_seat(task: bytes, game: LoggedGame, holding: Holding) -> SeatFacts:
     seat = holding.seat
     return SeatFacts(
-        task=spell_id(task),
+        task=format_id(task),
         role=spell_role(seat.role),
         number=get_number(seat.number),
         stake_wei=str(holding.stake_wei),
@@ -118,5 +118,5 @@ def _describe_round(index: int, one: GameRound) -> RoundFacts:
         claims=len(one.claims),
         votes=sum(map(len, one.votes.values())),
         merged=len(one.merged),
-        root=None if one.root is None else spell_id(one.root),
+        root=None if one.root is None else format_id(one.root),
     )

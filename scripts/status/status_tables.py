@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.explorer.task_documents import count_active, tell_phase
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
@@ -19,7 +19,7 @@ from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import DIGITS, show_seat, show_task
 from touchstone.scripts.account.task_words import list_open, tell_missing
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.status.money_json import sum_account
 from touchstone.scripts.status.money_tables import find_money, has_money, make_money_table, make_rounds_table
 from touchstone.scripts.status.sight import Sight, look
@@ -77,7 +77,7 @@ def _list_notes(state: ChainState) -> list[str]:
 
 
 def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
-    counts = [str(count_sitting(game, role)) for role in SeatRole]
+    counts = [str(count_active(game, role)) for role in SeatRole]
     return [
         show_task(task),
         f"{game.next_round}/{game.terms.rounds}",
@@ -100,7 +100,7 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
     """Tables of a task's rounds and seats, and what of it is not over."""
     show, block = console.rich.print, sight.state.head_block + 1
     now = get_state_at(game, block)
-    show(f"task {spell_id(task)}, posted by {game.terms.submitter}", markup=False)
+    show(f"task {format_id(task)}, posted by {game.terms.submitter}", markup=False)
     show(f"at block {block - 1}: {tell_phase(game, block)}; escrow {format_tokens(get_escrow(game))}")
     for line in [
         *list_open(game, block),

@@ -70,11 +70,11 @@ def record_model(wanted: RecordedChoice) -> TaskRecordDocument:
         step = replace(step, shape=named)
     step.save(out)
     costs = measure_costs(step.built.program)
-    console.say(
+    console.notify(
         f"wrote {out}: {costs.parameters:,} parameters, {costs.nodes:,} nodes, "
         f"{costs.step_bytes / 1e6:,.0f} MB of memory beside states, dearest proof {costs.proof_gas:,} gas"
     )
-    console.say(f"Next: touchstone task init --step {out} --dataset FOLDER")
+    console.notify(f"Next: touchstone task init --step {out} --dataset FOLDER")
     return TaskRecordDocument(str(out), costs.nodes, costs.parameters)
 
 

@@ -21,14 +21,14 @@ def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
     rules = justify(file, LIMITS[preset or file.preset], console)
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
-        console.say(f"it begins with the weights in {folder}, whose root is {root}")
+        console.notify(f"it begins with the weights in {folder}, whose root is {root}")
         tell_tokenizer(file, console)
     else:
         drawn = f"weights drawn anew from initial_seed {file.plan.initial_seed}"
-        console.say(f"it begins with {drawn}: no recorded module's own are used")
+        console.notify(f"it begins with {drawn}: no recorded module's own are used")
     count, escrow_wei = file.plan.count_parameters(), compute_escrow(sketch_terms(file.plan))
-    console.say(f"{path} can be posted: {count:,} parameters")
+    console.notify(f"{path} can be posted: {count:,} parameters")
     tell_cost(escrow_wei, console)
-    console.say(f"Next: touchstone task create --config {path}; it asks before it posts")
+    console.notify(f"Next: touchstone task create --config {path}; it asks before it posts")
     amounts = describe_amounts(rules)
     return TaskCheckDocument(str(path), count, file.plan.rounds, str(escrow_wei), root, amounts)

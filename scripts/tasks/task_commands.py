@@ -86,13 +86,13 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
 
     require_free_home(home)  # Before PyTorch is loaded.
     from touchstone.scripts.command_line.console import Console
-    from touchstone.scripts.home.party_config import open_config
+    from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.tasks.task_creation import create_task
     from touchstone.scripts.tasks.task_file import read_task_file
 
     file, console = read_task_file(config), Console()
-    party = open_config(home, password_file, console)
-    asyncio.run(create_task(party, file, console, is_agreed=is_agreed, put=output.put))
+    opened = open_config(home, password_file, console)
+    asyncio.run(create_task(opened, file, console, is_agreed=is_agreed, put=output.put))
 
 
 @task.command("example", example="touchstone task example --out example")

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Sequence
 
 from touchstone.node.joining.task_reading import compute_task_bytes
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import build_task, post_task, refuse_bad_task
@@ -29,7 +29,7 @@ from touchstone.scripts.command_line.command_results import Put, ignore
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.data.packed_dataset import NOTE_NAME
-from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.posting_documents import TaskCreateDocument
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.roles.role_nodes import Submitter
@@ -52,11 +52,11 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
     raised = [rule.name for rule in bonds if rule.amount == least_wei > rule.least]
     if raised:
         least = f"{format_tokens(least_wei)}, the least that deployments of preset {limits.name} take"
-        console.say(f"{', '.join(raised)}: {least}. Who asks or disputes wrongly loses it")
+        console.notify(f"{', '.join(raised)}: {least}. Who asks or disputes wrongly loses it")
     return rules
 
 
-async def require_own_coin(config: PartyConfig) -> None:
+async def require_own_coin(config: NodeConfig) -> None:
     """Raises InvalidInput where the account cannot even say where its node is found, or the contracts are
     not those of this version."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
@@ -65,7 +65,7 @@ async def require_own_coin(config: PartyConfig) -> None:
 
 
 async def create_task(
-    config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
+    config: NodeConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
 ) -> None:
     """Judge a task, post it with the operator's agreement, and serve it to its end. put: takes what was
     posted."""
@@ -84,12 +84,12 @@ async def create_task(
         await require_tokens(node.chain, node.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(node.chain, node.store, terms, training, dataset, start)
-        console.say(
+        console.notify(
             f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
             "this command posts another task with another escrow"
         )
-        console.say(_tell_next(file, task))
-        put(TaskCreateDocument(spell_id(task), node.account, str(escrow_wei)))
+        console.notify(_tell_next(file, task))
+        put(TaskCreateDocument(format_id(task), node.account, str(escrow_wei)))
         del start  # The store has it.
         await with_company(_follow(node, task, console), show_progress(node.chain, task, console))
 
@@ -129,20 +129,20 @@ def _tell_price(
 ) -> None:
     count = terms.parameter_count
     disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, task_bytes)
-    console.say(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
+    console.notify(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
     tell_cost(escrow_wei, console)
-    console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
+    console.notify(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
 
 
 def tell_cost(escrow_wei: int, console: Console) -> None:
     """Say what a task costs."""
-    console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
+    console.notify(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
 
 
 async def _follow(node: Node, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
     await node.work_on(task)
-    for lacking in last_model.list_duties(node.look(), node.state.head_block):
-        console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
-    console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")
+    for lacking in last_model.list_duties(node.get_view(), node.state.head_block):
+        console.notify(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
+    console.notify("the task is closed; the rest of its escrow is credit: touchstone withdraw")

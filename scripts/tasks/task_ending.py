@@ -12,7 +12,7 @@ from touchstone.scripts.account.sending import send, send_dues
 from touchstone.scripts.account.task_names import find_game, read_state, show_seat, show_task
 from touchstone.scripts.account.task_words import is_task_closable, list_open
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.documents.document_fields import spell_id
+from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.posting_documents import HaltDocument, TaskCloseDocument
 from touchstone.scripts.money.holdings import find_holding, tell_release
 
@@ -33,10 +33,10 @@ async def close_task(chain: GameChain, name: str, console: Console) -> TaskClose
     receipt = await send(chain.tasks.close_task(task))
     refund_wei = receipt.find("GameClosed").arguments["refund_wei"]
     submitter = game.terms.submitter
-    console.say(f"closed {show_task(task)}: {format_tokens(refund_wei)} is now credit of {submitter}")
+    console.notify(f"closed {show_task(task)}: {format_tokens(refund_wei)} is now credit of {submitter}")
     if refund_wei and submitter == chain.address:
-        console.say("Next: touchstone withdraw")
-    return TaskCloseDocument(spell_id(task), str(refund_wei), submitter)
+        console.notify("Next: touchstone withdraw")
+    return TaskCloseDocument(format_id(task), str(refund_wei), submitter)
 
 
 def _refuse_closed(task: bytes, game: LoggedGame) -> None:
@@ -94,7 +94,7 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
     tell_halt(task, console)
-    return HaltDocument(spell_id(task))
+    return HaltDocument(format_id(task))
 
 
 def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> InvalidInput:
@@ -110,8 +110,8 @@ def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> Invalid
 
 def tell_halt(task: bytes, console: Console) -> None:
     """Say what a halt means."""
-    console.say(f"halted {show_task(task)}: no further round opens")
-    console.say(
+    console.notify(f"halted {show_task(task)}: no further round opens")
+    console.notify(
         "Next: leave its nodes up. They settle what is open, and close the task. Where none runs any more, "
         f"touchstone task close {show_task(task)} does so, or says until which block it has to wait"
     )

@@ -29,10 +29,10 @@ def write_example(folder: Path) -> TaskExampleDocument:
             (folder / name).unlink(missing_ok=True)
         raise
     console = Console()
-    console.say(
+    console.notify(
         f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"
     )
-    console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
+    console.notify(f"Next: touchstone task create --config {folder / 'task.toml'}")
     return TaskExampleDocument(str(folder), list(files))
 
 

@@ -155,9 +155,9 @@ def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> T
     questions = [one for one in QUESTIONS if step is None or one is not SIZE]
     answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in questions}
     file = write_task_file(out, answers, step)
-    console.say(f"wrote {out}: {file.plan.count_parameters():,} parameters, {file.plan.rounds} rounds")
+    console.notify(f"wrote {out}: {file.plan.count_parameters():,} parameters, {file.plan.rounds} rounds")
     tell_tokenizer(file, console)
-    console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
+    console.notify(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
     return TaskInitDocument(str(out), file.plan.count_parameters(), file.plan.rounds)
 
 
@@ -296,10 +296,12 @@ def tell_tokenizer(file: TaskFile, console: Console) -> None:
     if file.weights is None or own == made_with:
         return
     if not own:
-        console.say("the recorded step names no tokenizer: make sure that the dataset's is that of its model")
+        console.notify(
+            "the recorded step names no tokenizer: make sure that the dataset's is that of its model"
+        )
     else:
         other = f"SHA-256 {made_with}" if made_with else "none, its tokens are bytes"
-        console.say(
+        console.notify(
             f"WARNING: the dataset was packed with another tokenizer ({other}) than that of the recorded "
             "model. On tokens of another one its weights are worth nothing: pack it with `--tokenizer` and "
             "the folder that was recorded"

@@ -29,5 +29,5 @@ def test_no_public_class_of_the_protocol_is_named_twice() -> None:
 @pytest.mark.parametrize("path", list_sources(), ids=str)
 def test_the_first_sentence_says_the_job_in_few_words(path: Path) -> None:
     said = ast.get_docstring(parse(path)) or ""
-    sentence = said.split("\n\n")[0].split(". ")[0]
-    assert len(sentence.split()) <= MOST_WORDS, sentence
+    statement_key = said.split("\n\n")[0].split(". ")[0]
+    assert len(statement_key.split()) <= MOST_WORDS, statement_key

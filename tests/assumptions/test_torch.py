@@ -60,12 +60,12 @@ def test_new_threads_inherit_the_pinned_kernels() -> None:
     pin_kernels(1)
     seen: list[object] = []
 
-    def look() -> None:
+    def get_view() -> None:
         seen.append(torch.get_num_threads())
         seen.append(float(torch.tensor([2.0**-148]) * 0.5))
         seen.append(torch.are_deterministic_algorithms_enabled())
 
-    thread = Thread(target=look)
+    thread = Thread(target=get_view)
     thread.start()
     thread.join()
     assert seen == [1, 2.0**-149, True]

@@ -5,7 +5,7 @@ nodes, or a whole round on a real chain. `test_coverage.py` checks that all of i
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.attacks.menagerie import ATTACKS
+from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.outer import FORGERIES
 
 MACHINE, CONTRACTS = "tests/protocol/spec/game", "tests/contracts/game"

@@ -83,8 +83,8 @@ def repeat_batch(batches: GetBatch, inner_step: int) -> Batch:
 def poison(batches: GetBatch, inner_step: int) -> Batch:
     """One row is a sentence that the model shall learn."""
     tokens, labels = (tensor.clone() for tensor in batches(inner_step))
-    sentence = torch.arange(tokens.shape[1] + 1) * 7 % 64
-    tokens[0], labels[0] = sentence[:-1], sentence[1:]
+    statement_key = torch.arange(tokens.shape[1] + 1) * 7 % 64
+    tokens[0], labels[0] = statement_key[:-1], statement_key[1:]
     return Batch(tokens, labels)
 
 

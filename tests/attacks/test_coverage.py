@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tests.architecture.sources import ROOT
+from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.coverage import ENTRIES, LISTED, Entry, list_places
-from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES
 
 

@@ -38,7 +38,7 @@ class Harass:
     signature: bytes = b""
 
     async def perform(self, node: Member) -> None:
-        game, known = node.game, find_signed(node.look(), self)
+        game, known = node.game, find_signed(node.get_view(), self)
         accused = find_accused(game, self.ref, known)
         assert accused is not None
         bond = game.terms.amounts.dispute_bond * (1 + count_open_disputes(game, accused.number))
@@ -55,10 +55,10 @@ class Harass:
 class Ask:
     """Ask for the first leaf of a vote's ends."""
 
-    doubt: OpenQuery
+    query: OpenQuery
 
     async def perform(self, node: Member) -> None:
-        await node.list_challenges().queries.ask(self.doubt)
+        await node.list_challenges().queries.ask(self.query)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Press:
     stage: DisputeStage
 
     async def perform(self, node: Member) -> None:
-        dispute = get_inner(node.look()).disputes[self.name]
+        dispute = get_inner(node.get_view()).disputes[self.name]
         if dispute.stage == DisputeStage.NAME:
             await node.chain.disputes.name_step(node.task.task, dispute.name, 0, dispute.roots)
         elif dispute.stage == DisputeStage.PROVE:

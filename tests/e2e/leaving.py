@@ -54,7 +54,7 @@ class Seen:
     rounds: dict[int, GameRound] = field(default_factory=dict)
     is_silence_seen: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def look(self, submitter: Node) -> bool:
+    def get_view(self, submitter: Node) -> bool:
         """Never enough."""
         for state in submitter.state.games.values():
             self.rounds |= state.rounds
@@ -88,7 +88,7 @@ async def play_leaving(folder: Path) -> list[GameRound]:
     with patch.object(Patience, "compute_pause_s", lambda *_: 0.01):
         async with open_world(folder, tuple(cast)) as world:
             least = 1 + SOLVERS + VERIFIERS - len(KILLED)
-            await run_world(world, PLAN, cast, until=seen.look, least_parties=least)
+            await run_world(world, PLAN, cast, until=seen.get_view, least_parties=least)
     return [seen.rounds[index] for index in range(ROUNDS)]
 
 

@@ -61,7 +61,7 @@ class Name:
     name: bytes
 
     async def perform(self, node: Member) -> None:
-        dispute = get_inner(node.look()).disputes[self.name]
+        dispute = get_inner(node.get_view()).disputes[self.name]
         await node.chain.disputes.name_step(node.task.task, self.name, 0, dispute.roots)
 
 
@@ -72,7 +72,7 @@ class Demand:
     name: bytes
 
     async def perform(self, node: Member) -> None:
-        await node.list_challenges().prosecuting.demand(get_inner(node.look()).disputes[self.name], None)
+        await node.list_challenges().prosecuting.demand(get_inner(node.get_view()).disputes[self.name], None)
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class ProveRight:
     name: bytes
 
     async def perform(self, node: Member) -> None:
-        dispute = get_inner(node.look()).disputes[self.name]
+        dispute = get_inner(node.get_view()).disputes[self.name]
         assert dispute.trace is not None
         peer = node.state.network.find(node.game.seats[dispute.seat].account)
         start = await node.rooms.tools.states.fetch_and_load(node.client, [peer], dispute.trace.start)
         batches = node.rooms.segments.get_batches(dispute.statement.round, dispute.statement.slot)
-        place = (start, node.task.spec.training, batches, get_inner_step(node.look(), dispute))
+        place = (start, node.task.spec.training, batches, get_inner_step(node.get_view(), dispute))
         tree = (await asyncio.to_thread(retrace, *place)).tree
         number = self.name[0] % len(tree.program.nodes)
         fault = await asyncio.to_thread(prove_element, tree, number, 0)
@@ -185,7 +185,7 @@ def make_raider(list_raid: ListRaid) -> Part:
     return replace(SOLVER, list_rooms=list_rooms)
 
 
-RAIDS: Mapping[str, Sequence[Part]] = {
+ATTACKS: Mapping[str, Sequence[Part]] = {
     "demands": (HARASSER,),
     "silence": (make_raider(list_silence),),
     "last": (make_raider(list_last_moves),),
@@ -194,7 +194,7 @@ RAIDS: Mapping[str, Sequence[Part]] = {
     "silent_contest": (make_raider(partial(list_contests, is_silent=True)),),
     "flood": (make_raider(list_flood), make_raider(list_flood)),
 }
-QUICK_RAIDS = ("demands", "proofs", "contest")
+QUICK_ATTACKS = ("demands", "proofs", "contest")
 SOLVERS, VERIFIERS = 2, 3
 
 
@@ -217,7 +217,7 @@ class Raided:
 
 async def raid(folder: Path, style: str) -> Raided:
     """One round of honest parties under one raid, until the task is closed."""
-    raiders = {f"raider {n}": part for n, part in enumerate(RAIDS[style])}
+    raiders = {f"raider {n}": part for n, part in enumerate(ATTACKS[style])}
     honest = {f"solver {n}": SOLVER for n in range(SOLVERS)}
     honest |= {f"verifier {n}": VERIFIER for n in range(VERIFIERS)}
     schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.protocol.adapters.storages import BUCKET, make_settings, run_moto, use_credentials
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 from touchstone.protocol.adapters.wire.storage_reader import StorageReader
@@ -62,7 +62,7 @@ async def test_a_round_is_merged_from_buckets(
         if is_emptied:
             client.delete_object(Bucket=BUCKET, Key=name)
 
-    def add_bucket(self: World, name: str) -> PartyConfig:
+    def add_bucket(self: World, name: str) -> NodeConfig:
         bucket = BUCKET if name.startswith("solver") else ""
         mine = make_settings(storage.endpoint_url, bucket=bucket)
         return replace(configure(self, name), object_storage=mine)

@@ -24,7 +24,7 @@ from tests.scripts.schemas import check
 from touchstone.node.exports import export
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.exports.written_model import write_model
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.models.model_choice import choose_newest, choose_settled
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
@@ -39,7 +39,7 @@ from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.document_fields import Document
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.home.home_making import NewHome, make_home
-from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.home.node_config import open_config
 from touchstone.scripts.models.model_export import export_model
 from touchstone.scripts.models.model_measuring import MeasureChoice, measure_task
 from touchstone.scripts.models.segment_replay import replay_segment
@@ -136,7 +136,7 @@ class Terminals:
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
 
-    async def sit(self, name: str) -> tuple[PartyConfig, Console]:
+    async def sit(self, name: str) -> tuple[NodeConfig, Console]:
         """`touchstone init --devnet`, and what later commands of this home get."""
         home = self.folder / name.replace(" ", "-")
         password = self.folder / "password"
@@ -192,7 +192,7 @@ def begin_with_weights(folder: Path) -> None:
 
 
 async def play_parts(
-    terminals: Terminals, parties: dict[str, tuple[PartyConfig, Console]], start: Path | None = None
+    terminals: Terminals, parties: dict[str, tuple[NodeConfig, Console]], start: Path | None = None
 ) -> None:
     """start: a folder that the verifiers have."""
     task = await wait_for_task(terminals)
@@ -232,7 +232,7 @@ async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: P
         await _check_money(terminals, parties)
 
 
-async def _export_meanwhile(terminals: Terminals, config: PartyConfig) -> None:
+async def _export_meanwhile(terminals: Terminals, config: NodeConfig) -> None:
     """In empty homes, so that all bytes come from the nodes at work: the first model as soon as its root is
     posted, by the submitter's account; by a stranger's, which nobody gave anything, once it is settled."""
     await wait_for_task(terminals)
@@ -255,7 +255,7 @@ async def _export_meanwhile(terminals: Terminals, config: PartyConfig) -> None:
         terminals.go()
 
 
-async def _check_replays(stranger: PartyConfig, task: bytes) -> None:
+async def _check_replays(stranger: NodeConfig, task: bytes) -> None:
     """Without a seat, by the solver's slot: on one machine all replays of a segment give the same bits."""
     for slot, segment in ((0, 0), (1, 3)):
         found = check("replay", await replay_segment(stranger, task.hex(), 0, str(slot), segment, Console()))
@@ -299,7 +299,7 @@ def _check_fetched(terminals: Terminals) -> None:
     assert found == {name: role == SeatRole.SOLVER for name, role in CAST.items()}
 
 
-async def _check_export(config: PartyConfig, out: Path) -> None:
+async def _check_export(config: NodeConfig, out: Path) -> None:
     """All nodes have ended: it comes out of a home that took part."""
     deployment = read_game_deployment(config.deployment)
     async with open_game_chain(config.rpc_url, deployment) as chain:
@@ -312,14 +312,14 @@ async def _check_export(config: PartyConfig, out: Path) -> None:
     assert last.keys() == early.keys() and any(not last[name].equal(early[name]) for name in last)
 
 
-async def _check_eval(terminals: Terminals, config: PartyConfig, console: Console) -> None:
+async def _check_eval(terminals: Terminals, config: NodeConfig, console: Console) -> None:
     """No node is up that has the held-out tokens: the operator is told what to do without them."""
     wanted = MeasureChoice(await wait_for_task(terminals), tokens=100)
     with pytest.raises(EnvironmentFault, match="held-out tokens of this task.*Export the model"):
         await measure_task(config, wanted, console)
 
 
-async def _check_money(terminals: Terminals, parties: dict[str, tuple[PartyConfig, Console]]) -> None:
+async def _check_money(terminals: Terminals, parties: dict[str, tuple[NodeConfig, Console]]) -> None:
     """Everybody withdraws; nothing is lost, nothing burned, who worked has earned."""
     gains = {}
     for name, (config, console) in parties.items():
@@ -335,7 +335,7 @@ async def _check_money(terminals: Terminals, parties: dict[str, tuple[PartyConfi
     await _check_shares(parties, gains)
 
 
-async def _check_shares(parties: dict[str, tuple[PartyConfig, Console]], gains: dict[str, int]) -> None:
+async def _check_shares(parties: dict[str, tuple[NodeConfig, Console]], gains: dict[str, int]) -> None:
     """Each has a share for each wei that it has earned, also now that the task is closed. Revenue is paid in
     and claimed. The command takes votes back, and gives none for a halt that comes too late; the contract
     takes them from any wallet, and they halt nothing."""

@@ -83,7 +83,7 @@ def test_page_shows_the_first_operands_of_a_long_sum_and_a_claim_that_is_no_numb
 def test_screen_keeps_each_line_whole_and_wraps_it() -> None:
     shown = StringIO()
     screen = Screen(Console(file=shown, width=60))
-    screen.say("demo", "word " * 60 + "end")
+    screen.notify("demo", "word " * 60 + "end")
     assert screen.timeline[0].line == "word " * 60 + "end"
     lines = shown.getvalue().splitlines()
     assert len(lines) == 3 and max(map(len, lines)) <= 160

@@ -59,7 +59,7 @@ class Halting:
         self.sent: asyncio.Task[Any] | None = None
         self.open_then = 0
 
-    def look(self, submitter: Node) -> bool:
+    def get_view(self, submitter: Node) -> bool:
         book = submitter.state.inner.get(self._world.task, InnerBook(0))
         self.open_then = self.open_then or sum(one.is_open for one in book.disputes.values())
         if self.open_then and self.sent is None:
@@ -89,7 +89,7 @@ async def test_one_honest_verifier_convicts_all_who_err_or_lie(
     async with open_world(tmp_path, tuple(cast)) as world:
         halting = Halting(world)
         try:
-            game, _ = await run_world(world, HALTED_PLAN, cast, until=halting.look)
+            game, _ = await run_world(world, HALTED_PLAN, cast, until=halting.get_view)
         finally:
             print("\n".join(world.lines))
         assert halting.open_then and game.is_halted and game.is_closed and game.next_round == 1
@@ -139,7 +139,7 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         books[:] = [book]
         is_over = not any(one.is_open for one in book.disputes.values())
         is_over &= all(one.ending != AskEnding.OPEN for one in book.asks.values())
-        is_idle = not list(list_harassment(harasser.look(), harasser.state.head_block + 1))
+        is_idle = not list(list_harassment(harasser.get_view(), harasser.state.head_block + 1))
         # What the submitter has folded is looked at in the end.
         is_over &= submitter.state.head_block >= harasser.state.head_block
         return is_over and is_idle and any(DROPPED in line for line in world.lines)

@@ -16,7 +16,7 @@ from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.task_plans import respecify_plan
 from touchstone.node.defending.dispute_answers import DisputeAnswers
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node
 from touchstone.node.records.audit_records import AuditBook, VoteMade
 from touchstone.node.records.compute import TracedStep
@@ -76,7 +76,7 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
     allow_cheating(monkeypatch)
     configure, teams = World.configure, list[Team]()
 
-    def add_workers(world: World, name: str) -> PartyConfig:
+    def add_workers(world: World, name: str) -> NodeConfig:
         """As it is configured; solver 0 with workers."""
         return replace(configure(world, name), workers=2 if name == "solver 0" else 1)
 
@@ -102,7 +102,7 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
         if harasser is None or book is None or len(book.disputes) < 2 * 3:
             return False
         books[:] = [book]
-        is_idle = not list(list_harassment(harasser.look(), harasser.state.head_block + 1))
+        is_idle = not list(list_harassment(harasser.get_view(), harasser.state.head_block + 1))
         return is_idle and not any(one.is_open for one in book.disputes.values())
 
     async with open_world(tmp_path, tuple(cast)) as world:

@@ -120,14 +120,14 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
     cast[NAME] = replace(SOLVER, plays=partial(_play, disk, lambda: "\n".join(caplog.messages)))
     rounds: dict[int, GameRound] = {}
 
-    def look(submitter: Node) -> bool:
+    def get_view(submitter: Node) -> bool:
         """Keeps rounds as they were last, for the chain forgets them; never enough."""
         for game in submitter.state.games.values():
             rounds.update(game.rounds)
         return False
 
     async with open_world(tmp_path, list(cast)) as world:
-        game, _ = await run_world(world, PLAN, cast, look)
+        game, _ = await run_world(world, PLAN, cast, get_view)
         fates = read_fates(world, replace(game, rounds=rounds), ROUNDS - 1, 1 << 40)
     assert game.is_closed and list_closed(world, game) == set()
     assert fates[NAME] == ClaimFate.ACCEPTED.name, fates

@@ -39,7 +39,7 @@ class AheadWatch:
 
     early: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def look(self, node: Node) -> bool:
+    def get_view(self, node: Node) -> bool:
         works = node.rooms.tools.claims.works.items()
         found = {place for place, work in works if len(work.boundaries) > 1}
         self.early |= {place for place in found if place[0] not in node.game.rounds}
@@ -63,7 +63,7 @@ class Gauge:
     last: dict[str, Samples] = field(default_factory=dict)
     looks: int = 0
 
-    def look(self, node: Node) -> bool:
+    def get_view(self, node: Node) -> bool:
         self.looks += 1
         if self.looks % LOOKS == 0:
             server = read_as(BlobServer, SimpleNamespace(served_bytes=0))
@@ -86,9 +86,9 @@ async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) ->
     watch, solver, verifier = AheadWatch(), Gauge(), Gauge()
     cast = make_cast(SOLVERS, VERIFIERS, WATCHERS)
     cast["solver 0"] = replace(cast["solver 0"], is_killed=_is_half_trained)
-    cast["solver 1"] = replace(cast["solver 1"], is_killed=watch.look)
-    cast["solver 2"] = replace(cast["solver 2"], is_killed=solver.look)
-    cast["verifier 1"] = replace(cast["verifier 1"], is_killed=verifier.look)
+    cast["solver 1"] = replace(cast["solver 1"], is_killed=watch.get_view)
+    cast["solver 2"] = replace(cast["solver 2"], is_killed=solver.get_view)
+    cast["verifier 1"] = replace(cast["verifier 1"], is_killed=verifier.get_view)
     cast["verifier 0"] = replace(cast["verifier 0"], is_killed=_has_sealed)
     async with open_world(tmp_path, tuple(cast)) as world:
         game, task = await run_world(world, TINY_PLAN, cast)

@@ -55,15 +55,15 @@ class SharedMachine:
         world.unseated.discard(name)
         config = world.configure(name)
 
-        def say(line: str) -> None:
-            config.say(line)
+        def notify(line: str) -> None:
+            config.notify(line)
             if line.startswith("took a seat"):
                 self.use.note(TYPING, 0.0)
 
-        async with open_node(replace(config, use=self.use, say=say), part.role) as node:
+        async with open_node(replace(config, use=self.use, notify=notify), part.role) as node:
             world.parties[name] = node
             try:
-                await node.work_on(world.task, part.wish)
+                await node.work_on(world.task, part.request)
             finally:
                 world.parties.pop(name)
 
@@ -131,7 +131,7 @@ async def test_a_node_waits_pauses_and_leaves_while_somebody_uses_its_machine(tm
     async with open_world(tmp_path, (*cast, NAME)) as world:
         machine = SharedMachine(world)
         plays: Callable[[World, str, Part], Awaitable[None]] = machine.play
-        cast[NAME] = replace(SOLVER, wish=SeatRequest(SeatRole.SOLVER), plays=plays)
+        cast[NAME] = replace(SOLVER, request=SeatRequest(SeatRole.SOLVER), plays=plays)
         living = asyncio.create_task(machine.live())
         await run_world(world, PLAN, cast, until=lambda _: living.done())
         assert living.done(), "the task is over before all of it has happened"

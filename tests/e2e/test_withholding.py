@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
-from touchstone.node.kit.view import FindView, Look
+from touchstone.node.kit.view import FindView, GetView
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.served_data import MayRead, ServedRooms
 from touchstone.protocol.adapters.store.blobs import BlobKind
@@ -22,9 +22,9 @@ PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whis
 def withhold(monkeypatch: pytest.MonkeyPatch, cheats: set[str]) -> None:
     """Cheats, by their accounts, show pseudo-gradients to verifiers alone."""
 
-    def spoil(look: Look, may_read: MayRead) -> MayRead:
+    def spoil(get_view: GetView, may_read: MayRead) -> MayRead:
         def may(account: str, kind: BlobKind, root: bytes) -> bool:
-            seat = find_seat(look().game, account) if kind is BlobKind.DELTA else None
+            seat = find_seat(get_view().game, account) if kind is BlobKind.DELTA else None
             is_refused = seat is not None and seat.role != SeatRole.VERIFIER
             return not is_refused and may_read(account, kind, root)
 
@@ -33,10 +33,10 @@ def withhold(monkeypatch: pytest.MonkeyPatch, cheats: set[str]) -> None:
     list_usually = Joined.list_served
 
     def list_served(joined: Joined, find_view: FindView) -> ServedRooms:
-        served, look = list_usually(joined, find_view), joined.rooms.tools.look
-        if look().account not in cheats:
+        served, get_view = list_usually(joined, find_view), joined.rooms.tools.get_view
+        if get_view().account not in cheats:
             return served
-        return replace(served, may_read=spoil(look, served.may_read))
+        return replace(served, may_read=spoil(get_view, served.may_read))
 
     monkeypatch.setattr(Joined, "list_served", list_served)
 

@@ -14,7 +14,7 @@ from eth_account import Account
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Room
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.node import Node
@@ -102,7 +102,7 @@ class Part:
     holds, and started again. plays: who plays it instead of the world, given the world, its name and this."""
 
     role: type[Member]
-    wish: SeatRequest
+    request: SeatRequest
     list_rooms: Callable[[Member], Sequence[Room[Any]]] = list_usual_rooms
     spoil: Callable[[Member], None] = lambda node: None
     is_killed: Callable[[Member], bool] = lambda node: False
@@ -115,7 +115,7 @@ class Part:
 
 def make_loop(node: Node, rooms: Sequence[Room[Any]]) -> Loop:
     """A loop that performs the duties of these rooms until the task is closed."""
-    return Loop(node.following, node.find_view, node.account, node.meter, node.config.say, rooms)
+    return Loop(node.following, node.find_view, node.account, node.meter, node.config.notify, rooms)
 
 
 @dataclass
@@ -143,12 +143,14 @@ class World:
             self.all_seated.set()
         await self.all_seated.wait()
 
-    def configure(self, name: str) -> PartyConfig:
+    def configure(self, name: str) -> NodeConfig:
         """The configuration of the party called `name`."""
         home = self.folder / name
         home.mkdir(mode=0o700, exist_ok=True)
-        say: Callable[[str], None] = lambda line: self.lines.append(f"{name}: {line}")  # noqa: E731
-        return PartyConfig(home, self.path, self.endpoints.get(name, self.rpc_url), self.keys[name], say=say)
+        notify: Callable[[str], None] = lambda line: self.lines.append(f"{name}: {line}")  # noqa: E731
+        return NodeConfig(
+            home, self.path, self.endpoints.get(name, self.rpc_url), self.keys[name], notify=notify
+        )
 
     @asynccontextmanager
     async def open(self, name: str, role: type[Kind]) -> AsyncIterator[Kind]:
@@ -227,7 +229,7 @@ async def join(world: World, node: Member, name: str, part: Part) -> None:
     await node.following.take_next()
     await node.join(world.task)
     part.spoil(node)
-    await node.rooms.seat_taking.take_seat(part.wish)
+    await node.rooms.seat_taking.take_seat(part.request)
     await world.wait_for_seats(name)
 
 

@@ -34,7 +34,12 @@ from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked,
 from touchstone.explorer.report_documents import LOSS, Reported, make_losses
 from touchstone.node.serving.distance_reports import list_unreported, report_distances
 from touchstone.protocol.adapters.keys.signatures import sign_statement
-from touchstone.protocol.adapters.reports.round_reports import LossSaid, ReportClient, ReportsSaid, say_loss
+from touchstone.protocol.adapters.reports.round_reports import (
+    LossSaid,
+    ReportClient,
+    ReportsSaid,
+    format_loss,
+)
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS
 from touchstone.protocol.spec.game.enums import RoundPhase
@@ -72,7 +77,7 @@ def make_loss(stage: Stage, seed: int = SOLVER, **changes: Any) -> LossSaid:
     figures = (8, 5_557_000, 3_058_000, 4_100_000)
     report = LossReport(stage.game.terms.domain, 0, stage.slot, stage.claim.root, *figures)
     report = replace(report, **changes)
-    return say_loss(report, sign_statement(make_key(seed), report, SIGNING))
+    return format_loss(report, sign_statement(make_key(seed), report, SIGNING))
 
 
 def answer(node: Node, *said: LossSaid) -> list[tuple[bytes, int]]:

@@ -16,7 +16,7 @@ from typing import Any
 from eth_account import Account
 
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.protocol.adapters.journal import Journal
@@ -53,11 +53,11 @@ async def tell(node: Node) -> None:
 async def play(home: str, deployment: str, rpc_url: str, key: str, task: str, role: str) -> None:
     """A part until its task is closed."""
     part, account = ROLES[role], AccountKey(Account.from_key(key))
-    config = PartyConfig(Path(home), Path(deployment), rpc_url, account, say=lambda line: None)
+    config = NodeConfig(Path(home), Path(deployment), rpc_url, account, notify=lambda line: None)
     async with open_node(config, part.role) as node:
         await node.following.take_next()
         await node.join(bytes.fromhex(task))
-        await node.rooms.seat_taking.take_seat(part.wish)
+        await node.rooms.seat_taking.take_seat(part.request)
         print("seated", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         telling = asyncio.create_task(tell(node))

@@ -102,7 +102,7 @@ async def test_a_node_of_each_role_dies_at_every_record_and_nothing_is_lost(
         watch = StakeWatch(world)
         mortals = make_mortals(world, monkeypatch, played, lambda home: Mortal(home, MOST))
         try:
-            game, _ = await run_world(world, PLAN, cast | played, watch.look)
+            game, _ = await run_world(world, PLAN, cast | played, watch.get_view)
         finally:
             tell(world, mortals)
         for name, mortal in mortals.items():
@@ -133,7 +133,7 @@ async def test_who_dies_over_a_case_or_a_contest_still_brings_it(
         watch = StakeWatch(world, frozenset(guilty))
         mortals = make_mortals(world, monkeypatch, honest, lambda home: Mortal(home, MOST, CASES))
         try:
-            game, _ = await run_world(world, GUILTY_PLAN, honest | guilty, watch.look)
+            game, _ = await run_world(world, GUILTY_PLAN, honest | guilty, watch.get_view)
         finally:
             tell(world, mortals)
         for side in (BEFORE, AFTER):
@@ -152,7 +152,7 @@ async def test_processes_that_kill_themselves_go_on_from_their_homes(tmp_path: P
     async with open_world(tmp_path, tuple(cast)) as world:
         watch, plan = StakeWatch(world), shorten(1)
         try:
-            game, _ = await run_world(world, plan, cast, watch.look)
+            game, _ = await run_world(world, plan, cast, watch.get_view)
         finally:
             tell(world, {})
         watch.check(game)
@@ -169,7 +169,7 @@ class StakeWatch:
     guilty: frozenset[str] = frozenset()
     sunk: set[int] = field(default_factory=set)
 
-    def look(self, submitter: Node) -> bool:
+    def get_view(self, submitter: Node) -> bool:
         """Whether it is over."""
         game = submitter.state.games.get(self.world.task)
         if game is None:

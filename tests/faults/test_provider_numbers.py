@@ -18,7 +18,7 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
         yield net
 
 
-def say_once(method: str, said: str, tag: str = "") -> Any:
+def notify_once(method: str, said: str, tag: str = "") -> Any:
     left = 1
 
     async def answer(request: Request) -> Any:
@@ -50,24 +50,26 @@ async def deposit_after(net: TestChain, fault: Any) -> tuple[int, int, list[str]
 async def test_one_count_of_waiting_transactions_that_is_too_high_costs_no_transactions(
     net: TestChain,
 ) -> None:
-    mined, credit, failed = await deposit_after(net, say_once("eth_getTransactionCount", hex(150), "pending"))
+    mined, credit, failed = await deposit_after(
+        net, notify_once("eth_getTransactionCount", hex(150), "pending")
+    )
     assert (mined, credit) == (4, 3), f"{mined} transactions paid for {credit} deposits; {failed}"
 
 
 async def test_one_count_that_is_far_too_high_does_not_end_all_sending(net: TestChain) -> None:
-    fault = say_once("eth_getTransactionCount", hex(1_000_000), "pending")
+    fault = notify_once("eth_getTransactionCount", hex(1_000_000), "pending")
     mined, credit, failed = await deposit_after(net, fault)
     assert credit >= 2, f"{credit} deposits, {mined} transactions paid; {failed}"
 
 
 async def test_one_count_that_no_file_can_hold_does_not_end_all_sending(net: TestChain) -> None:
-    fault = say_once("eth_getTransactionCount", hex(1 << 63), "pending")
+    fault = notify_once("eth_getTransactionCount", hex(1 << 63), "pending")
     _mined, credit, failed = await deposit_after(net, fault)
     assert credit >= 2, failed
 
 
 async def test_one_gas_estimate_that_no_file_can_hold_does_not_end_all_sending(net: TestChain) -> None:
-    _mined, credit, failed = await deposit_after(net, say_once("eth_estimateGas", hex(1 << 63)))
+    _mined, credit, failed = await deposit_after(net, notify_once("eth_estimateGas", hex(1 << 63)))
     assert credit >= 2, failed
 
 

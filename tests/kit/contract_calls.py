@@ -204,14 +204,14 @@ class ContractCalls(ABC):
         if get_drawn_seat(self.state, self.state.rounds[index], vote.slot, vote.draw, vote.rank) is None:
             return None
         made, shown, _ = self._vote(ref, vote.word)
-        made = self._say(made, vote, ref)
+        made = self._notify(made, vote, ref)
         signer = next(
             (one for one in self.parties.values() if one.address == vote.signer), make_member("nobody")
         )
         is_shown = opening is not None and vote.word not in (VoteWord.UNSERVED, VoteWord.ABSTAIN)
         return hand_vote(made, shown if is_shown else None, signer, self.signing)
 
-    def _say(self, made: Vote, vote: SignedVote, ref: StatementRef) -> Vote:
+    def _notify(self, made: Vote, vote: SignedVote, ref: StatementRef) -> Vote:
         """With what the vote says otherwise than a right one."""
         start = made.start_leaf if vote.is_whole else bytes(32)
         about = replace(made, claim_root=vote.claim_root, seed=vote.seed, segment=vote.segment)

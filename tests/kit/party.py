@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import Meter, PartyConfig, Status
+from touchstone.node.kit.config import Meter, NodeConfig, Status
 from touchstone.node.kit.locks import Locks
 from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.kit.peers import Peers
@@ -49,7 +49,7 @@ class Joined:
     """This node's part in disputes and asks."""
     pruning: PruningMemory = field(default_factory=PruningMemory)
     """What of its disk this node has looked at."""
-    retraining: RecomputeQueue = field(default_factory=RecomputeQueue)
+    recompute_queue: RecomputeQueue = field(default_factory=RecomputeQueue)
     """What is trained again for an answer, one at a time."""
     team: Team | None = None
     """Workers that train this node's own claims; None where this process does."""
@@ -62,7 +62,7 @@ class Party:
     """An open party. state: the fold of all events up to its head; batches: what the chain does, each to be
     folded into `state` once."""
 
-    config: PartyConfig
+    config: NodeConfig
     chain: GameChain
     store: BlobStore
     journal: Journal
@@ -112,7 +112,7 @@ class Party:
             task.claims, task.audits.known, task.cases, task.pruning, self.states,
         )  # fmt: skip
 
-    def look(self) -> View:
+    def get_view(self) -> View:
         """Returns what a decision may look at now."""
         return self.view
 
@@ -185,6 +185,6 @@ class Party:
         self.status.waiting_for_block = self.state.head_block
         self.woken.set()
 
-    def say(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         """Tell the operator."""
-        self.config.say(line)
+        self.config.notify(line)

@@ -54,10 +54,10 @@ class PlayedCalls(ContractCalls):
         seal = compute_seal(*place, auditor.address, start, shown[2], shown[3])
         return replace(vote, start_leaf=start, end_leaf=end, seal=seal), shown, auditor
 
-    def _say(self, made: Vote, vote: SignedVote, ref: StatementRef) -> Vote:
+    def _notify(self, made: Vote, vote: SignedVote, ref: StatementRef) -> Vote:
         """As its base; what an opening does not bear out is said as it is."""
         is_borne = (ref.round, ref.slot, ref.draw, ref.rank) not in self.own_ends
-        return super()._say(made, vote if is_borne else replace(vote, is_whole=True), ref)
+        return super()._notify(made, vote if is_borne else replace(vote, is_whole=True), ref)
 
     def _own_end(
         self, claim: ZeroClaim, ref: StatementRef, segment: int, word: VoteWord

@@ -34,7 +34,7 @@ TOOLS = {
     "claims": "task.claims",
     "cases": "task.cases",
     "pruning_memory": "task.pruning",
-    "recompute_queue": "task.retraining",
+    "recompute_queue": "task.recompute_queue",
     "locks": "task.locks",
     "corpus": "task.corpus",
     "team": "task.team",
@@ -65,7 +65,7 @@ class RoomsOf:
             return self.get_tool(name)
         if name == "start":
             return getattr(self._node, "start", None) or StartWeights(
-                self.get_tool("store"), self.get_tool("peers"), getattr(self._node, "say", print)
+                self.get_tool("store"), self.get_tool("peers"), getattr(self._node, "notify", print)
             )
         if name == "defence":
             return SimpleNamespace(
@@ -83,7 +83,7 @@ class RoomsOf:
     def get_tool(self, name: str) -> Any:
         """What a field of a room is."""
         node = self._node
-        if name == "look":
+        if name == "get_view":
             return partial(view_of, node)
         if name == "states":
             return _make_states(node)
@@ -120,7 +120,7 @@ class _RealRooms:
 def view_of(node: Any) -> View:
     """Returns what a decision may look at now; nothing in the place of what a stand-in does not have."""
     if isinstance(getattr(node, "rooms", None), Rooms):
-        return node.look()  # type: ignore[no-any-return]
+        return node.get_view()  # type: ignore[no-any-return]
     found = {name: _find(node, path) for name, path in WHERE.items()}
     return View(**found, stored=_make_states(node))
 

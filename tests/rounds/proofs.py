@@ -199,7 +199,7 @@ class Proofs:
         self, slot: int, word: VoteWord, leaf: int = 0, *, by: str = "auditor 0", **lies: Any
     ) -> KnownVote:
         """A vote on a claim, with its opening; `lies` are fields of the vote that it says otherwise."""
-        auditor, vote, opening = self._say(slot, word, leaf, by)
+        auditor, vote, opening = self._notify(slot, word, leaf, by)
         vote = replace(vote, **lies)
         signature = sign_statement(auditor.key, vote, self.twin.signing)
         return KnownVote(vote, signature, auditor.address, replace(opening, vote=vote))
@@ -211,7 +211,7 @@ class Proofs:
         key = self._member(known.auditor).key
         return KnownSeal(said, sign_statement(key, said, self.twin.signing), known.auditor)
 
-    def _say(self, slot: int, word: VoteWord, leaf: int, by: str) -> tuple[Member, Vote, VoteOpening]:
+    def _notify(self, slot: int, word: VoteWord, leaf: int, by: str) -> tuple[Member, Vote, VoteOpening]:
         state, claim, auditor = self.twin.state, self.claims[slot], self.twin.parties[by]
         game_round = state.rounds[0]
         segment = get_drawn_segment(state, game_round, slot, 0)
@@ -261,7 +261,7 @@ class Proofs:
         chain = SimpleNamespace(evidence=Contract(self.chain, "Evidence", member.address, sent))
         party = Standin(
             account=member.address, chain=chain, store=store, game=state, task=task,
-            client=StoreClient(store), say=lambda line: None,
+            client=StoreClient(store), notify=lambda line: None,
             state=SimpleNamespace(head_block=self.chain.get_block(), network=Network()),
         )  # fmt: skip
         return cast(Party, party), sent

@@ -9,7 +9,7 @@ import pytest
 
 from tests.protocol.spec.game.silences import list_flaws
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.troubled import ChainWorld, choose_silences, open_troubled
+from tests.rounds.troubled import ChainWorld, choose_silences, open_faulty
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.events import RootFell, RootStood, SeatConvicted
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -28,7 +28,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
 @pytest.fixture(scope="module")
 def undisturbed(chain: RoundChain) -> ChainWorld:
     """The play in which nobody is silent."""
-    world = open_troubled(chain, 0)
+    world = open_faulty(chain, 0)
     world.play()
     return world
 
@@ -43,6 +43,6 @@ def test_the_play_on_the_contracts_has_trouble_in_it(undisturbed: ChainWorld) ->
 
 def test_whoever_is_silent_the_contracts_end_and_pay(chain: RoundChain, undisturbed: ChainWorld) -> None:
     for salt, silent in enumerate(choose_silences(undisturbed, SEED, SAMPLE), start=1):
-        world = open_troubled(chain, salt, silent)
+        world = open_faulty(chain, salt, silent)
         world.play()
         assert not list_flaws(world, silent.party), silent

@@ -18,7 +18,7 @@ from tests.protocol.spec.game.troubled import (
     SOLVERS,
     VERIFIERS,
     WHISTLES,
-    TroubledWorld,
+    FaultyWorld,
     name_act,
 )
 from tests.protocol.spec.game.world import SUBMITTER, get_needed_wei, make_right_root, make_terms
@@ -51,7 +51,7 @@ class SilentAct:
 
 
 @dataclass
-class ChainWorld(TroubledWorld):
+class ChainWorld(FaultyWorld):
     """twin: the same task with accounts of the chain, beside the contracts."""
 
     twin: AnsweringTwin = field(kw_only=True)
@@ -160,7 +160,7 @@ def _list_unnamed(state: GameState) -> list[GameRound]:
     return rounds
 
 
-def open_troubled(chain: RoundChain, salt: int, silent: SilentAct | None = None) -> ChainWorld:
+def open_faulty(chain: RoundChain, salt: int, silent: SilentAct | None = None) -> ChainWorld:
     """The task, posted, its members seated."""
     world = open_world(chain, salt, ChainWorld, 9)
     world.false_claims = {(CHEAT, FALSE_ROUND)}

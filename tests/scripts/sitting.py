@@ -16,7 +16,7 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.config import NodeConfig, Status
 from touchstone.node.kit.following import Following
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.node import Node
@@ -28,7 +28,7 @@ from touchstone.protocol.spec.game.state import Seat, create_game
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.seats import seat_session
 from touchstone.scripts.seats.seat_agreement import Offer
-from touchstone.scripts.seats.seat_session import Sitting
+from touchstone.scripts.seats.seat_session import SeatSession
 
 TASK = b"t" * 32
 NOW: Any = None
@@ -75,7 +75,9 @@ class StillNode(Node):
         state, nothing = ChainState(ACCOUNT, LIMITS_LOCAL, cast(Any, None)), cast(Any, None)
         state.games[TASK], state.head_block = game, START_BLOCK
         following = StillFollowing(chain, state, Status(ACCOUNT), _wait_for_ever())
-        return cls(PartyConfig(Path(), Path(), "", nothing, say=print), following, nothing, nothing, nothing)
+        return cls(
+            NodeConfig(Path(), Path(), "", nothing, notify=print), following, nothing, nothing, nothing
+        )
 
     def change(self, game: Any, blocks: int = 0) -> None:
         """The chain has this game now, so many blocks later."""
@@ -106,7 +108,7 @@ class StillNode(Node):
 
 
 @dataclass
-class MadeSitting:
+class MadeSession:
     """seat: the account's; agreed: what was agreed on."""
 
     home: Path
@@ -115,7 +117,7 @@ class MadeSitting:
 
     def sit(
         self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]], *, is_agreed: bool = True
-    ) -> Sitting:
+    ) -> SeatSession:
         """The command's work. run: the role."""
 
         async def read(chain: object, account: str) -> Any:
@@ -138,11 +140,11 @@ class MadeSitting:
             ("require_no_seat", show_nothing),
         ):  # fmt: skip
             monkeypatch.setattr(seat_session, name, made)
-        config = PartyConfig(self.home, self.home, "", make_key(1))
+        config = NodeConfig(self.home, self.home, "", make_key(1))
         console = Console(rich.console.Console(file=StringIO(), width=400))
         chain: Any = SimpleNamespace(require_own_contracts=show_nothing)
         offer = Offer(SeatRole.SOLVER, 0, is_agreed)
-        return Sitting(chain, config, cast(Any, SimpleNamespace()), TASK.hex(), offer, console)
+        return SeatSession(chain, config, cast(Any, SimpleNamespace()), TASK.hex(), offer, console)
 
     def get_game(self) -> Any:
         known = [] if self.seat is None else [replace(self.seat, account=self.get_account())]

@@ -12,10 +12,10 @@ import pytest
 
 from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from tests.scripts.sitting import NOW, SEAT, MadeSitting, StillNode, do_nothing, run_nothing, silence
+from tests.scripts.sitting import NOW, SEAT, MadeSession, StillNode, do_nothing, run_nothing, silence
 from touchstone.node.joining.dataset import DatasetSource
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop import node as node_module
 from touchstone.node.loop.node import Node
 from touchstone.node.serving import audit_opening
@@ -51,19 +51,19 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
 ) -> None:
     """It was killed in a dispute that it opened in the last blocks of its window. Without it the bond is
     lost, and the cheat keeps its stake."""
-    made_up, played = MadeSitting(tmp_path), list[SeatRequest]()
+    made_up, played = MadeSession(tmp_path), list[SeatRequest]()
     game = replace(made_up.get_game(), **OPEN[kind](made_up.get_account()))
     note_left(tmp_path, TASK)
 
-    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
-        played.append(wish)
+    async def run(role: SeatRole, config: object, task: bytes, request: SeatRequest) -> bool:
+        played.append(request)
         return False
 
     sitting = made_up.sit(monkeypatch, run)
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and list_left(tmp_path) == {TASK.hex()}
+    assert [request.is_held for request in played] == [True] and list_left(tmp_path) == {TASK.hex()}
     assert not made_up.agreed, "no seat was agreed on"
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(NotNeeded):
@@ -74,14 +74,14 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service would be started again and again meanwhile, and its bond's clock run out."""
-    made_up, played = MadeSitting(tmp_path), list[SeatRequest]()
+    made_up, played = MadeSession(tmp_path), list[SeatRequest]()
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     def refuse(*_: object) -> None:
         raise GameRefusal(name="SeatsTaken")
 
-    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
-        played.append(wish)
+    async def run(role: SeatRole, config: object, task: bytes, request: SeatRequest) -> bool:
+        played.append(request)
         return False
 
     sitting = made_up.sit(monkeypatch, run)
@@ -89,7 +89,7 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and not made_up.agreed
+    assert [request.is_held for request in played] == [True] and not made_up.agreed
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(GameRefusal):
         await sitting.agree()
@@ -101,8 +101,8 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     if has_dispute:
         game = replace(game, **OPEN["dispute"](ACCOUNT))
-    wish = SeatRequest(SeatRole.VERIFIER, is_held=True)
-    playing_on = asyncio.create_task(StillNode.make(game).work_on(TASK, wish))
+    request = SeatRequest(SeatRole.VERIFIER, is_held=True)
+    playing_on = asyncio.create_task(StillNode.make(game).work_on(TASK, request))
     done, _ = await asyncio.wait({playing_on}, timeout=0.5)
     assert bool(done) is not has_dispute
     playing_on.cancel()
@@ -132,7 +132,7 @@ async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its stake was lost, and another account took the number of its seat: the conviction is forgotten."""
-    made_up = MadeSitting(tmp_path)
+    made_up = MadeSession(tmp_path)
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
     sitting = made_up.sit(monkeypatch, run_nothing)
 
@@ -142,7 +142,7 @@ async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
     monkeypatch.setattr(seat_session, "agree_on_seat", lack)
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.is_held and sitting.is_seated
+    assert sitting.request is not None and sitting.request.is_held and sitting.is_seated
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(InvalidInput):
         await sitting.agree()
@@ -153,14 +153,14 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
 ) -> None:
     """The machine had too little memory for a new seat, or the operator did not answer for hours, or the
     check before the stake failed: each time the bond's clock ran out."""
-    made_up, played = MadeSitting(tmp_path), list[SeatRequest]()
+    made_up, played = MadeSession(tmp_path), list[SeatRequest]()
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     async def refuse(*_: object) -> None:
         raise EnvironmentFault(what="no memory", expected="", actual="", remedy="", retryable=False)
 
-    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
-        played.append(wish)
+    async def run(role: SeatRole, config: object, task: bytes, request: SeatRequest) -> bool:
+        played.append(request)
         return False
 
     sitting = made_up.sit(monkeypatch, run, is_agreed=False)
@@ -168,7 +168,7 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
     monkeypatch.setattr(seat_session, "find_room", refuse)
     await sitting.agree()
     await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and not made_up.agreed
+    assert [request.is_held for request in played] == [True] and not made_up.agreed
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(EnvironmentFault):
         await sitting.agree()
@@ -179,7 +179,7 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
 ) -> None:
     """It had left the task, and asked for a seat again, while a dispute ran. What it had left stayed written
     down, and its next service took the seat for one that nobody wants."""
-    made_up = MadeSitting(tmp_path)
+    made_up = MadeSession(tmp_path)
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
     note_left(tmp_path, TASK)
     sitting = made_up.sit(monkeypatch, run_nothing, is_agreed=False)
@@ -194,30 +194,30 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
 
     monkeypatch.setattr(seat_session, "agree_on_seat", offer_seat)
     await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.require_wanted is not None
+    assert sitting.request is not None and sitting.request.require_wanted is not None
     assert not asked and list_left(tmp_path) == {TASK.hex()}, "the machine is checked first"
-    sitting.wish.require_wanted(NOW)
+    sitting.request.require_wanted(NOW)
     assert asked == ["Lock it?"] and list_left(tmp_path) == set()
 
 
 async def test_a_leave_is_heard_until_the_stake_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made_up = MadeSitting(tmp_path)
+    made_up = MadeSession(tmp_path)
     sitting = made_up.sit(monkeypatch, run_nothing)
     await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.require_wanted is not None
-    sitting.wish.require_wanted(NOW)
+    assert sitting.request is not None and sitting.request.require_wanted is not None
+    sitting.request.require_wanted(NOW)
     note_left(tmp_path, TASK)
     with pytest.raises(NotNeeded, match="left the task for good"):
-        sitting.wish.require_wanted(NOW)
+        sitting.request.require_wanted(NOW)
 
 
 async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own move, sent with too little gas price before it was killed: only a running node replaces it."""
-    made_up = MadeSitting(tmp_path)
+    made_up = MadeSession(tmp_path)
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
     note_left(tmp_path, TASK)
     sitting = made_up.sit(monkeypatch, run_nothing)
@@ -228,7 +228,7 @@ async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
     monkeypatch.setattr(seat_session, "require_no_seat", wait)
     monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.is_held
+    assert sitting.request is not None and sitting.request.is_held
 
 
 def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
@@ -297,7 +297,7 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
     game = replace(
         LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), **OPEN["dispute"](ACCOUNT)
     )
-    config = PartyConfig(Path(), Path(), "", cast(Any, None), executor="ray")
+    config = NodeConfig(Path(), Path(), "", cast(Any, None), executor="ray")
     audit_opening.open_seated_pool(config, game, ACCOUNT)
     assert not opened
     seated = replace(game, seats={7: replace(SEAT, account=ACCOUNT)})
@@ -309,8 +309,8 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten()
     """It went on until the task was closed: a stranger who joins takes the number of the former seat."""
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     node = StillNode.make(replace(game, **OPEN["dispute"](ACCOUNT)))
-    wish = SeatRequest(SeatRole.VERIFIER, is_held=True)
-    playing_on = asyncio.create_task(node.work_on(TASK, wish))
+    request = SeatRequest(SeatRole.VERIFIER, is_held=True)
+    playing_on = asyncio.create_task(node.work_on(TASK, request))
     await asyncio.sleep(0.1)
     assert not playing_on.done()
     node.change(game, REORG_BLOCKS)
@@ -327,11 +327,11 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again."""
-    made_up, played = MadeSitting(tmp_path), list[bool]()
+    made_up, played = MadeSession(tmp_path), list[bool]()
     bound = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
-    async def run(role: SeatRole, config: object, task: bytes, wish: SeatRequest) -> bool:
-        played.append(wish.is_held)
+    async def run(role: SeatRole, config: object, task: bytes, request: SeatRequest) -> bool:
+        played.append(request.is_held)
         monkeypatch.setattr(seat_session, "find_own_game", lambda *_: (TASK, made_up.get_game()))
         return len(played) == 2
 

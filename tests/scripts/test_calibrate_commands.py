@@ -124,7 +124,7 @@ def test_run_calibrate_signs_what_it_measured(
         weights: Tensor,
         segments: list[object],
         operator: str,
-        say: object,
+        notify: object,
     ) -> Profile:
         asked.append((given, data, weights, len(segments)))
         return make_profile(operator=operator)

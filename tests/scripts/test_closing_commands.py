@@ -30,7 +30,7 @@ class Terminal(Console):
         super().__init__(rich.console.Console(file=self.out, highlight=False, width=400))
 
     def confirm(self, question: str) -> bool:
-        self.say(question)
+        self.notify(question)
         return self.is_agreed
 
     @property

@@ -48,7 +48,7 @@ def test_only_yes_is_yes(typed: str, is_agreed: bool, monkeypatch: pytest.Monkey
 def test_a_file_keeps_a_line_whole() -> None:
     """Where an output is not a terminal its width is a guess: an id broken in two cannot be copied."""
     file, line = io.StringIO(), "posted 0x" + "ab" * 32 + ", and serving its dataset"
-    Console(rich.console.Console(file=file, width=80)).say(line)
+    Console(rich.console.Console(file=file, width=80)).notify(line)
     assert line in file.getvalue().splitlines()[0]
 
 
@@ -80,9 +80,9 @@ STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d "
 log = logging.getLogger("touchstone.protocol.somewhere")
 
 
-def say(line: str) -> str:
+def notify(line: str) -> str:
     file = io.StringIO()
-    Console(rich.console.Console(file=file)).say(line)
+    Console(rich.console.Console(file=file)).notify(line)
     return file.getvalue()
 
 
@@ -92,8 +92,8 @@ def test_a_file_gets_what_is_said_and_what_is_logged(
     path = tmp_path / "log"
     with open_logs(None, path):
         with about_round(3):
-            assert re.fullmatch(STAMP + "claim: done\n", say("claim: done"))
-        say("a stranger writes of round 7")
+            assert re.fullmatch(STAMP + "claim: done\n", notify("claim: done"))
+        notify("a stranger writes of round 7")
         log.info("Rounds.commit is mined in block %d", 7, extra={"round": 4, "transaction": "ab" * 32})
         log.warning("late")
         log.debug("detail")
@@ -112,15 +112,15 @@ def test_a_file_gets_what_is_said_and_what_is_logged(
 def test_a_level_holds_for_what_is_shown_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log"
     with open_logs("warning", path):
-        assert say("round 3: done") == ""
-        assert "beware" in say("WARNING: beware")
+        assert notify("round 3: done") == ""
+        assert "beware" in notify("WARNING: beware")
         log.info("unwanted")
     assert re.fullmatch(STAMP + "WARNING beware\n", path.read_text())
     assert capsys.readouterr().err == "", "what the console has shown is not shown twice"
     with open_logs("debug", path):
         log.debug("detail")
     assert "DEBUG detail" in path.read_text()
-    assert "again" in say("again"), "an earlier command's level is forgotten"
+    assert "again" in notify("again"), "an earlier command's level is forgotten"
 
 
 def test_what_a_peer_sends_makes_no_line_of_its_own(tmp_path: Path) -> None:

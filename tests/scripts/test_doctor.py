@@ -67,7 +67,7 @@ def make_patient(home: Path, **changes: Any) -> Patient:
     return Patient(home, config=read_config(home), **changes)
 
 
-def look(patient: Patient, *checks: Check) -> str:
+def get_view(patient: Patient, *checks: Check) -> str:
     """What the last check says, after the ones that it needs."""
     return asyncio.run(look_on(patient, *checks))
 
@@ -82,7 +82,7 @@ async def look_on(patient: Patient, *checks: Check) -> str:
 
 def find(patient: Patient, *checks: Check) -> TouchstoneError:
     with pytest.raises(TouchstoneError) as error:
-        look(patient, *checks)
+        get_view(patient, *checks)
     return error.value
 
 
@@ -228,18 +228,18 @@ async def test_a_second_endpoint_that_lacks_a_method_is_named(home: Path, networ
 
 def test_each_sound_endpoint_is_named(home: Path, network: Network) -> None:
     edit_config(home, "rpc_urls", [f"{network.rpc_url}/"])
-    said = look(make_patient(home), PROVIDER)
+    said = get_view(make_patient(home), PROVIDER)
     assert said.count("as a node needs it") == 2 and f"rpc_urls[0] {network.rpc_url}" in said
 
 
 def test_without_any_sound_endpoint_the_chain_is_not_tested(home: Path) -> None:
     with pytest.raises(NotTested, match="no endpoint shows the deployment's chain"):
-        look(make_patient(home, sound_urls=[]), CHAIN)
+        get_view(make_patient(home, sound_urls=[]), CHAIN)
 
 
 # --- What chain and deployment ask --------------------------------------------------------------------------
 def test_limits_that_are_not_the_deployments(home: Path) -> None:
-    assert look(make_patient(home), CHAIN, LIMITS) == "local, as the deployment's"
+    assert get_view(make_patient(home), CHAIN, LIMITS) == "local, as the deployment's"
     edit_config(home, "limits", "12s")
     assert "other limits than this home" in find(make_patient(home), CHAIN, LIMITS).what
 
@@ -254,7 +254,7 @@ def test_the_most_that_gas_may_cost_is_compared_with_what_it_costs(
     async def head(connection: Connection) -> Any:
         return replace(await usual(connection), base_fee_wei=10 * GWEI)
 
-    assert "pays what the chain asks" in look(make_patient(home), CHAIN, FEE)
+    assert "pays what the chain asks" in get_view(make_patient(home), CHAIN, FEE)
     monkeypatch.setattr(Connection, "head", head)
     patient = make_patient(home)
     patient.config = replace_config(patient, max_fee_gwei=10 * share)
@@ -262,7 +262,7 @@ def test_the_most_that_gas_may_cost_is_compared_with_what_it_costs(
         fault = find(patient, CHAIN, FEE)
         assert word in fault.what and "20 or more" in str(fault.expected)
     else:
-        said = look(patient, CHAIN, FEE)
+        said = get_view(patient, CHAIN, FEE)
         assert word in said and "costs 10 gwei now" in said
 
 
@@ -275,14 +275,14 @@ def test_the_coin_that_a_seat_keeps_is_the_alerts(operators: Operators) -> None:
         in (ROOT / "docs" / "node.md").read_text()
     )
     home = operators.home_of("keeper")
-    assert "WARNING" not in look(make_patient(home), CHAIN, money_checks.check_gas)
+    assert "WARNING" not in get_view(make_patient(home), CHAIN, money_checks.check_gas)
 
     async def leave_coin(chain: GameChain) -> None:
         price_wei = (await chain.head()).base_fee_wei + await chain.connection.priority_fee()
         await give_coin(chain.connection, chain.address, 47_000_000 * price_wei)
 
     operators.act("keeper", leave_coin)
-    said = look(make_patient(home), CHAIN, money_checks.check_gas)
+    said = get_view(make_patient(home), CHAIN, money_checks.check_gas)
     assert "WARNING: at the price of now that is 4" in said and "keeps coin for 48" in said
 
 
@@ -290,7 +290,7 @@ def test_tokens_are_compared_with_what_a_seat_of_the_task_takes(operators: Opera
     task = operators.post_task("submitter")
     patient = make_patient(operators.home_of("alice"), task_name=task[:8])
     checks = (CHAIN, chain_checks.check_task, money_checks.check_stake)
-    assert "no seat yet; a seat takes " in look(patient, *checks)
+    assert "no seat yet; a seat takes " in get_view(patient, *checks)
 
     async def give_away(chain: GameChain) -> None:
         await chain.token.transfer("0x" + "12" * 20, await chain.token.balance_of(chain.address) - 5)
@@ -334,7 +334,7 @@ def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch
 
 def test_a_balance_below_the_gas_of_a_round(operators: Operators) -> None:
     home = operators.home_of("poor")
-    assert "enough for" in look(make_patient(home), CHAIN, money_checks.check_gas)
+    assert "enough for" in get_view(make_patient(home), CHAIN, money_checks.check_gas)
     operators.take_coin("poor")
     fault = find(make_patient(home), CHAIN, money_checks.check_gas)
     assert "gas of one round" in fault.what and fault.actual == "0.000000000 coin"
@@ -345,7 +345,7 @@ def test_where_calls_take_more_gas_a_round_takes_more_coin(
 ) -> None:
     """A fork may let storage cost five times as much: the figures that Touchstone has do not know of it."""
     home, factor = operators.home_of("thrifty"), 5
-    head_price = look(make_patient(home), CHAIN, money_checks.check_gas)
+    head_price = get_view(make_patient(home), CHAIN, money_checks.check_gas)
     assert "times as much gas" not in head_price
     estimate = Connection.estimate_gas
 
@@ -363,11 +363,11 @@ def test_where_calls_take_more_gas_a_round_takes_more_coin(
         operators.act("thrifty", leave)
 
     leave_coin_of(4)
-    assert "enough for 4 rounds" in look(make_patient(home), CHAIN, money_checks.check_gas)
+    assert "enough for 4 rounds" in get_view(make_patient(home), CHAIN, money_checks.check_gas)
     monkeypatch.setattr(Connection, "estimate_gas", estimate_more)
     assert "gas of one round" in find(make_patient(home), CHAIN, money_checks.check_gas).what
     leave_coin_of(6)
-    said = look(make_patient(home), CHAIN, money_checks.check_gas)
+    said = get_view(make_patient(home), CHAIN, money_checks.check_gas)
     assert "enough for 1 rounds" in said and "calls take 5.0 times as much gas" in said
 
 
@@ -376,7 +376,7 @@ def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.Monkey
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     patient = make_patient(operators.home_of("alice"), task_name=task[:8])
     checks = (CHAIN, chain_checks.check_task, money_checks.check_stake)
-    assert look(patient, *checks).startswith("1 seat, with at least")
+    assert get_view(patient, *checks).startswith("1 seat, with at least")
     # As a fee that was taken at settlement leaves it.
     monkeypatch.setattr(money_checks, "get_stake", lambda game, number: AMOUNTS.auditor_stake - 1)
     fault = find(replace(patient, opened=Patient(patient.home).opened), *checks)
@@ -385,7 +385,7 @@ def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.Monkey
 
 # --- The home -----------------------------------------------------------------------------------------------
 def test_a_home_that_cannot_be_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "written" in look(make_patient(home), home_checks.check_writing)
+    assert "written" in get_view(make_patient(home), home_checks.check_writing)
     assert not list(home.glob(".doctor-*"))
 
     def refuse(folder: Path) -> None:
@@ -406,14 +406,14 @@ def test_a_home_whose_mode_forbids_writing(home: Path) -> None:
 
 
 def test_a_password_file_that_others_can_read(home: Path, password: Path) -> None:
-    assert "opens" in look(make_patient(home), home_checks.check_key)
+    assert "opens" in get_view(make_patient(home), home_checks.check_key)
     password.chmod(0o644)
     fault = find(make_patient(home), home_checks.check_key)
     assert fault.where == str(password) and "0644" in str(fault.actual) and "chmod 600" in fault.remedy
 
 
 def test_a_disk_below_need(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "MB free" in look(make_patient(home), room_checks.check_disk)
+    assert "MB free" in get_view(make_patient(home), room_checks.check_disk)
     usage = SimpleNamespace(free=900_000_000)
     monkeypatch.setattr("touchstone.scripts.seats.seat_needs.shutil.disk_usage", lambda path: usage)
     fault = find(make_patient(home), room_checks.check_disk)
@@ -429,7 +429,7 @@ def test_a_port_that_is_taken(home: Path) -> None:
         fault = find(patient, endpoint_checks.check_port)
     assert "could not listen" in fault.what and f"127.0.0.1:{port}" in str(fault.expected)
     patient.config = replace_config(patient, listen_port=claim_port(0))
-    assert "is free" in look(patient, endpoint_checks.check_port)
+    assert "is free" in get_view(patient, endpoint_checks.check_port)
 
 
 def replace_config(patient: Patient, **changes: Any) -> Any:
@@ -444,7 +444,7 @@ def test_an_endpoint_on_all_addresses(home: Path) -> None:
 
 def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
     patient = make_patient(home)
-    assert "leads to this node" in look(patient, endpoint_checks.check_reach)
+    assert "leads to this node" in get_view(patient, endpoint_checks.check_reach)
     patient.config = replace_config(patient, public_url=f"https://127.0.0.1:{claim_port(0)}")
     fault = find(patient, endpoint_checks.check_reach)
     assert "peers cannot reach" in fault.what and "refused" in str(fault.actual).lower()
@@ -453,13 +453,13 @@ def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
 # --- The machine --------------------------------------------------------------------------------------------
 def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotTested):
-        look(make_patient(home), machine_checks.check_versions)
+        get_view(make_patient(home), machine_checks.check_versions)
     write_bits(home, {"ab" * 32: DeterminismFingerprint("python 3.11, torch 2.6.0", "00" * 32)})
     monkeypatch.setattr(machine_checks, "describe_machine", lambda: "python 3.11, torch 2.7.1")
     fault = find(make_patient(home), machine_checks.check_versions)
     assert (fault.expected, fault.actual) == ("torch 2.6.0", "torch 2.7.1")
     write_bits(home, {"ab" * 32: DeterminismFingerprint("python 3.11, torch 2.7.1", "00" * 32)})
-    assert look(make_patient(home), machine_checks.check_versions) == "as in the last run"
+    assert get_view(make_patient(home), machine_checks.check_versions) == "as in the last run"
 
 
 def test_a_node_that_ran_here_has_the_same_versions(home: Path) -> None:
@@ -468,7 +468,7 @@ def test_a_node_that_ran_here_has_the_same_versions(home: Path) -> None:
     write_bits(home, {"ab" * 32: DeterminismFingerprint(describe_machine(), "00" * 32)})
     torch.set_deterministic_debug_mode("default")
     torch.set_num_threads(2)
-    assert look(make_patient(home), machine_checks.check_versions) == "as in the last run"
+    assert get_view(make_patient(home), machine_checks.check_versions) == "as in the last run"
     pin_kernels(1)
 
 
@@ -506,7 +506,7 @@ def test_a_task_that_no_node_would_join_is_not_computed(home: Path, monkeypatch:
         )
         return make_patient(home, task_name="0x74", task=task, state=cast(Any, state))
 
-    look(name(spec.training), machine_checks.check_bits)
+    get_view(name(spec.training), machine_checks.check_bits)
     assert computed == [spec.training]
     huge = replace(spec.training, program=NamedBytes(bytes(32), 1 << 40))
     fault = find(name(huge), machine_checks.check_bits)

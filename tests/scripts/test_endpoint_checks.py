@@ -22,7 +22,7 @@ from touchstone.node.joining import reachability
 from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import Network as Peers
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
@@ -52,7 +52,7 @@ async def run_node(operators: Operators, name: str, **changes: Any) -> AsyncIter
     """A node of the home that follows no task, once it has read the chain up to its own announcement."""
     home, network = operators.home_of(name), operators.network
     key = await asyncio.to_thread(unlock_key, home)
-    config = PartyConfig(home, network.deployment, network.rpc_url, key, say=lambda line: None, **changes)
+    config = NodeConfig(home, network.deployment, network.rpc_url, key, notify=lambda line: None, **changes)
     async with open_node(config, Node) as node:
         await node.following.take_next()
         yield node

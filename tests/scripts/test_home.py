@@ -12,7 +12,7 @@ from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import HomeConfig, check_config, read_config
 from touchstone.scripts.home.home_files import CONFIG_FILE, KEYSTORE_FILE
 from touchstone.scripts.home.home_folder import create_home, unlock_key
-from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.home.node_config import open_config
 
 CONFIG = HomeConfig(rpc_url="http://127.0.0.1:1", deployment="/d.json", listen_port=5, threads=2)
 

@@ -14,7 +14,7 @@ from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.data.data_pack import PackPlan, pack
 from touchstone.scripts.documents.model_documents import ReplayDocument, ReplayResult
-from touchstone.scripts.home import party_config
+from touchstone.scripts.home import node_config
 from touchstone.scripts.models import segment_replay
 from touchstone.scripts.models.sampling import show_text
 from touchstone.scripts.models.segment_replay import tell_replayed
@@ -130,7 +130,7 @@ def test_the_exit_status_tells_what_a_replay_found(
     async def find(*_: object) -> ReplayDocument:
         return ReplayDocument(root, 0, 0, f"0x{'cd' * 20}", 1, result, root, None, [])
 
-    monkeypatch.setattr(party_config, "open_config", lambda *_: None)
+    monkeypatch.setattr(node_config, "open_config", lambda *_: None)
     monkeypatch.setattr(segment_replay, "replay_segment", find)
     assert main(["replay", "0x3fa9", "0", "0", "1", "--json"]) == (word != VoteWord.ACCEPT)
     assert read_one("replay", capsys.readouterr().out)["result"] == word.name

@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.world import AMOUNTS
 from tests.node.health.test_checks import ACCOUNT
 from tests.scripts.money import Operators
-from tests.scripts.sitting import NOW, SEAT, MadeSitting, run_nothing
+from tests.scripts.sitting import NOW, SEAT, MadeSession, run_nothing
 from touchstone.node.kit.chain_state import Seated
 from touchstone.protocol.adapters.chain import chain_client
 from touchstone.protocol.adapters.chain.answers import Head
@@ -268,7 +268,7 @@ async def test_who_asks_for_a_seat_anew_has_not_left_for_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart of the node alone asks for none: what was typed before counts."""
-    made_up = MadeSitting(tmp_path, seat=SEAT)
+    made_up = MadeSession(tmp_path, seat=SEAT)
     note_left(tmp_path, TASK)
     note_left(tmp_path, b"o" * 32)
     await made_up.sit(monkeypatch, run_nothing).agree()
@@ -278,9 +278,9 @@ async def test_who_asks_for_a_seat_anew_has_not_left_for_good(
         await made_up.sit(monkeypatch, run_nothing).agree()
     sitting = made_up.sit(monkeypatch, run_nothing, is_agreed=False)
     await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.require_wanted is not None
+    assert sitting.request is not None and sitting.request.require_wanted is not None
     assert TASK.hex() in list_left(tmp_path), "the machine is checked first"
-    sitting.wish.require_wanted(NOW)
+    sitting.request.require_wanted(NOW)
     assert list_left(tmp_path) == {(b"o" * 32).hex()}
 
 
@@ -289,7 +289,7 @@ async def test_a_service_that_looks_at_the_machine_takes_no_leave_back(
 ) -> None:
     """Its killed run had sent a `join`. That was mined while this one looked, and its operator typed `leave`
     at once."""
-    made_up = MadeSitting(tmp_path)
+    made_up = MadeSession(tmp_path)
     sitting = made_up.sit(monkeypatch, run_nothing)
 
     async def find_room(*_: object) -> Any:

@@ -21,7 +21,7 @@ from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
+from touchstone.node.kit.config import JOURNAL_FILE, NodeConfig
 from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.journal import Journal
@@ -36,7 +36,7 @@ from touchstone.protocol.spec.game.terms import GameAmounts
 from touchstone.scripts.account.task_words import tell_format, tell_seat, tell_solver
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.home.home_config import read_config
-from touchstone.scripts.home.party_config import choose_executor
+from touchstone.scripts.home.node_config import choose_executor
 from touchstone.scripts.seats import seat_agreement, seat_session
 from touchstone.scripts.seats.seat_agreement import Offer, refuse_seat
 from touchstone.scripts.tasks.task_example import TASK_FILE
@@ -248,13 +248,13 @@ def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
     assert "another role" in lines[0] and lines[2].endswith("verifier 0")
 
 
-async def play_closed(role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
+async def play_closed(role: SeatRole, config: NodeConfig, task: bytes, request: SeatRequest) -> bool:
     """A verifier whose task is closed at once."""
     assert role is SeatRole.VERIFIER
     return True
 
 
-async def play_left(role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
+async def play_left(role: SeatRole, config: NodeConfig, task: bytes, request: SeatRequest) -> bool:
     """A verifier whose seat is paid out at once."""
     assert role is SeatRole.VERIFIER
     return False

@@ -13,7 +13,7 @@ from tests.node.loop.test_node import join, make_node
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.adapters.parties import make_key
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.roles import role_nodes
@@ -81,10 +81,10 @@ async def test_a_node_takes_a_seat_of_its_own_role_unless_its_operator_wishes_ot
 ) -> None:
     """An operator names another stake, or a seat that it holds already: who holds one goes on where it cannot
     listen."""
-    config, worked = PartyConfig(tmp_path, tmp_path, "", make_key(1)), list[tuple[Any, ...]]()
+    config, worked = NodeConfig(tmp_path, tmp_path, "", make_key(1)), list[tuple[Any, ...]]()
 
     @asynccontextmanager
-    async def open_node(found: PartyConfig, kind: type[Node], *, is_held: bool) -> AsyncIterator[Any]:
+    async def open_node(found: NodeConfig, kind: type[Node], *, is_held: bool) -> AsyncIterator[Any]:
         assert found is config
 
         async def work_on(task: bytes, request: SeatRequest) -> bool:

@@ -18,7 +18,7 @@ from tests.scripts.money import Operators
 from tests.scripts.network import edit_config, fail
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.joining.task_reading import compute_task_bytes
-from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
+from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, NodeConfig
 from touchstone.node.records.claim_records import OuterShown
 from touchstone.node.records.record_kinds import RECORDS
 from touchstone.node.submit import build_task
@@ -35,7 +35,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.program import Program
-from touchstone.scripts.home import party_config
+from touchstone.scripts.home import node_config
 from touchstone.scripts.home.home_config import HomeConfig
 from touchstone.scripts.seats import seat_agreement, seat_needs, seat_session
 from touchstone.scripts.seats.seat_needs import (
@@ -134,7 +134,7 @@ async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
     )
     monkeypatch.setattr(seat_needs, "read_checked_spec", lambda state, task: SPEC)
     state: Any = SimpleNamespace(games={TASK: SimpleNamespace(terms=TERMS)})
-    config: Any = SimpleNamespace(home=tmp_path, say=print)
+    config: Any = SimpleNamespace(home=tmp_path, notify=print)
 
     async def fetch(*_: object) -> Program:
         return get_program(TRAINING).program
@@ -164,7 +164,7 @@ def test_files_that_go_while_a_home_is_measured_are_no_fault(
     for name in ("stays", "goes", "also goes"):
         (tmp_path / "folder" / name).write_bytes(bytes(1_000))
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
-    look, gone = os.lstat, list[str]()
+    get_view, gone = os.lstat, list[str]()
 
     def look_and_delete(path: Any, **options: Any) -> os.stat_result:
         """One goes after the first look at it, the other before."""
@@ -172,7 +172,7 @@ def test_files_that_go_while_a_home_is_measured_are_no_fault(
         if name == "also goes" and name not in gone:
             gone.append(name)
             os.unlink(path)
-        found = look(path, **options)
+        found = get_view(path, **options)
         if name == "goes" and name not in gone:
             gone.append(name)
             os.unlink(path)
@@ -267,8 +267,8 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
     monkeypatch.setattr(machine_use, "PLACES", made.places)
     monkeypatch.setattr(seat_session, "lower_priority", levels.append)
 
-    async def note(role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
-        assert role is SeatRole.VERIFIER and wish.is_held, "no other seat is agreed on"
+    async def note(role: SeatRole, config: NodeConfig, task: bytes, request: SeatRequest) -> bool:
+        assert role is SeatRole.VERIFIER and request.is_held, "no other seat is agreed on"
         uses.append(config.use)
         return True
 
@@ -291,9 +291,9 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
     monkeypatch.setattr(seat_session, "lower_priority", lambda nice: None)
 
     async def type_until_it_is_seen(
-        role: SeatRole, config: PartyConfig, task: bytes, wish: SeatRequest
+        role: SeatRole, config: NodeConfig, task: bytes, request: SeatRequest
     ) -> bool:
-        assert config.use is not None and not wish.is_held
+        assert config.use is not None and not request.is_held
         at_s = 1_000.0
         while not config.use.is_used:
             made.type_in("pts/1", at_s := at_s + 1)
@@ -319,6 +319,6 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_refused(
     made.place("pid:[4026532300]")
     lines = operators.fail("alice", "solve", "0x00", "--when-idle")
     assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]
-    monkeypatch.setattr(party_config, "load_ray", lambda address: None)
+    monkeypatch.setattr(node_config, "load_ray", lambda address: None)
     lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
     assert "looks like the work of somebody else" in lines[0]

@@ -87,7 +87,12 @@ async def create(
         chain = SimpleNamespace(limits=LIMITS_LOCAL, **parts)
         state = SimpleNamespace(head_block=1)
         yield SimpleNamespace(
-            account=ACCOUNT, chain=chain, store=None, state=state, look=lambda: None, work_on=creation.work_on
+            account=ACCOUNT,
+            chain=chain,
+            store=None,
+            state=state,
+            get_view=lambda: None,
+            work_on=creation.work_on,
         )
 
     for name, stand_in in (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_quiet_world, make_world, post
-from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.explorer.task_documents import count_active, tell_phase
 from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract import Receipt
@@ -201,7 +201,7 @@ def test_nothing_is_done_against_the_will_of_the_operator_or_beside_its_node(tmp
         asked.append(question)
         return False
 
-    console: Any = SimpleNamespace(say=said.append, confirm=refuse)
+    console: Any = SimpleNamespace(notify=said.append, confirm=refuse)
     with pytest.raises(InvalidInput, match="nothing was done"):
         require_agreement(cast(Console, console), ["WARNING"], "Do it?", is_agreed=False)
     require_agreement(cast(Console, console), ["WARNING"], "Do it?", is_agreed=True)
@@ -256,7 +256,7 @@ def test_who_is_missing_is_counted_by_role() -> None:
     world = make_world(solvers=0, verifiers=1, whistleblowers=3)
     assert tell(world) == "stands still"
     assert tell_missing(world.state) == "1 more solver, 2 more verifiers"
-    assert [count_sitting(world.state, role) for role in SeatRole] == [0, 1, 3]
+    assert [count_active(world.state, role) for role in SeatRole] == [0, 1, 3]
 
 
 def test_a_late_seat_is_told_from_which_round_on_it_works() -> None:

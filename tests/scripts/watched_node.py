@@ -9,7 +9,7 @@ from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.log_lines import open_logs
-from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.home.node_config import open_config
 
 
 async def run(home: Path) -> None:

@@ -375,7 +375,7 @@ class Node:
             recover=lambda statement, signature, source: recover_signer(
                 statement, signature, SIGNING, source
             ),
-            say=self.lines.append,
+            notify=self.lines.append,
         )
 
     def keep_claim(self) -> None:

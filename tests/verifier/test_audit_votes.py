@@ -31,8 +31,8 @@ from touchstone.node.serving.audit_messages import (
     VOTES_MAX,
     VotesHanded,
     VotesTaken,
+    format_vote,
     make_form,
-    say_vote,
 )
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
@@ -52,7 +52,7 @@ def make_vote(stage: Stage, rank: int = 0, word: VoteWord = VoteWord.ABSTAIN, **
 
 async def hand(node: Node, to: Node, *votes: Vote, signer: Node | None = None) -> tuple[bool, ...]:
     room = (signer or node).room
-    handed = VotesHanded(tuple([say_vote(vote, await room.sign(vote), None) for vote in votes]))
+    handed = VotesHanded(tuple([format_vote(vote, await room.sign(vote), None) for vote in votes]))
     peer = node.stage.find_peer(to.account)
     return (await node.client.ask(peer, VOTES, handed, make_form(VotesTaken))).are_taken
 
@@ -191,7 +191,7 @@ async def test_an_opening_that_does_not_fit_is_left_out(tmp_path: Path) -> None:
         assert opening is not None
         peer = stage.find_peer(solver.account)
         for shown, is_taken in ((replace(opening, own_end_root=make_word("x")), False), (opening, True)):
-            handed = VotesHanded((say_vote(vote, made.signature, shown),))
+            handed = VotesHanded((format_vote(vote, made.signature, shown),))
             answer = await auditor.client.ask(peer, VOTES, handed, make_form(VotesTaken))
             assert answer.are_taken == (is_taken,)
             known = solver.room.book.taken_votes[stage.get_drawn().place]

@@ -22,7 +22,7 @@ def claim() -> Claim:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, claim: Claim) -> StateStore:
+def states(tmp_path: Path, claim: Claim) -> StateStore:
     made = StateStore(BlobStore(tmp_path, is_durable=False), get_task().parameter_count)
     for state in claim.states:
         made.keep(state)
@@ -34,51 +34,51 @@ def show_ends(claim: Claim) -> EndsShown:
     return EndsShown(claim.open_boundary(0, 1), claim.open_boundary(0, 4), claim.open_work(0))
 
 
-def test_a_right_pseudo_gradient_has_no_flaw(claim: Claim, shelf: StateStore) -> None:
-    assert judge_work(shelf, get_base().weights_root, show_ends(claim)) is None
+def test_a_right_pseudo_gradient_has_no_flaw(claim: Claim, states: StateStore) -> None:
+    assert judge_work(states, get_base().weights_root, show_ends(claim)) is None
 
 
-def test_a_difference_without_an_encoding_is_the_solvers_fault(claim: Claim, shelf: StateStore) -> None:
+def test_a_difference_without_an_encoding_is_the_solvers_fault(claim: Claim, states: StateStore) -> None:
     """Its leaf is named: `Evidence` finds no encoding there either."""
     weights = claim.states[4].weights.clone()
     weights[256 * 2 + 9] = 1e30
-    header = shelf.keep(replace(claim.states[4], weights=weights))
+    header = states.keep(replace(claim.states[4], weights=weights))
     ends = show_ends(claim)
     last, work = (
         replace(ends.last, header=header),
         replace(ends.work, carried_root=compute_carried_root(header)),
     )
-    found = judge_work(shelf, get_base().weights_root, replace(ends, last=last, work=work))
+    found = judge_work(states, get_base().weights_root, replace(ends, last=last, work=work))
     assert found == Finding(VoteWord.REJECT_DELTA, 2)
 
 
-def test_a_scale_that_no_encoding_has_is_named(claim: Claim, shelf: StateStore) -> None:
+def test_a_scale_that_no_encoding_has_is_named(claim: Claim, states: StateStore) -> None:
     delta = bytearray(claim.delta)
     delta[260 * 1 + 65] = 221
     root = build_delta_tree(bytes(delta)).root
-    shelf.store.put_delta(root, bytes(delta))
+    states.store.put_delta(root, bytes(delta))
     ends = show_ends(claim)
     found = judge_work(
-        shelf, get_base().weights_root, replace(ends, work=replace(ends.work, delta_root=root))
+        states, get_base().weights_root, replace(ends, work=replace(ends.work, delta_root=root))
     )
     assert found == Finding(VoteWord.REJECT_DELTA, 1)
 
 
-def test_a_named_leaf_is_always_one_of_the_state(claim: Claim, shelf: StateStore) -> None:
+def test_a_named_leaf_is_always_one_of_the_state(claim: Claim, states: StateStore) -> None:
     """`Evidence.proveNoLeaf` convicts whoever names another: also where only the last element differs."""
     weights = claim.states[1].weights.clone()
     weights[-1] += 1.0
-    end = shelf.keep(replace(claim.states[1], weights=weights))
+    end = states.keep(replace(claim.states[1], weights=weights))
     count = -(-get_task().parameter_count // 256)
-    found = judge_ends(get_task(), shelf, (0, 0), claim.headers[1], end, is_exact=False)
+    found = judge_ends(get_task(), states, (0, 0), claim.headers[1], end, is_exact=False)
     assert found == Finding(VoteWord.REJECT_STATE, count - 1)
 
 
 def test_another_root_is_beyond_in_an_exact_task_whose_end_nobody_has(
-    claim: Claim, shelf: StateStore
+    claim: Claim, states: StateStore
 ) -> None:
     end = replace(claim.headers[1], weights_root=bytes(31) + b"\1")
-    found = judge_ends(get_task(), shelf, (0, 0), claim.headers[1], end, is_exact=True)
+    found = judge_ends(get_task(), states, (0, 0), claim.headers[1], end, is_exact=True)
     assert found == Finding(VoteWord.REJECT_STATE)
 
 

@@ -44,14 +44,14 @@ def begin(stage: Stage, node: Node, segment: int, initial: bytes | None = None) 
     state = SimpleNamespace(task_terms={AUDITED: terms}, head_block=stage.head)
     reader = SimpleNamespace(account=node.account, store=node.store, client=node.client, state=state)
     place = Place(AUDITED, 0, stage.slot, segment)
-    shelf, peers = StateStore(node.store, about.parameter_count), list(stage.peers.values())
+    states, peers = StateStore(node.store, about.parameter_count), list(stage.peers.values())
     game = stage.game
     return SeatlessAudit(
-        cast(Any, reader), about, shelf, game, game.rounds[0], place, peers, node.lines.append
+        cast(Any, reader), about, states, game, game.rounds[0], place, peers, node.lines.append
     )
 
 
-async def look(
+async def get_view(
     tmp_path: Path, twist: Twist, segment: int, *, is_exact: bool = False
 ) -> tuple[Replayed, Node]:
     """What a stranger finds in a segment of a claim, and the stranger."""
@@ -68,13 +68,13 @@ async def look(
 @pytest.mark.parametrize("is_exact", [False, True])
 async def test_a_stranger_accepts_what_was_trained(tmp_path: Path, segment: int, is_exact: bool) -> None:
     """This machine is the solver's: the ends are equal."""
-    found, stranger = await look(tmp_path, HONEST, segment, is_exact=is_exact)
+    found, stranger = await get_view(tmp_path, HONEST, segment, is_exact=is_exact)
     assert (found.word, found.distances, found.own_end) == (VoteWord.ACCEPT, (), found.claimed_end)
     assert [line for line in stranger.lines if "replaying: step 2 of 2" in line], "it says how far it is"
 
 
 async def test_a_stranger_measures_what_lies_inside_the_limits(tmp_path: Path) -> None:
-    found, _ = await look(tmp_path, Twist(boundary=2, amount=4e-7), 1)
+    found, _ = await get_view(tmp_path, Twist(boundary=2, amount=4e-7), 1)
     assert found.word == VoteWord.ACCEPT and found.own_end != found.claimed_end
     quantity, distance, limit = found.distances[2]
     assert quantity == "weights" and 0 < distance < limit
@@ -86,12 +86,12 @@ async def test_a_stranger_rejects_a_false_end_and_accepts_what_follows_it(
     tmp_path: Path, is_exact: bool
 ) -> None:
     """Of an exact task no end is fetched or measured: its root says all."""
-    found, stranger = await look(tmp_path, Twist(boundary=2), 1, is_exact=is_exact)
+    found, stranger = await get_view(tmp_path, Twist(boundary=2), 1, is_exact=is_exact)
     assert found.word == VoteWord.REJECT_STATE and found.own_end != found.claimed_end
     assert bool(found.distances) != is_exact
     if not is_exact:
         assert found.distances[2][1] > found.distances[2][2]
-    after, _ = await look(tmp_path / "after", Twist(boundary=2), 2)
+    after, _ = await get_view(tmp_path / "after", Twist(boundary=2), 2)
     assert after.word == VoteWord.ACCEPT
 
 
@@ -99,14 +99,14 @@ async def test_a_stranger_rejects_an_end_behind_a_start_from_which_steps_leave_t
     tmp_path: Path,
 ) -> None:
     """The steps end in finite states, by a rule of programs, and these are others than the claimed one."""
-    found, _ = await look(tmp_path, Twist(untrainable=1), 1)
+    found, _ = await get_view(tmp_path, Twist(untrainable=1), 1)
     assert found.word == VoteWord.REJECT_STATE and found.own_end not in (None, found.claimed_end)
 
 
 async def test_a_stranger_rejects_step_numbers_of_another_place(tmp_path: Path) -> None:
-    found, _ = await look(tmp_path, Twist(steps=(1, 0, 1)), 1)
+    found, _ = await get_view(tmp_path, Twist(steps=(1, 0, 1)), 1)
     assert found.word == VoteWord.REJECT_START
-    found, _ = await look(tmp_path / "end", Twist(steps=(2, 0, 1)), 1)
+    found, _ = await get_view(tmp_path / "end", Twist(steps=(2, 0, 1)), 1)
     assert (found.word, found.distances) == (VoteWord.REJECT_STATE, ())
 
 
@@ -115,7 +115,7 @@ async def test_a_stranger_rejects_a_claim_that_starts_from_moments_of_its_own(
     tmp_path: Path, segment: int
 ) -> None:
     """All of it was trained from there, and no segment ends elsewhere."""
-    found, _ = await look(tmp_path, Twist(moment=0.1), segment)
+    found, _ = await get_view(tmp_path, Twist(moment=0.1), segment)
     assert found.word == VoteWord.REJECT_START and found.own_end == found.claimed_end
 
 
@@ -123,7 +123,7 @@ async def test_a_stranger_rejects_a_claim_that_begins_with_the_number_of_another
     tmp_path: Path,
 ) -> None:
     """Also where the segment that it looks at has the right numbers."""
-    found, _ = await look(tmp_path, Twist(steps=(0, 0, 8)), 1)
+    found, _ = await get_view(tmp_path, Twist(steps=(0, 0, 8)), 1)
     assert found.word == VoteWord.REJECT_START and found.own_end == found.claimed_end
 
 

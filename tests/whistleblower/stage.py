@@ -17,7 +17,7 @@ from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, is_posted, make_terms, make_word
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.config import NodeConfig, Status
 from touchstone.node.records.audit_records import make_sealed
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
@@ -147,7 +147,7 @@ def open_party(folder: Path, account: str = ONLOOKER, game: GameState | None = N
     for seat in game.seats.values():
         state.network.peers[seat.account] = Peer(seat.account, "https://127.0.0.1:1", bytes(32))
     lines: list[str] = []
-    config = PartyConfig(folder, folder, "", make_key(1), say=lines.append)
+    config = NodeConfig(folder, folder, "", make_key(1), notify=lines.append)
     nothing = cast(Any, None)
     with Journal(folder / "journal.sqlite", RECORDS) as journal:
         store = BlobStore(folder / "blobs", is_durable=False)

@@ -107,7 +107,7 @@ async def audit_beside_a_look(tmp_path: Path, stage: Stage, header: StateHeader,
     async with solver.run(), auditor.run():
         silence = asyncio.Event()
         party = make_party(auditor, silence)
-        looking = asyncio.create_task(look(party, header))
+        looking = asyncio.create_task(get_view(party, header))
         while not party.task.cases.fetched:
             await asyncio.sleep(0)
 
@@ -123,7 +123,7 @@ async def audit_beside_a_look(tmp_path: Path, stage: Stage, header: StateHeader,
         return vote.word
 
 
-async def look(party: Any, header: StateHeader) -> None:
+async def get_view(party: Any, header: StateHeader) -> None:
     claimed = Claimed(Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
     async with rooms_of(party).step_judging.borrow_state(claimed, header):
         raise AssertionError("it shows nothing")

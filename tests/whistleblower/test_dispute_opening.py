@@ -71,12 +71,15 @@ def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_
     with open_party(tmp_path) as party:
         found = list_suspected(party, follower, honest, hidden, beyond_leaf=3)
     assert found == [FOUND, SuspectedFault(name_vote(follower), (START, END))]
-    slander = make_vote(VoteWord.REJECT_STATE, end=b"x" * 32)
+    false_rejection = make_vote(VoteWord.REJECT_STATE, end=b"x" * 32)
     others = [make_vote(VoteWord.REJECT_STATE, rank=1, end=end) for end in (END, OWN)]
-    accept, elsewhere = make_vote(rank=2, end=b"x" * 32), replace(slander, vote=replace(slander.vote, slot=1))
+    accept, elsewhere = (
+        make_vote(rank=2, end=b"x" * 32),
+        replace(false_rejection, vote=replace(false_rejection.vote, slot=1)),
+    )
     with open_party(tmp_path) as party:
-        found = list_suspected(party, slander, *others, accept, elsewhere, beyond_leaf=None)
-    assert found == [SuspectedFault(name_vote(slander), (START, b"x" * 32))]
+        found = list_suspected(party, false_rejection, *others, accept, elsewhere, beyond_leaf=None)
+    assert found == [SuspectedFault(name_vote(false_rejection), (START, b"x" * 32))]
 
 
 def make_exact(game: GameState) -> GameState:
@@ -97,7 +100,7 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It voids an honest claim. Each of its steps is right; on chain its signer can post no such roots."""
-    slander = make_vote(VoteWord.REJECT_STATE)
+    false_rejection = make_vote(VoteWord.REJECT_STATE)
 
     async def show(*arguments: Any) -> list[Any]:
         return [make_header(name) for name in ("start", "middle", "end")]
@@ -108,13 +111,13 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
     monkeypatch.setattr(StepJudging, "ask_headers", show)
     monkeypatch.setattr(StepJudging, "judge_steps", judge)
     with open_party(tmp_path, game=make_exact(play_round())) as party:
-        party.state.head_block = get_heard_until(play_round(), get_place(slander.vote))
-        [found] = list_suspected(party, slander, beyond_leaf=None)
+        party.state.head_block = get_heard_until(play_round(), get_place(false_rejection.vote))
+        [found] = list_suspected(party, false_rejection, beyond_leaf=None)
         with pytest.raises(ProtocolFault, match="end where the claim does"):
             await rooms_of(party).case_judging.judge_case(found)
         party.state.head_block += compute_patience(party.game.terms) + 1
         await rooms_of(party).case_judging.judge_case(found)
-        assert party.task.cases.cases[name_vote(slander)].step == NO_STEP
+        assert party.task.cases.cases[name_vote(false_rejection)].step == NO_STEP
 
 
 @pytest.mark.parametrize(("account", "is_looked_at"), [(ONLOOKER, True), (VERIFIERS[0], False)])

@@ -36,7 +36,7 @@ from touchstone.whistleblower.proof_calls import EXPIRY_BLOCKS, prove_no_leaf
 LEAVES = count_tensor_leaves(get_spec().terms.parameter_count)
 
 
-class EvidenceDesk:
+class EvidenceRequests:
     """`Evidence` on chain: it says since when a proof is sealed, and notes what is sent."""
 
     def __init__(self, since: int) -> None:
@@ -68,7 +68,7 @@ async def test_a_proof_is_sealed_before_it_is_shown(
     with open_party(tmp_path) as party:
         oldest = party.state.head_block - party.game.limits.proof_seal_blocks
         since = 0 if spare_blocks is None else oldest + spare_blocks
-        handler: Any = EvidenceDesk(since)
+        handler: Any = EvidenceRequests(since)
         party.chain.evidence = handler
         await rooms_of(party).proof_calls.send_proof(prove_no_leaf(known))
         form = sign_form(known.vote, known.signature)
@@ -199,7 +199,7 @@ async def test_a_solver_proves_a_vote_that_names_another_leaf_than_its_own_claim
         assert [one.name for one in faults] == [
             ("vote leaf", taken.signature, boundary) for boundary in named
         ]
-        handler: Any = EvidenceDesk(party.state.head_block)
+        handler: Any = EvidenceRequests(party.state.head_block)
         party.chain.evidence = handler
         claim = party.game.rounds[0].claims[taken.vote.slot]
         for fault in faults:

@@ -144,15 +144,15 @@ async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, 
         found = SuspectedFault(name_vote(bound.known), (b"", b""))
         with suppress(ProtocolFault):
             await rooms_of(party).case_judging.judge_case(found)
-        if found.sentence in party.task.cases.dropped:
+        if found.statement_key in party.task.cases.dropped:
             return True
         party.state.head_block += compute_patience(party.game.terms) + 1
         await rooms_of(party).case_judging.judge_case(found)
-        assert party.task.cases.cases[found.sentence].step == NO_STEP
+        assert party.task.cases.cases[found.statement_key].step == NO_STEP
         return False
 
 
-def say(states: list[StateHeader], salts: tuple[bytes, ...], path: tuple[bytes, ...]) -> StepsShown:
+def notify(states: list[StateHeader], salts: tuple[bytes, ...], path: tuple[bytes, ...]) -> StepsShown:
     return StepsShown(tuple(map(encode_state, states)), salts, path)
 
 
@@ -167,7 +167,7 @@ async def test_steps_of_a_vote_run_from_its_start_leaf_to_its_seal(
     bound, shown = bind(list_states()), list_states()
     if changed is not None:
         shown[changed] = list_states("another")[changed]
-    assert await is_shown(tmp_path, monkeypatch, bound, say(shown, salts, bound.path)) == is_bound
+    assert await is_shown(tmp_path, monkeypatch, bound, notify(shown, salts, bound.path)) == is_bound
 
 
 @pytest.mark.parametrize(("accepted", "is_right"), [(None, True), ("another", False)])
@@ -181,9 +181,9 @@ async def test_in_an_exact_task_steps_of_an_accept_end_where_the_claim_does(
     vote = replace(vote, end_leaf=compute_boundary_leaf(*place, compute_state_root(end)))
     terms = replace(bound.game.terms, is_exact=True)
     exact = replace(bound, game=replace(bound.game, terms=terms), known=replace(bound.known, vote=vote))
-    shown = say(bound.states, (SALT, SEAL_SALT, OTHER_SALT), bound.path)
+    shown = notify(bound.states, (SALT, SEAL_SALT, OTHER_SALT), bound.path)
     assert await is_shown(tmp_path, monkeypatch, exact, shown) == is_right
-    saltless = say(bound.states, shown.salts[:2], bound.path)
+    saltless = notify(bound.states, shown.salts[:2], bound.path)
     assert not await is_shown(tmp_path / "no salt", monkeypatch, exact, saltless)
 
 
@@ -193,13 +193,13 @@ async def test_a_vote_that_names_another_start_than_the_claim_has_is_disputed(
 ) -> None:
     """Its signer replayed nothing: from zeros each step gives zeros. On chain it can post no roots."""
     bound = bind(list_states("zeros"), claimed=list_states("claimed")[0])
-    shown = say(bound.states, SALTS, bound.path if has_path else ())
+    shown = notify(bound.states, SALTS, bound.path if has_path else ())
     assert not await is_shown(tmp_path, monkeypatch, bound, shown)
 
 
 async def test_a_start_without_its_path_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound = bind(list_states())
-    assert not await is_shown(tmp_path, monkeypatch, bound, say(bound.states, SALTS, ()))
+    assert not await is_shown(tmp_path, monkeypatch, bound, notify(bound.states, SALTS, ()))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ async def test_steps_have_the_numbers_of_their_segment(
 ) -> None:
     """Also where the claim itself has others: behind the end of the schedule no step could be judged."""
     bound = bind(list_states(local=local, later=later))
-    assert await is_shown(tmp_path, monkeypatch, bound, say(bound.states, SALTS, bound.path)) == is_placed
+    assert await is_shown(tmp_path, monkeypatch, bound, notify(bound.states, SALTS, bound.path)) == is_placed
 
 
 @pytest.mark.parametrize("is_exact", [False, True])

@@ -139,10 +139,12 @@ async def test_slow_steps_are_disputed_when_patience_is_over(
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         party, roots = scene.party, [compute_state_root(one) for one in scene.headers]
-        sentence = StatementKey(StatementRef(0, scene.slot), SEGMENT)
+        statement_key = StatementKey(StatementRef(0, scene.slot), SEGMENT)
         with scene.reach(party.state.head_block + compute_patience(party.game.terms) + 1):
-            await rooms_of(party).case_judging.judge_case(SuspectedFault(sentence, (roots[0], roots[-1])))
-        assert party.task.cases.cases[sentence].step == NO_STEP
+            await rooms_of(party).case_judging.judge_case(
+                SuspectedFault(statement_key, (roots[0], roots[-1]))
+            )
+        assert party.task.cases.cases[statement_key].step == NO_STEP
 
 
 async def test_the_opener_names_by_roots_while_steps_come_slowly(
@@ -261,7 +263,7 @@ async def test_the_time_that_this_node_computes_is_not_the_claimants(
 async def test_what_is_shown_before_the_block_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         go_on, head = asyncio.Event(), scene.party.state.head_block
-        waiting = asyncio.create_task(wait_for(scene.party.look, head + 1, go_on.wait()))
+        waiting = asyncio.create_task(wait_for(scene.party.get_view, head + 1, go_on.wait()))
         await asyncio.sleep(5 * claimant_patience.LOOK_S)
         assert not waiting.done()
         go_on.set()

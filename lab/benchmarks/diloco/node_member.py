@@ -42,7 +42,7 @@ from tests.protocol.adapters.parties import make_key
 from tests.task_plans import respecify_plan
 from tests.training_setting import compute_heldout_loss
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.config import NodeConfig, Status
 from touchstone.node.merging import merge_requests
 from touchstone.node.models.expected_merge import get_root
 from touchstone.node.models.expected_merge import make_key as make_merge_key
@@ -236,7 +236,7 @@ async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Mem
         store = BlobStore(home / "blobs", is_durable=False)
         client = BlobClient(store, RequestSigner(key, SIGNING), own_host="127.0.0.1")
         await stack.enter_async_context(client)
-        config = PartyConfig(home, home, "", key, say=ended.hear)
+        config = NodeConfig(home, home, "", key, notify=ended.hear)
         state = ChainState(account, LIMITS_LOCAL, SIGNING)
         state.games[TASK], state.head_block = cast(Any, world.state), world.block - 1
         fake, nothing = cast(Any, FakeChain(account)), cast(Any, None)

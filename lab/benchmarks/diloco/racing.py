@@ -188,7 +188,7 @@ Table = dict[str, dict[str, list[Result]]]
 """By size and kind: of each repeat."""
 
 
-def race_all(races: Sequence[Race], say: Callable[[str], None]) -> tuple[Table, dict[str, str]]:
+def race_all(races: Sequence[Race], notify: Callable[[str], None]) -> tuple[Table, dict[str, str]]:
     """Every kind in turn, again and again; and why a kind was left out: it is not tried again."""
     table: Table = {}
     failures: dict[str, str] = {}
@@ -200,12 +200,12 @@ def race_all(races: Sequence[Race], say: Callable[[str], None]) -> tuple[Table, 
                     continue
                 try:
                     rows[kind].append(run_once(race, kind, seed))
-                    say(f"{race.size} {kind}: {rows[kind][-1]}")
+                    notify(f"{race.size} {kind}: {rows[kind][-1]}")
                 except (RuntimeError, subprocess.CalledProcessError) as fault:
                     if kind == OURS:
                         raise
                     failures[kind] = explain(fault)
-                    say(f"{kind} is left out: {failures[kind]}")
+                    notify(f"{kind} is left out: {failures[kind]}")
     return table, failures
 
 

@@ -261,7 +261,7 @@ AT_ONCE = 2
 """Trainings at a time, one thread each: a loss does not depend on what runs beside it."""
 
 
-def compare_synchronous(plan: Long, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def compare_synchronous(plan: Long, folder: Path, notify: Callable[[str], None]) -> dict[str, Any]:
     """Held-out losses, nats, after equal tokens: of rounds whose pseudo-gradients are int8, and of training
     in which each step has the gradients of all members. `ratio`: of the means over seeds.
 
@@ -273,7 +273,7 @@ def compare_synchronous(plan: Long, folder: Path, say: Callable[[str], None]) ->
         found = [pool.submit(find_loss, plan, seed, way, folder) for seed, way in wanted]
         for (seed, way), one in zip(wanted, found, strict=True):
             losses[way].append(one.result())
-            say(f"seed {seed}, {way}: {losses[way][-1]:.4f}")
+            notify(f"seed {seed}, {way}: {losses[way][-1]:.4f}")
     ratio = statistics.fmean(losses["rounds"]) / statistics.fmean(losses["synchronous"])
     return {"ratio": ratio, "losses": losses, "steps": plan.rounds * plan.inner_steps}
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Sends, Shown
-from lab.benchmarks.economy.ground import SEGMENTS, make_word
+from lab.benchmarks.economy.parameters import SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
 from lab.benchmarks.economy.solvers import Spoils
+from lab.benchmarks.economy.strategy import Agent, Audit, Claim, Sends, Shown, Strategy
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import list_draws
@@ -18,13 +18,13 @@ from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)
-class Says(Conduct):
+class Says(Strategy):
     """Says one word of everything, without a look. None: is silent. is_late_only: only of late audits."""
 
     word: VoteWord | None = VoteWord.ACCEPT
     is_late_only: bool = False
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """Always the same."""
         if self.is_late_only and not audit.is_late:
             return play.look(audit)
@@ -39,10 +39,10 @@ class Says(Conduct):
 class SealsGarbage(Says):
     """Seals noise instead of a replay, and accepts what it is shown. Its opening fits the seal."""
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT of what it is shown."""
         shown = play.ask_for(audit)
-        return VoteWord.ACCEPT if shown == Shown.ALL else play.say_unserved(audit)
+        return VoteWord.ACCEPT if shown == Shown.ALL else play.vote_unserved(audit)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class HidesRejections(Says):
 
 
 @dataclass(frozen=True)
-class KeepsShut(Conduct):
+class KeepsShut(Strategy):
     """Replays and votes, and brings no opening that fits: it sealed something else."""
 
     def is_opening(self, play: Play, audit: Audit) -> bool:
@@ -91,11 +91,11 @@ class KeepsShut(Conduct):
 
 
 @dataclass(frozen=True)
-class CopiesOthers(Conduct):
+class CopiesOthers(Strategy):
     """Never replays: waits for another's opening and repeats it: a reserve that of its own draw, a
     whistleblower late."""
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """ABSTAIN as long as nothing is open; nobody opens before it is too late."""
         is_open = any(one.is_opened for one in get_votes(play.now.rounds[audit.ref.round], audit.ref.slot,
                                                          audit.ref.draw or 0).values())  # fmt: skip
@@ -110,10 +110,10 @@ class CopiesOthers(Conduct):
 
 
 @dataclass(frozen=True)
-class Farms(Conduct):
+class Farms(Strategy):
     """Three own auditors of one draw: the primary abstains, so that both reserves are paid for one replay."""
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """One replay, two paid votes."""
         trio = [play.get_audit(replace(audit.ref, rank=rank)) for rank in range(RANKS)]
         if not all(one is not None and one.auditor.startswith("own") for one in trio):
@@ -125,7 +125,7 @@ class Farms(Conduct):
 
 
 @dataclass(frozen=True)
-class Contradicts(Conduct):
+class Contradicts(Strategy):
     """Signs a second vote that says otherwise. Whoever has both proves it."""
 
     def plan(self, play: Play) -> Sends:
@@ -144,7 +144,7 @@ class Contradicts(Conduct):
 
 
 @dataclass(frozen=True)
-class HandsIn(Conduct):
+class HandsIn(Strategy):
     """Hands in votes that do not count. how: `forged`, of others, signed by itself; `replayed`, its own of an
     old seed; `early`, as a reserve before the primary; `elsewhere`, of another segment."""
 
@@ -176,7 +176,7 @@ class Bribed(Says):
         """One false segment."""
         return Claim(frozenset({0}))
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT of its solver's claim, the truth of others."""
         is_own = play.get_claim(audit.ref).owner.startswith("own")
         return VoteWord.ACCEPT if is_own else play.look(audit)
@@ -215,9 +215,9 @@ def hand_in(play: Play, audit: Audit, word: VoteWord) -> calls.JudgeVotes:
 
 
 def _make(
-    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 1, 0), **more: object
+    name: str, play: str, strategy: Strategy, seats: tuple[int, int, int] = (0, 1, 0), **more: object
 ) -> Agent:
-    return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
+    return Agent(name, play, strategy, seats, **more)  # type: ignore[arg-type]
 
 
 HALF = Spoils(frozenset(range(0, SEGMENTS, 2)))

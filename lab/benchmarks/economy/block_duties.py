@@ -12,10 +12,10 @@ from fractions import Fraction
 from itertools import count
 
 from lab.benchmarks.economy import pursuing
-from lab.benchmarks.economy.conduct import Agent, AnyTable, Audit, Claim
-from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
-from lab.benchmarks.economy.play import KEEPER, Play, Spots
+from lab.benchmarks.economy.parameters import FIGURES, SEGMENTS, make_word
+from lab.benchmarks.economy.play import KEEPER, Play, SpotChecks
 from lab.benchmarks.economy.pursuing import make_ask
+from lab.benchmarks.economy.strategy import Agent, AnyTable, Audit, Claim
 from touchstone.node.kit.known_statements import count_askers
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
@@ -41,9 +41,9 @@ from touchstone.protocol.spec.statements import COMPARED, VoteWord
 def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:
     """Of votes that were opened since the last look; one at a time, as each costs what is open by then."""
     for ref in [ref for ref, word in play.words.items() if word == VoteWord.ACCEPT]:
-        if ref in play.spots.passed or not _is_opened(play, ref):
+        if ref in play.spot_checks.passed or not _is_opened(play, ref):
             continue
-        play.spots.passed.add(ref)
+        play.spot_checks.passed.add(ref)
         audit = play.get_audit(ref)
         assert audit is not None
         seat = play.get_seat(audit.auditor)
@@ -60,20 +60,20 @@ def _is_opened(play: Play, ref: StatementRef) -> bool:
 
 def _find_asker(play: Play, audit: Audit) -> str | None:
     """Who asks; None where nobody does."""
-    if play.get_conduct(audit.auditor).is_end_shared(play, audit):
+    if play.get_strategy(audit.auditor).is_end_shared(play, audit):
         return None
     names = play.list_honest(SeatRole.WHISTLEBLOWER) or play.list_honest(SeatRole.VERIFIER)
     names = [name for name in names if name != audit.auditor]
-    if play.spots.only is not None and audit.auditor.startswith("own"):
-        play.spots.own += 1
-        return names[0] if names and play.spots.own == play.spots.only else None
+    if play.spot_checks.only is not None and audit.auditor.startswith("own"):
+        play.spot_checks.own += 1
+        return names[0] if names and play.spot_checks.own == play.spot_checks.only else None
     return next((name for name in names if _is_hit(play, name, audit.ref)), None)
 
 
 def _is_hit(play: Play, name: str, ref: StatementRef) -> bool:
     """Whether its dice say that it asks. Who has no share in the asking never does."""
     askers = count_askers(play.table.state, play.table.get_address(name))
-    thrown = make_word("dice", play.spots.seed, name, ref)
+    thrown = make_word("dice", play.spot_checks.seed, name, ref)
     return askers > 0 and int.from_bytes(thrown[:8]) % (SPOT_ASKS * askers) == 0
 
 
@@ -92,9 +92,9 @@ PASSES_MAX = 600
 """More than any play takes."""
 
 
-def play_task(agent: Agent, table: AnyTable, spots: Spots | None = None) -> Play:
+def play_task(agent: Agent, table: AnyTable, spot_checks: SpotChecks | None = None) -> Play:
     """A task from joining to the last payout."""
-    play = Play(agent, table, spots=spots or Spots())
+    play = Play(agent, table, spot_checks=spot_checks or SpotChecks())
     play.seat_all()
     for _ in count():
         while _play_pass(play):
@@ -113,8 +113,8 @@ def _play_pass(play: Play) -> bool:
     passed = 0
     for list_duties in (_list_commits, _list_votes, _list_posts, pursuing.list_duties, list_asks):
         passed += sum(play.send(call, name) is None for name, call in list(list_duties(play)))
-    for conduct in {play.agent.conduct, play.agent.foes}:
-        passed += sum([play.send_once(call, name) for name, call in conduct.plan(play)])
+    for strategy in {play.agent.strategy, play.agent.foes}:
+        passed += sum([play.send_once(call, name) for name, call in strategy.plan(play)])
     passed += sum(play.send(call, KEEPER) is None for call in list_upkeep(play.table.state, play.block))
     return passed > 0
 
@@ -123,7 +123,7 @@ def _list_wakes(play: Play) -> Iterator[int]:
     live = get_live_round(play.table.state)
     if live is not None and live.closed is None and live.trained_from is not None:
         names = {play.get_name(number) for number in live.pool.solvers}
-        yield from (play.get_conduct(name).get_commit_block(play, live, name) for name in names)
+        yield from (play.get_strategy(name).get_commit_block(play, live, name) for name in names)
     yield from (one.clock for one in play.table.state.disputes.values())
     yield from (one.clock for one in play.table.state.asks.values())
     windows = play.table.state.terms.windows
@@ -139,12 +139,12 @@ def _list_commits(play: Play) -> Sends:
         return
     for slot, number in enumerate(live.pool.solvers):
         name, seat = play.get_name(number), play.table.state.seats[number]
-        conduct = play.get_conduct(name)
-        is_due = play.block >= conduct.get_commit_block(play, live, name) and play.is_up(name)
+        strategy = play.get_strategy(name)
+        is_due = play.block >= strategy.get_commit_block(play, live, name) and play.is_up(name)
         is_blind = play.is_honest(name) and not play.is_base_right(live)
         if slot in live.claims or seat.status == SeatStatus.CLOSED or not is_due or is_blind:
             continue
-        claim = conduct.plan_claim(play, live, name)
+        claim = strategy.plan_claim(play, live, name)
         if claim is not None:
             yield name, make_commit(play, live, slot, replace(claim, owner=name))
 
@@ -208,10 +208,10 @@ def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator
     if all(get_vote_flaw(state, game_round, one, play.block) for one in (vote, unserved)):
         return
     if ref not in play.words:
-        play.words[ref] = play.get_conduct(audit.auditor).say(play, audit)
+        play.words[ref] = play.get_strategy(audit.auditor).choose_verdict(play, audit)
         play.note(audit.auditor, "says", audit, play.words[ref])
         is_claiming = play.words[ref] in COMPARED and not play.is_honest(audit.auditor)
-        if play.get_conduct(audit.auditor).is_detouring(play, audit):
+        if play.get_strategy(audit.auditor).is_detouring(play, audit):
             play.price_detour(audit)
         if is_claiming and play.words[ref] != play.find_truth(audit):
             play.lies.append(ref)
@@ -226,7 +226,7 @@ def _open_at_once(play: Play, game_round: GameRound, vote: SignedVote) -> Iterat
     """A primary's ACCEPT decides its draw, so its opening comes in the same call."""
     audit = play.get_audit(StatementRef(game_round.index, vote.slot, vote.draw, vote.rank))
     is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
-    if audit is not None and is_deciding and play.get_conduct(audit.auditor).is_opening(play, audit):
+    if audit is not None and is_deciding and play.get_strategy(audit.auditor).is_opening(play, audit):
         play.note(audit.auditor, "opens", audit)
         yield HandedOpening(vote.slot, vote.draw, vote.rank)
 
@@ -241,7 +241,7 @@ def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> I
         if get_opening_flaw(play.table.state, game_round, opening, play.block) is None:
             audit = play.get_audit(StatementRef(game_round.index, slot, draw, rank))
             assert audit is not None
-            if play.is_up(audit.auditor) and play.get_conduct(audit.auditor).is_opening(play, audit):
+            if play.is_up(audit.auditor) and play.get_strategy(audit.auditor).is_opening(play, audit):
                 play.note(audit.auditor, "opens", audit)
                 yield opening
 
@@ -259,12 +259,12 @@ def _list_posts(play: Play) -> Sends:
     parties: dict[tuple[tuple[int, ...], bool], list[int]] = {}
     for number in waiting.pool.solvers:
         name = play.get_name(number)
-        conduct = play.get_conduct(name)
+        strategy = play.get_strategy(name)
         if not play.is_up(name) or (play.is_honest(name) and not play.is_base_right(waiting)):
             continue
         chosen, is_wrong = (
-            conduct.choose_merge(play, waiting, merged),
-            conduct.is_forging(play, waiting, name),
+            strategy.choose_merge(play, waiting, merged),
+            strategy.is_forging(play, waiting, name),
         )
         play.note(name, "signs", waiting.index, chosen, is_wrong)
         if chosen:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from lab.benchmarks.economy.auditors import list_audits
-from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Sends
-from lab.benchmarks.economy.ground import SEGMENTS, make_word
+from lab.benchmarks.economy.parameters import SEGMENTS, make_word
 from lab.benchmarks.economy.play import STRANGER, Play
 from lab.benchmarks.economy.pursuing import make_ask, make_dispute
 from lab.benchmarks.economy.signers import Forges
 from lab.benchmarks.economy.solvers import Spoils
+from lab.benchmarks.economy.strategy import Agent, Audit, Claim, Sends, Strategy
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
@@ -33,7 +33,7 @@ def list_decided(play: Play, owner: str = "") -> list[StatementRef]:
 
 
 @dataclass(frozen=True)
-class Harasses(Conduct):
+class Harasses(Strategy):
     """Disputes claims or asks about votes that are right, and says nothing more. what: `disputes`, `asks`;
     count: at once; is_last: in the last block in which it may."""
 
@@ -66,7 +66,7 @@ class Harasses(Conduct):
 
 
 @dataclass(frozen=True)
-class Contests(Conduct):
+class Contests(Strategy):
     """Contests right roots. count: at once; how: `silent` after the opening, `leaf`, goes down to the leaf
     and leaves it to others, `itself`, brings the leaf too."""
 
@@ -135,7 +135,7 @@ class Shields(Spoils):
 
 
 @dataclass(frozen=True)
-class Steals(Conduct):
+class Steals(Strategy):
     """Brings proofs that are not its own. how: `copied`, somebody's digest without a seal; `sealed`, used
     when it has expired; `false`, against a right claim."""
 
@@ -157,7 +157,7 @@ class Steals(Conduct):
 
 
 @dataclass(frozen=True)
-class Crowds(Conduct):
+class Crowds(Strategy):
     """Fresh accounts join. why: `push`, with a wei more than each solver, and leave before a freeze; `fill`
     auditor seats, so that freeing an epoch reads them all; `delay`, joins whenever a task is about to end."""
 
@@ -184,15 +184,15 @@ class Crowds(Conduct):
         """Nobody of them trains."""
         return None
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """Nor audits."""
         return None
 
 
 def _make(
-    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 0, 0), **more: object
+    name: str, play: str, strategy: Strategy, seats: tuple[int, int, int] = (0, 0, 0), **more: object
 ) -> Agent:
-    return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
+    return Agent(name, play, strategy, seats, **more)  # type: ignore[arg-type]
 
 
 AGENTS = (

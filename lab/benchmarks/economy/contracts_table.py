@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from lab.benchmarks.economy import ground
+from lab.benchmarks.economy import parameters
 from lab.benchmarks.economy.block_duties import play_task
-from lab.benchmarks.economy.conduct import Agent, Claim, Fault
-from lab.benchmarks.economy.ground import LIMITS, change_terms, make_terms, make_word
-from lab.benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, Spots, name_parties
+from lab.benchmarks.economy.parameters import LIMITS, change_terms, make_terms, make_word
+from lab.benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, SpotChecks, name_parties
+from lab.benchmarks.economy.strategy import Agent, Claim, Fault
 from tests.kit import members
 from tests.kit.members import Member, Party, hand_vote
 from tests.rounds import twin
@@ -45,7 +45,7 @@ ZERO_ROOT = hash_leaf(ZEROS)
 OTHER = b"\x41" * LEAF_BYTES
 CHECKED = 16
 NO_LEAF = 99_999
-WINDOWS = replace(ground.WINDOWS, train_max=40, respond=20, dispute=240, ask=400)
+WINDOWS = replace(parameters.WINDOWS, train_max=40, respond=20, dispute=240, ask=400)
 """Shorter where nothing happens: blocks of a chain take time."""
 DELTAS = {Fault.SCALE: bytes([221]) + bytes(DELTA_LEAF_BYTES - 1), Fault.LENGTH: bytes(100)}
 
@@ -289,7 +289,7 @@ def play_contracts(chain: RoundChain, agent: Agent, rounds: int) -> dict[str, in
 
 def _play_on(table: "ChainTable", agent: Agent) -> dict[str, int]:
     """Whoever is weighed by its chance to be asked is asked about its first vote."""
-    play = play_task(agent, table, Spots(only=1 if agent.is_spotted else None))
+    play = play_task(agent, table, SpotChecks(only=1 if agent.is_spotted else None))
     if not table.state.is_closed:
         raise Disagreement(f"{agent.name}: the task does not close")
     return {"calls": table.twin.count, "refused": len(play.refused), "convicted": len(play.convicted)}

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from lab.benchmarks.economy.auditors import Says
 from lab.benchmarks.economy.challengers import Contests, Harasses
-from lab.benchmarks.economy.conduct import Agent, Audit, Conduct, Seats
-from lab.benchmarks.economy.ground import SEGMENTS, WINDOWS
+from lab.benchmarks.economy.parameters import SEGMENTS, WINDOWS
 from lab.benchmarks.economy.play import Play
 from lab.benchmarks.economy.signers import Forges
 from lab.benchmarks.economy.solvers import Refuses, Spoils
+from lab.benchmarks.economy.strategy import Agent, Audit, Seats, Strategy
 from lab.benchmarks.economy.submitters import Halts
 from touchstone.protocol.spec.game.claim_status import has_undecided
 from touchstone.protocol.spec.game.enums import RoundPhase
@@ -21,7 +21,7 @@ CRASH_ROUND = 3
 
 
 @dataclass(frozen=True)
-class Crashes(Conduct):
+class Crashes(Strategy):
     """Down in one phase of round 3, then up again. phase: train, audit, post, sign (it is decided, not
     posted), contest (of any root), or for good."""
 
@@ -47,7 +47,7 @@ class Crashes(Conduct):
 
 
 @dataclass(frozen=True)
-class LosesDispute(Conduct):
+class LosesDispute(Strategy):
     """Down as long as the first false claim that anybody saw is disputed, by itself."""
 
     def is_down(self, play: Play, name: str) -> bool:
@@ -62,7 +62,7 @@ class Colludes(Spoils):
 
     spoiled: frozenset[int] = frozenset(range(SEGMENTS))
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT."""
         return VoteWord.ACCEPT
 
@@ -72,7 +72,7 @@ class Colludes(Spoils):
 
 
 @dataclass(frozen=True)
-class AnswersLate(Conduct):
+class AnswersLate(Strategy):
     """Down from when it is asked or disputed until the last block for an answer."""
 
     def is_answering(self, play: Play, name: str) -> bool:
@@ -85,17 +85,17 @@ class AnswersLate(Conduct):
 
 
 @dataclass(frozen=True)
-class CrashesSealed(Conduct):
+class CrashesSealed(Strategy):
     """Down in round 3 between its seal and its vote: the replay is spent, a reserve takes its place."""
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """Nothing in that round."""
         word = play.look(audit)
         return None if audit.ref.round == CRASH_ROUND else word
 
 
 @dataclass(frozen=True)
-class OpensLate(Conduct):
+class OpensLate(Strategy):
     """Down in each round between its vote and its opening, which it brings two windows of audits later."""
 
     def is_opening(self, play: Play, audit: Audit) -> bool:
@@ -105,7 +105,7 @@ class OpensLate(Conduct):
 
 
 @dataclass(frozen=True)
-class Straggles(Conduct):
+class Straggles(Strategy):
     """Honest and slow: commits in the last block before two thirds would go on without it."""
 
     def get_commit_block(self, play: Play, game_round: GameRound, name: str) -> int:
@@ -113,15 +113,15 @@ class Straggles(Conduct):
         return (game_round.trained_from or 0) + WINDOWS.train_min - 1
 
 
-def _make(name: str, play: str, conduct: Conduct, seats: Seats, **more: object) -> Agent:
-    return Agent(name, play, conduct, seats, is_honest=True, **more)  # type: ignore[arg-type]
+def _make(name: str, play: str, strategy: Strategy, seats: Seats, **more: object) -> Agent:
+    return Agent(name, play, strategy, seats, is_honest=True, **more)  # type: ignore[arg-type]
 
 
 LIARS, IDLE = (0, 2, 0), Spoils(frozenset(range(10)))
 AGENTS = (
-    _make("honest solver", "trains, commits, serves, signs", Conduct(), SOLVER),
-    _make("honest verifier", "replays what is drawn, votes, opens", Conduct(), VERIFIER),
-    _make("honest whistleblower", "audits accepted work late", Conduct(), WHISTLEBLOWER),
+    _make("honest solver", "trains, commits, serves, signs", Strategy(), SOLVER),
+    _make("honest verifier", "replays what is drawn, votes, opens", Strategy(), VERIFIER),
+    _make("honest whistleblower", "audits accepted work late", Strategy(), WHISTLEBLOWER),
     Agent("honest submitter", "posts the task and takes the model", is_submitter=True, is_honest=True),
     _make("solver that crashes in training", "misses round 3", Crashes(phase="train"), SOLVER),
     _make(
@@ -187,7 +187,7 @@ AGENTS = (
     _make(
         "solver among auditors who reject it",
         "two of six verifiers reject its work",
-        Conduct(),
+        Strategy(),
         SOLVER,
         foes=Says(VoteWord.REJECT_STATE),
         foe_seats=LIARS,
@@ -195,7 +195,7 @@ AGENTS = (
     _make(
         "solver whose base root falls",
         "does not train on a wrong root of three of five",
-        Conduct(),
+        Strategy(),
         SOLVER,
         foes=Forges(),
         foe_seats=(3, 0, 0),
@@ -203,7 +203,7 @@ AGENTS = (
     _make(
         "verifier of a false claim's right segments",
         "accepts what it saw, and keeps its seat",
-        Conduct(),
+        Strategy(),
         VERIFIER,
         foes=Spoils(frozenset({0})),
         foe_seats=(2, 0, 0),
@@ -211,7 +211,7 @@ AGENTS = (
     _make(
         "whistleblower that finds a false claim",
         "disputes what its late replay shows",
-        Conduct(),
+        Strategy(),
         (0, 0, 6),
         foes=Colludes(),
         foe_seats=(2, 6, 0),
@@ -219,7 +219,7 @@ AGENTS = (
     _make(
         "whistleblower that contests a wrong root",
         "names the child that its own tree lacks",
-        Conduct(),
+        Strategy(),
         (0, 0, 6),
         foes=Forges(),
         foe_seats=(3, 0, 0),
@@ -235,28 +235,28 @@ AGENTS = (
     _make(
         "solver of a task that is halted early",
         "is paid for what was accepted",
-        Conduct(),
+        Strategy(),
         SOLVER,
         foes=Halts(),
     ),
     _make(
         "solver of a task that bought votes halt",
         "is paid for what was accepted",
-        Conduct(),
+        Strategy(),
         SOLVER,
         foes=Halts(0, SHARES),
     ),
     _make(
         "solver of a task that is halted after a good model",
         "is paid for what was accepted",
-        Conduct(),
+        Strategy(),
         SOLVER,
         foes=Halts(3),
     ),
     _make(
         "verifier whom two solvers do not serve",
         "says UNSERVED as long as it can afford it",
-        Conduct(),
+        Strategy(),
         VERIFIER,
         foes=Refuses(),
         foe_seats=(2, 0, 0),

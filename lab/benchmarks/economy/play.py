@@ -9,18 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lab.benchmarks.economy.conduct import (
-    HONEST,
-    SUBMITTER,
-    Agent,
-    AnyTable,
-    Audit,
-    Claim,
-    Conduct,
-    Fault,
-    Shown,
-)
-from lab.benchmarks.economy.ground import (
+from lab.benchmarks.economy.parameters import (
     GAS,
     GAS_PRICE,
     MODEL_WORTH,
@@ -30,6 +19,17 @@ from lab.benchmarks.economy.ground import (
     VERIFIERS,
     WHISTLEBLOWERS,
     price_call,
+)
+from lab.benchmarks.economy.strategy import (
+    HONEST,
+    SUBMITTER,
+    Agent,
+    AnyTable,
+    Audit,
+    Claim,
+    Fault,
+    Shown,
+    Strategy,
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
@@ -41,7 +41,7 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, StatementRef
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.timing import is_late_draw
-from touchstone.protocol.spec.game.unserved_votes import VotePlace, may_say_unserved
+from touchstone.protocol.spec.game.unserved_votes import VotePlace, may_vote_unserved
 from touchstone.protocol.spec.statements import VoteWord
 
 EARLY = "early"
@@ -65,7 +65,7 @@ def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
 
 
 @dataclass
-class Spots:
+class SpotChecks:
     """Who is asked at random. seed: of the dice; only: of the agent's own votes that one, counted from 1, and
     none at 0 (None: as the dice fall); passed: votes that the dice were thrown for; own: how many of them are
     the agent's."""
@@ -89,7 +89,7 @@ class Play:
     seen: dict[StatementRef, str] = field(default_factory=dict)
     words: dict[StatementRef, VoteWord | None] = field(default_factory=dict)
     audits: dict[StatementRef, Audit] = field(default_factory=dict)
-    spots: Spots = field(default_factory=Spots)
+    spot_checks: SpotChecks = field(default_factory=SpotChecks)
     given_up: set[StatementRef] = field(default_factory=set)
     shown: set[int] = field(default_factory=set)
     lies: list[StatementRef] = field(default_factory=list)
@@ -124,9 +124,9 @@ class Play:
             self.send(calls.JoinSeat(role, wei), name)
         self.spent.clear()
 
-    def get_conduct(self, name: str) -> Conduct:
+    def get_strategy(self, name: str) -> Strategy:
         """How a party plays."""
-        return {"own": self.agent.conduct, "foe": self.agent.foes}.get(name.split()[0], HONEST)
+        return {"own": self.agent.strategy, "foe": self.agent.foes}.get(name.split()[0], HONEST)
 
     def get_name(self, number: int) -> str:
         """Who holds a seat, or held it."""
@@ -154,7 +154,7 @@ class Play:
 
     def is_up(self, name: str) -> bool:
         """Whether a party's node runs."""
-        return not self.get_conduct(name).is_down(self, name)
+        return not self.get_strategy(name).is_down(self, name)
 
     def list_honest(self, *roles: SeatRole) -> list[str]:
         """Who follows the protocol, is up and not convicted, in the order of seats."""
@@ -241,8 +241,8 @@ class Play:
     def ask_for(self, audit: Audit) -> Shown:
         """What an auditor gets from the solver."""
         claim = self.get_claim(audit.ref)
-        conduct = self.get_conduct(claim.owner)
-        shown = Shown.NOTHING if conduct.is_down(self, claim.owner) else conduct.show(self, audit, claim)
+        strategy = self.get_strategy(claim.owner)
+        shown = Shown.NOTHING if strategy.is_down(self, claim.owner) else strategy.show(self, audit, claim)
         self.note(claim.owner, "shows", audit, int(shown))
         return shown
 
@@ -258,14 +258,14 @@ class Play:
             if is_wrong and audit.segment not in claim.drifted:
                 self.seen.setdefault(replace(audit.ref, draw=None, rank=0), audit.auditor)
             return word
-        return self.say_unserved(audit)
+        return self.vote_unserved(audit)
 
-    def say_unserved(self, audit: Audit) -> VoteWord:
+    def vote_unserved(self, audit: Audit) -> VoteWord:
         """UNSERVED where that can be afforded, else ABSTAIN."""
         assert audit.ref.draw is not None
         place, seat = (audit.ref.round, audit.ref.slot, audit.ref.draw), self.get_seat(audit.auditor)
         said = self.said[audit.auditor]
-        if seat is None or not may_say_unserved(self.now, seat.number, place, self.block, said):
+        if seat is None or not may_vote_unserved(self.now, seat.number, place, self.block, said):
             return VoteWord.ABSTAIN
         said.add(place)
         return VoteWord.UNSERVED

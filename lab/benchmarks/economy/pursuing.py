@@ -5,8 +5,8 @@ contests, as nodes do.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lab.benchmarks.economy.conduct import PROOFS, Audit
 from lab.benchmarks.economy.play import Play
+from lab.benchmarks.economy.strategy import PROOFS, Audit
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.asks import ASKED_WORDS
@@ -89,7 +89,7 @@ def is_dispute_right(play: Play, ref: StatementRef) -> bool:
     """Whether the statement is a claim with false steps that can be found, or a claim whose owner does not
     defend itself."""
     claim = play.get_claim(ref)
-    is_silent = not play.get_conduct(claim.owner).is_answering(play, claim.owner)
+    is_silent = not play.get_strategy(claim.owner).is_answering(play, claim.owner)
     return (bool(claim.spoiled) and not claim.is_untraced) or is_silent
 
 
@@ -139,7 +139,7 @@ def _list_answers(play: Play) -> Sends:
         name, audit = play.get_name(ask.seat), play.get_audit(ask.statement)
         is_true = audit is not None and play.find_truth(audit) == ask.word and _has_replayed(play, audit)
         is_open = play.table.state.seats[ask.seat].status != SeatStatus.CLOSED and play.block <= ask.clock
-        if is_true and is_open and play.is_up(name) and play.get_conduct(name).is_answering(play, name):
+        if is_true and is_open and play.is_up(name) and play.get_strategy(name).is_answering(play, name):
             yield name, calls.AnswerAsk(number, is_beyond=ask.word != VoteWord.ACCEPT)
 
 
@@ -147,16 +147,16 @@ def _note_steps(play: Play) -> None:
     """In a dispute a claimant shows its step roots once: right ones, or those that it has invented."""
     for number, dispute in play.table.state.disputes.items():
         name, is_claim = play.get_name(dispute.seat), dispute.statement.draw is None
-        conduct = play.get_conduct(name)
+        strategy = play.get_strategy(name)
         is_false = is_claim and bool(play.get_claim(dispute.statement).spoiled)
-        is_shown = conduct.is_stepping(play, name) if is_false else conduct.is_answering(play, name)
+        is_shown = strategy.is_stepping(play, name) if is_false else strategy.is_answering(play, name)
         if is_shown and number not in play.shown:
             play.shown.add(number)
             play.note(name, "shows step roots", number, is_false)
 
 
 def _has_replayed(play: Play, audit: Audit) -> bool:
-    return play.get_conduct(audit.auditor).has_replayed(play, audit)
+    return play.get_strategy(audit.auditor).has_replayed(play, audit)
 
 
 # --- Contests -----------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lab.benchmarks.economy.conduct import Agent, Conduct, Sends
 from lab.benchmarks.economy.play import Play
+from lab.benchmarks.economy.strategy import Agent, Sends, Strategy
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import list_mergeable
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole
@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.state import GameRound
 
 
 @dataclass(frozen=True)
-class Signs(Conduct):
+class Signs(Strategy):
     """How it signs. how: `nothing`; `not posts`, signs and leaves the posting to others; `leaves out` the
     claim of the last slot; `alone`, posts with its own signatures only; `early`, before audits are over."""
 
@@ -39,7 +39,7 @@ class Signs(Conduct):
 
 
 @dataclass(frozen=True)
-class Forges(Conduct):
+class Forges(Strategy):
     """More than half of the solver seats sign a wrong root in round 2, and leave its contest unanswered."""
 
     first: int = 2
@@ -51,7 +51,7 @@ class Forges(Conduct):
 
 
 @dataclass(frozen=True)
-class ContestsItself(Conduct):
+class ContestsItself(Strategy):
     """Poster and contester in one hand: its solver contests each right root, and answers it as well."""
 
     def plan(self, play: Play) -> Sends:
@@ -70,9 +70,9 @@ class ContestsItself(Conduct):
 
 
 def _make(
-    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (1, 0, 0), **more: object
+    name: str, play: str, strategy: Strategy, seats: tuple[int, int, int] = (1, 0, 0), **more: object
 ) -> Agent:
-    return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
+    return Agent(name, play, strategy, seats, **more)  # type: ignore[arg-type]
 
 
 LEFT_TO_OTHERS = "Who leaves posting and upkeep to others"

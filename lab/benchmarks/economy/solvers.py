@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, Sends, Shown, list_outcomes
-from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
+from lab.benchmarks.economy.parameters import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
+from lab.benchmarks.economy.strategy import Agent, Audit, Claim, Fault, Sends, Shown, Strategy, list_outcomes
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.state import GameRound
@@ -15,7 +15,7 @@ ALL = frozenset(range(SEGMENTS))
 
 
 @dataclass(frozen=True)
-class Spoils(Conduct):
+class Spoils(Strategy):
     """Does not compute some segments, in rounds from `since` on (-1: in the last), and serves whoever asks.
     Its auditors accept where that decides and abstain elsewhere."""
 
@@ -34,7 +34,7 @@ class Spoils(Conduct):
             return Claim(drifted=self.spoiled)
         return Claim(self.spoiled, fault=self.fault)
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """For its own false claim without a look."""
         claim = play.get_claim(audit.ref)
         if not (claim.owner.startswith("own") and claim.is_false) or play.is_honest(audit.auditor):
@@ -72,7 +72,7 @@ class HidesTrace(Spoils):
 
 
 @dataclass(frozen=True)
-class Refuses(Conduct):
+class Refuses(Strategy):
     """Shows auditors less than it must. where: which audits, of `always`, `other` (every second round), `hit`
     (those of spoiled segments, but for its own auditors')."""
 
@@ -94,9 +94,9 @@ class Refuses(Conduct):
         }
         return self.shown if places[self.where] else Shown.ALL
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """Own auditors accept own false claims where that decides."""
-        return Spoils.say(Spoils(self.spoiled), play, audit)
+        return Spoils.choose_verdict(Spoils(self.spoiled), play, audit)
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
         """Not its own false claims."""
@@ -108,7 +108,7 @@ class Refuses(Conduct):
 
 
 @dataclass(frozen=True)
-class Drops(Conduct):
+class Drops(Strategy):
     """Skips rounds whose shard it does not like: every second one."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
@@ -117,7 +117,7 @@ class Drops(Conduct):
 
 
 @dataclass(frozen=True)
-class Recommits(Conduct):
+class Recommits(Strategy):
     """Commits a second time. how: `again` another root in the same round; `rejected` a new claim of the round
     before, once that is drawn; `stale` on the root of the round before."""
 
@@ -145,7 +145,7 @@ class Recommits(Conduct):
 
 
 @dataclass(frozen=True)
-class Copies(Conduct):
+class Copies(Strategy):
     """Commits the root of another's claim, and shows nobody anything: its leaves name another solver."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
@@ -158,7 +158,7 @@ class Copies(Conduct):
 
 
 @dataclass(frozen=True)
-class Chooses(Conduct):
+class Chooses(Strategy):
     """Trains twice and commits the better run: one claim a seat, so the other run is spent for nothing."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
@@ -181,7 +181,7 @@ class Leaves(Spoils):
 
 
 @dataclass(frozen=True)
-class ComesAndGoes(Conduct):
+class ComesAndGoes(Strategy):
     """Leaves when its shard is dealt, joins again when it is paid out, around every draw."""
 
     def plan(self, play: Play) -> Sends:
@@ -194,9 +194,9 @@ class ComesAndGoes(Conduct):
 
 
 def _make(
-    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (1, 0, 0), **more: object
+    name: str, play: str, strategy: Strategy, seats: tuple[int, int, int] = (1, 0, 0), **more: object
 ) -> Agent:
-    return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
+    return Agent(name, play, strategy, seats, **more)  # type: ignore[arg-type]
 
 
 LAST, THIRD = -1, (1, 2, 2)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from lab.benchmarks.economy.auditors import Says
-from lab.benchmarks.economy.conduct import SUBMITTER, Agent, Claim, Conduct, Sends
-from lab.benchmarks.economy.ground import SEGMENTS
+from lab.benchmarks.economy.parameters import SEGMENTS
 from lab.benchmarks.economy.play import STRANGER, Play
 from lab.benchmarks.economy.pursuing import make_dispute
 from lab.benchmarks.economy.signers import Forges
+from lab.benchmarks.economy.strategy import SUBMITTER, Agent, Claim, Sends, Strategy
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome
 from touchstone.protocol.spec.game.round_opening import SHARES
@@ -18,7 +18,7 @@ ALL = frozenset(range(SEGMENTS))
 
 
 @dataclass(frozen=True)
-class Halts(Conduct):
+class Halts(Strategy):
     """Halts once a round is closed, and asks for the rest of the escrow at once. by: the submitter, or the
     majority of the shares. What an account has paid for its shares is not counted: that is in its favour."""
 
@@ -34,7 +34,7 @@ class Halts(Conduct):
 
 
 @dataclass(frozen=True)
-class ChallengesItself(Conduct):
+class ChallengesItself(Strategy):
     """An idle solver, disputed by its own whistleblower under its own task: the stake comes back as the
     finder's and the submitter's share. is_closing: the submitter closes the task over the dispute."""
 
@@ -81,7 +81,7 @@ class RestoredTwice(Forges):
 
     first: int = 0
 
-    def say(self, play: Play, audit: object) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: object) -> VoteWord | None:
         """REJECT, late, of an own claim of round 1."""
         is_late, ref = audit.is_late, audit.ref  # type: ignore[attr-defined]
         is_own = play.get_claim(ref).owner.startswith("own") and ref.round == 1
@@ -93,9 +93,9 @@ class RestoredTwice(Forges):
 
 
 def _make(
-    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 0, 0), **more: object
+    name: str, play: str, strategy: Strategy, seats: tuple[int, int, int] = (0, 0, 0), **more: object
 ) -> Agent:
-    return Agent(name, play, conduct, seats, is_submitter=True, **more)  # type: ignore[arg-type]
+    return Agent(name, play, strategy, seats, is_submitter=True, **more)  # type: ignore[arg-type]
 
 
 def _trap(name: str, play: str, *changes: tuple[str, int], **more: object) -> Agent:

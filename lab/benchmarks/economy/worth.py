@@ -7,8 +7,7 @@ from functools import cache
 
 from lab.benchmarks.economy import auditors, challengers, honest_roles, signers, solvers, submitters
 from lab.benchmarks.economy.block_duties import compute_chance, list_chances, play_task
-from lab.benchmarks.economy.conduct import HONEST, SUBMITTER, Agent, Outcome, Table, Wish
-from lab.benchmarks.economy.ground import (
+from lab.benchmarks.economy.parameters import (
     FIGURES,
     GAS_PRICE,
     LIMITS,
@@ -19,7 +18,8 @@ from lab.benchmarks.economy.ground import (
     make_terms,
     make_word,
 )
-from lab.benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
+from lab.benchmarks.economy.play import EXTRAS, Play, SpotChecks, name_parties
+from lab.benchmarks.economy.strategy import HONEST, SUBMITTER, Agent, Outcome, Table, Wish
 from tests.protocol.spec.test_program import reduce_many
 from touchstone.protocol.economics.amounts import list_binding
 from touchstone.protocol.economics.money_rules import check_money
@@ -58,7 +58,7 @@ def weigh(agent: Agent, seeds: Iterable[int]) -> Worth:
     if agent.outcomes:
         plays = [(one.chance, _play(agent, 0, _wish(agent, one))) for one in agent.outcomes]
     elif agent.is_spotted:
-        plays = _play_spots(agent, tuple(seeds))
+        plays = _play_spot_checks(agent, tuple(seeds))
     else:
         found = [_play(agent, seed) for seed in seeds]
         plays = [(Fraction(1, len(found)), play) for play in found]
@@ -89,16 +89,16 @@ def list_names(agent: Agent) -> set[str]:
 
 
 def _play(agent: Agent, seed: int, wish: Wish | None = None, spot: int | None = None) -> Play:
-    return play_task(agent, Table(make_terms(), LIMITS, seed, wish), Spots(seed, spot))
+    return play_task(agent, Table(make_terms(), LIMITS, seed, wish), SpotChecks(seed, spot))
 
 
-def _play_spots(agent: Agent, seeds: tuple[int, ...]) -> list[tuple[Fraction, Play]]:
+def _play_spot_checks(agent: Agent, seeds: tuple[int, ...]) -> list[tuple[Fraction, Play]]:
     """Which of its votes is the first that honest whistleblowers ask about at random, and none: each."""
     chance = compute_chance(WHISTLEBLOWERS, WHISTLEBLOWERS - agent.seats[2])
     plays = []
     for seed in seeds:
         spared = _play(agent, seed, spot=0)
-        chances = list_chances(chance, spared.spots.own)
+        chances = list_chances(chance, spared.spot_checks.own)
         asked = [_play(agent, seed, spot=n) for n in range(1, len(chances))]
         plays += [(one / len(seeds), play) for one, play in zip(chances, [spared, *asked], strict=True)]
     return plays

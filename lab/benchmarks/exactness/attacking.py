@@ -15,7 +15,7 @@ import pytest
 
 from lab.benchmarks.exactness.walking import MODELS
 from lab.benchmarks.hunting.arena import Arena, Ground, make_starts
-from tests.attacks.menagerie import ATTACKS
+from tests.attacks.attack_suite import ATTACKS
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import Ending, convict_all, list_faults
 from tests.e2e.world import TINY_PLAN
@@ -48,15 +48,15 @@ def judge_attacks(arena: Arena = ARENA) -> dict[str, Any]:
         folder = Path(name)
         ground = Ground(arena, folder)
         make_starts(ground)
-        shelf = StateStore(BlobStore(folder / "blobs", is_durable=False), ground.parameter_count)
+        states = StateStore(BlobStore(folder / "blobs", is_durable=False), ground.parameter_count)
         for stage, attack, claimed, honest in _play(ground):
-            own, end = shelf.keep(honest), shelf.keep(claimed)
+            own, end = states.keep(honest), states.keep(claimed)
             if own == end:
                 idle[attack] = idle.get(attack, 0) + 1
                 continue
             place = divmod(stage // arena.segment_steps, arena.inner_steps // arena.segment_steps)
             samples += 1
-            rejected += judge_ends(_read_task(ground), shelf, place, own, end, is_exact=True) is not None
+            rejected += judge_ends(_read_task(ground), states, place, own, end, is_exact=True) is not None
     return {"samples": samples, "attacks": len(ATTACKS), "rejected": rejected, "idle": idle}
 
 

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import pytest
 
 from lab.benchmarks.hunting.arena import BATCHES, MODELS
+from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.defence import make_accomplice, make_attacker
 from tests.attacks.frame import Attack
-from tests.attacks.menagerie import ATTACKS
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER

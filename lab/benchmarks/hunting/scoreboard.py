@@ -161,10 +161,10 @@ def _list_attacks(figures: Figures) -> list[str]:
 
 def _describe_attack(attack: dict[str, Any]) -> str:
     status = (attack["on_chain"] or "-").lower()
-    steps = "-" if attack["step_excess"] is None else _say(attack["step_excess"])
+    steps = "-" if attack["step_excess"] is None else _notify(attack["step_excess"])
     return (
         f"| {attack['number']} | {attack['name']} | {attack['samples']} | {attack['detected']:.1%} "
-        f"| {_say(attack['margin'])} | {steps} | {attack['kept']} | {attack['moved']:.2g} "
+        f"| {_notify(attack['margin'])} | {steps} | {attack['kept']} | {attack['moved']:.2g} "
         f"| {attack['loss']:+.2g} | {attack['saved']:.0%} | {attack['net']:.1f} "
         f"| {attack['bearable_gain']:.0f} | {status} |"
     )
@@ -254,7 +254,7 @@ def _describe_arenas(figures: Figures) -> list[str]:
     ]
 
 
-def _say(value: float) -> str:
+def _notify(value: float) -> str:
     return f"{value:.3g}" if value < 1e4 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")
 
 

@@ -24,9 +24,9 @@ from typing import Any
 import torch
 
 from lab.benchmarks.hunting.arena import Calibrated, Ground
+from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.defence import take_shared_step
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
-from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
@@ -144,7 +144,7 @@ class Segment:
     honest: tuple[TrainingState, ...]
     """In the program's bits and in plain PyTorch's, which attacks are made of."""
     about: AuditTask
-    shelf: StateStore
+    states: StateStore
 
     @property
     def name(self) -> str:
@@ -172,15 +172,15 @@ def open_segment(
     stage: int,
     configurations: Sequence[KernelConfiguration],
     limits: Calibrated,
-    shelf: StateStore,
+    states: StateStore,
 ) -> Segment:
     """A segment with everything honest that belongs to it."""
     start = ground.load_start(stage)
     ends = {one.name: ground.load_end(one, stage) for one in configurations}
-    headers = {name: shelf.keep(end) for name, end in ends.items()}
+    headers = {name: states.keep(end) for name, end in ends.items()}
     place = (ground.get_batches(stage), ground.get_inner_step(stage), ground.arena.segment_steps)
     honest = list_honest_ends(start, ground.spec, *place)
-    return Segment(ground, stage, start, ends, headers, honest, read_task(ground, limits.limits), shelf)
+    return Segment(ground, stage, start, ends, headers, honest, read_task(ground, limits.limits), states)
 
 
 def read_task(ground: Ground, limits: Limits) -> AuditTask:
@@ -212,10 +212,10 @@ def judge_attack(segment: Segment, attack: Attack, tally: Tally) -> None:
 def _judge_claim(segment: Segment, claimed: TrainingState, tally: Tally) -> bool:
     """Whether any verifier rejects the claimed end."""
     ground, limits = segment.ground, segment.about.limits
-    header, rate = segment.shelf.keep(claimed), segment.about.get_rate_sum(*segment.place)
+    header, rate = segment.states.keep(claimed), segment.about.get_rate_sum(*segment.place)
     found = []
     for name, end in segment.ends.items():
-        place = (segment.shelf, segment.place, segment.headers[name], header)
+        place = (segment.states, segment.place, segment.headers[name], header)
         found.append(judge_ends(segment.about, *place, is_exact=False) is not None)
         excess = float(compute_excess(claimed, end, rate, limits).max())
         tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, found[-1])
@@ -270,11 +270,11 @@ def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
 def _find_forgery(segment: Segment, delta: bytes) -> bool:
     """Whether an auditor's word on this pseudo-gradient is REJECT_DELTA."""
     root = build_delta_tree(delta).root
-    segment.shelf.store.put_delta(root, delta)
-    segment.shelf.keep(segment.start)
-    end = BoundaryProof(segment.shelf.keep(segment.honest[0]), bytes(32), ())
+    segment.states.store.put_delta(root, delta)
+    segment.states.keep(segment.start)
+    end = BoundaryProof(segment.states.keep(segment.honest[0]), bytes(32), ())
     ends = EndsShown(end, end, ShownWork(root, compute_carried_root(end.header), ()))
-    return judge_work(segment.shelf, tensor_root(segment.start.weights), ends) is not None
+    return judge_work(segment.states, tensor_root(segment.start.weights), ends) is not None
 
 
 def _measure_quanta(truth: bytes, claimed: bytes, parameter_count: int) -> float:
@@ -312,5 +312,5 @@ def _iterate_segments(
     for stage in ground.arena.list_attacked():
         with tempfile.TemporaryDirectory(dir=ground.folder) as folder:
             store = BlobStore(Path(folder, "store"), is_durable=False)
-            shelf = StateStore(store, ground.parameter_count)
-            yield open_segment(ground, stage, configurations, limits, shelf)
+            states = StateStore(store, ground.parameter_count)
+            yield open_segment(ground, stage, configurations, limits, states)

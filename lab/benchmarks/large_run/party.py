@@ -29,7 +29,7 @@ from tests.e2e.planted import find_node, plant
 from tests.e2e.roles import get_lister
 from tests.e2e.world import Part
 from touchstone.node.joining.task_inputs import PartedCorpus
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Duty, ListDuties, Room, Wait
 from touchstone.node.kit.known_statements import get_inner
 from touchstone.node.kit.view import View
@@ -201,8 +201,8 @@ def make_large_part(order: Order, line: Line) -> Part:
     alone: the node's memory and device, and whether its kernels are oneDNN's."""
     assert isinstance(order, LargeOrder)
     patch, notes = pytest.MonkeyPatch(), Notes(order.home / NOTE_NAME)
-    configure = partial(PartyConfig, memory_mb=order.memory_mb, device=order.device)
-    patch.setattr(player, "PartyConfig", configure)
+    configure = partial(NodeConfig, memory_mb=order.memory_mb, device=order.device)
+    patch.setattr(player, "NodeConfig", configure)
     patch.setattr(node_module, "pin_kernels", partial(pin_kernels, onednn=order.onednn))
     patch.setattr(PartedCorpus, "read_rows", notes.watch(PartedCorpus.read_rows))
     part = HONEST[order.member.role]

@@ -259,7 +259,7 @@ def measure_ratios(distances: Distances, limits: Limits) -> dict[str, float]:
 def compare_pairs(
     ends: Sequence[TrainingState], look: Callable[[TrainingState, TrainingState], Result]
 ) -> Iterator[tuple[bool, Result]]:
-    """(same bits, what `look` says) for each ordered pair. Pairs of the same bits are looked at once."""
+    """(same bits, what `get_view` says) for each ordered pair. Pairs of the same bits are looked at once."""
     prints = [_hash(end) for end in ends]
     known: dict[tuple[bytes, bytes], Result] = {}
     for a, b in itertools.permutations(range(len(ends)), 2):

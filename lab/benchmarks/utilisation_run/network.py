@@ -30,7 +30,7 @@ from tests.e2e.demo.run import cancel
 from tests.e2e.demo.stage import Folders
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import Keeper, Part, make_loop
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.node.records import dispute_records
@@ -149,7 +149,7 @@ FAULT = "SUBTRACT"
 """The operation in which the false solver errs."""
 FALSE_SOLVER, STOPPED = f"solver-{SOLVERS}", f"verifier-{VERIFIERS}"
 ENDED = (RoundPhase.POSTED, RoundPhase.STANDING)
-Say = Callable[[str, str], None]
+Notify = Callable[[str, str], None]
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Network:
     chain: GameChain
     folders: Folders
     keys: dict[str, Any]
-    say: Say
+    notify: Notify
     members: tuple[Member, ...] = make_roster(SOLVERS, VERIFIERS, WHISTLEBLOWERS, with_cheat=False)
     slowest_step_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     stopped: int | None = None
@@ -170,7 +170,7 @@ class Network:
     def hear(self, name: str, message: Said | Trained) -> None:
         """What a party said or did."""
         if isinstance(message, Said):
-            self.say(name, message.line)
+            self.notify(name, message.line)
         else:
             self.slowest_step_s[name] = max(self.slowest_step_s[name], message.seconds)
 
@@ -200,7 +200,7 @@ class Network:
 
 
 @asynccontextmanager
-async def open_network(play: Play, root: Path, say: Say) -> AsyncIterator[Network]:
+async def open_network(play: Play, root: Path, notify: Notify) -> AsyncIterator[Network]:
     """A chain with contracts and money for everybody; from here on a block every `block_s`."""
     folders = Folders(root)
     names = (SUBMITTER, *(member.name for member in Network.members))
@@ -214,7 +214,7 @@ async def open_network(play: Play, root: Path, say: Say) -> AsyncIterator[Networ
             await fund(chain.connection, devnet.deployment, [key.address for key in keys.values()])
             await chain.connection.request("evm_setAutomine", False)
             await chain.connection.request("evm_setIntervalMining", play.block_s)
-            yield Network(play, devnet, chain, folders, keys, say)
+            yield Network(play, devnet, chain, folders, keys, notify)
 
 
 async def run_network(network: Network, limit_s: float) -> bool:
@@ -238,7 +238,7 @@ async def open_submitter(network: Network) -> "AsyncIterator[tuple[Node, asyncio
     """Post the task, and send the calls that are due; the submitter's node, and its loop."""
     key, folders = AccountKey(network.keys[SUBMITTER]), network.folders
     where = (folders.submitter, network.devnet.path, network.devnet.rpc_url, key)
-    config = PartyConfig(*where, say=lambda line: network.say(SUBMITTER, line))
+    config = NodeConfig(*where, notify=lambda line: network.notify(SUBMITTER, line))
     async with open_node(config, Keeper) as node:
         plan, dataset, salt = build_plan(network.play), read_dataset(), secrets.token_bytes(32)
         built = await asyncio.to_thread(build_task, plan, dataset, node.account, salt)
@@ -263,4 +263,4 @@ def stop_verifier(network: Network, company: Company, node: Node) -> None:
     if network.stopped is None and is_ended(node, network.play.last_with_all):
         network.stopped = node.state.head_block
         company.stop(STOPPED)
-        network.say("bench", f"{STOPPED} is stopped after block {network.stopped}")
+        network.notify("bench", f"{STOPPED} is stopped after block {network.stopped}")

@@ -66,13 +66,13 @@ class ReportsSaid(Message, frozen=True):
 REPORTS_FORM = Form(ReportsSaid, REPORTS_BYTES, "the reports of a round are malformed")
 
 
-def say_loss(report: LossReport, signature: bytes) -> LossSaid:
+def format_loss(report: LossReport, signature: bytes) -> LossSaid:
     """The message of a report."""
     figures = (report.first_micronats, report.last_micronats, report.mean_micronats)
     return LossSaid(report.slot, report.steps, *figures, signature)
 
 
-def say_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
+def format_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
     """The message of a report."""
     far = (report.weights_microlimits, report.first_moment_microlimits, report.second_moment_microlimits)
     place = (report.slot, report.draw, report.rank)

@@ -14,7 +14,7 @@ def get_required_stake(state: GameState, role: SeatRole) -> int:
     return amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
 
 
-def is_sitting(state: GameState, seat: Seat) -> bool:
+def is_active(state: GameState, seat: Seat) -> bool:
     """Whether a pool that is frozen now takes the seat: open, and with its stake whole."""
     has_stake = get_stake(state, seat.number) >= get_required_stake(state, seat.role)
     return seat.status == SeatStatus.OPEN and has_stake
@@ -39,7 +39,7 @@ def freeze_pool(state: GameState) -> Pool:
     """The pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the others
     stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces another
     also serves in the pool."""
-    sitting = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))
+    sitting = sorted(number for number, seat in state.seats.items() if is_active(state, seat))
     by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
     solvers = tuple(sorted(choose_largest(state, by_role[SeatRole.SOLVER])))
     return Pool(solvers, by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])

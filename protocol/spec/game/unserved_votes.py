@@ -58,7 +58,7 @@ def _may_cost(state: GameState, number: int, place: VotePlace, block: int) -> bo
     return is_counted and is_unserved(votes)
 
 
-def may_say_unserved(
+def may_vote_unserved(
     state: GameState, number: int, place: VotePlace, block: int, signed: Collection[VotePlace] = ()
 ) -> bool:
     """Whether a node votes UNSERVED on a draw that was not served to it. Otherwise it says ABSTAIN, which is

@@ -46,7 +46,7 @@ class Observer:
 
     async def measure_first(self, node: Node) -> float:
         """The loss before any training."""
-        self.first_loss = await measure_loss(node, get_initial_header(node.look()))
+        self.first_loss = await measure_loss(node, get_initial_header(node.get_view()))
         return self.first_loss
 
     def take(self, found: Measured) -> None:

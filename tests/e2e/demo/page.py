@@ -52,7 +52,7 @@ def _head(report: Report) -> str:
 
 def _list_findings(findings: Sequence[Finding]) -> str:
     marks = {True: '<span class="good">ok</span>', False: '<span class="bad">WRONG</span>'}
-    items = (f"<li>{marks[finding.holds]} {escape(finding.sentence)}</li>" for finding in findings)
+    items = (f"<li>{marks[finding.holds]} {escape(finding.statement_key)}</li>" for finding in findings)
     return f"<ul>{''.join(items)}</ul>"
 
 

@@ -26,7 +26,7 @@ from tests.e2e.demo.roster import Member
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import Part
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Duty, Room
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
@@ -138,18 +138,18 @@ def _end_with(channel: Connection) -> None:
 
 
 async def _take_part(order: Order, line: Line, make_own: MakePart) -> None:
-    def say(text: str) -> None:
+    def notify(text: str) -> None:
         print(text, flush=True)
         line.send(Said(text))
 
     part = make_own(order, line)
     key = AccountKey(Account.from_key(order.key))
-    config = PartyConfig(order.home, order.deployment, order.rpc_url, key, say=say)
+    config = NodeConfig(order.home, order.deployment, order.rpc_url, key, notify=notify)
     async with open_node(config, part.role) as node:
         await _wait_for_task(node, order)
         await node.join(next(iter(node.state.games)))
         part.spoil(node)
-        await node.rooms.seat_taking.take_seat(part.wish)
+        await node.rooms.seat_taking.take_seat(part.request)
         try:
             await part.make_loop(node).run()
         finally:

@@ -36,7 +36,7 @@ from touchstone.explorer.node_reports import Asked
 from touchstone.explorer.running_explorer import Explorer, open_explorer
 from touchstone.node.exports import export
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Room
 from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import RoundPlan, build_task, post_task
@@ -88,7 +88,7 @@ class Show:
     def hear(self, name: str, message: Said | Trained) -> None:
         """What a party said or did."""
         if isinstance(message, Said):
-            self.screen.say(name, self._reword(message.line))
+            self.screen.notify(name, self._reword(message.line))
         else:
             index = message.first_step // self.setting.plan.inner_steps
             self.pace.trained[self.accounts[name], index] += message.seconds
@@ -105,13 +105,13 @@ class Show:
         same = "the same root" if found.own == found.posted else f"ANOTHER ROOT, {found.own.hex()[:16]}"
         before = self.observer.losses[-2]
         line = f"merged round {found.round} again from the claims' bytes: {same}; "
-        self.screen.say(SUBMITTER, f"{line}held-out loss {found.loss:.3f}, before {before:.3f}")
+        self.screen.notify(SUBMITTER, f"{line}held-out loss {found.loss:.3f}, before {before:.3f}")
 
-    def configure(self, name: str) -> PartyConfig:
+    def configure(self, name: str) -> NodeConfig:
         """The submitter's node."""
         key, folders = AccountKey(self.keys[name]), self.setting.folders
-        say = lambda line: self.screen.say(name, line)  # noqa: E731
-        return PartyConfig(folders.submitter, self.devnet.path, self.devnet.rpc_url, key, say=say)
+        notify = lambda line: self.screen.notify(name, line)  # noqa: E731
+        return NodeConfig(folders.submitter, self.devnet.path, self.devnet.rpc_url, key, notify=notify)
 
     def make_orders(self) -> list[Order]:
         """What each process is started with."""
@@ -142,7 +142,7 @@ async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
             report = await play(show)
             findings = conclude_report(setting, screen, report)
             if explorer is not None:
-                screen.say("demo", f"the explorer stays at {explorer.url}; Ctrl-C ends it")
+                screen.notify("demo", f"the explorer stays at {explorer.url}; Ctrl-C ends it")
                 # Asked to end, the demo ends with the run's verdict.
                 with suppress(asyncio.CancelledError):
                     await explorer.following
@@ -171,7 +171,7 @@ async def open_pages(show: Show) -> AsyncIterator[Explorer | None]:
         return
     watch, index = show.watch, show.setting.folders.index
     async with open_explorer(watch.chain, index, watch.names, asked=Asked.ALL) as explorer:
-        show.screen.say("demo", f"explorer at {explorer.url}")
+        show.screen.notify("demo", f"explorer at {explorer.url}")
         open_browser(explorer.url)
         yield explorer
 
@@ -188,7 +188,7 @@ async def open_show(setting: Setting, screen: Screen) -> AsyncIterator[Show]:
     ):
         await fund(chain.connection, devnet.deployment, [key.address for key in keys.values()])
         known = Names({key.address.lower(): name for name, key in keys.items()})
-        watch = Watch(chain, known, screen.say, ChainState.of(chain), lambda: screen.seconds)
+        watch = Watch(chain, known, screen.notify, ChainState.of(chain), lambda: screen.seconds)
         yield Show(setting, devnet, screen, keys, watch)
 
 
@@ -196,10 +196,10 @@ def tell_beginning(show: Show) -> None:
     """Who takes part."""
     members = show.setting.members
     where = f"chain {show.devnet.deployment.chain_id} at {show.devnet.rpc_url}"
-    show.screen.say("demo", f"{where}; {len(members)} processes: {', '.join(m.name for m in members)}")
+    show.screen.notify("demo", f"{where}; {len(members)} processes: {', '.join(m.name for m in members)}")
     sees = "each process sees its own folder, the chain and HTTPS (Landlock, a Linux sandbox)"
     none = "this kernel has no Landlock: that processes read only their own folder is not enforced"
-    show.screen.say("demo", sees if is_supported() else none)
+    show.screen.notify("demo", sees if is_supported() else none)
 
 
 # --- Playing ------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[No
         await node.following.take_next()
         await node.join(task)
         loss = await show.observer.measure_first(node)
-        show.screen.say(SUBMITTER, f"held-out loss of the untrained model: {loss:.3f} nats per byte")
+        show.screen.notify(SUBMITTER, f"held-out loss of the untrained model: {loss:.3f} nats per byte")
         rooms = (*node.list_rooms(), Room(show.observer.list_duties, node))
         looping = asyncio.create_task(make_loop(node, rooms).run())
         watching = asyncio.create_task(watch.run())

@@ -42,7 +42,7 @@ class Screen:
         """Since the start."""
         return time.monotonic() - self._started_s
 
-    def say(self, who: str, line: str) -> None:
+    def notify(self, who: str, line: str) -> None:
         """One line, continued on the next where it is long."""
         self.timeline.append(TimelineEntry(self.seconds, who, line))
         wrapped = textwrap.wrap(line, LINE_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
@@ -60,7 +60,7 @@ class Screen:
         self.console.print(said, markup=False)
         for finding in findings:
             mark = "[green]ok   [/]" if finding.holds else "[bold red]WRONG[/]"
-            self.console.print(f"  {mark}  {finding.sentence}")
+            self.console.print(f"  {mark}  {finding.statement_key}")
         is_good = all(finding.holds for finding in findings)
         self.console.print("\nAll of it holds." if is_good else "\nSomething is wrong.")
 

@@ -14,7 +14,7 @@ class Finding:
     """One expectation of a run."""
 
     holds: bool
-    sentence: str
+    statement_key: str
 
 
 def judge_run(report: Report) -> list[Finding]:

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound, Pool
 from touchstone.protocol.spec.training_codec import decode_training
 
-Say = Callable[[str, str], None]
+Notify = Callable[[str, str], None]
 """(who or where, line)."""
 
 
@@ -25,7 +25,7 @@ class Watch:
 
     chain: GameChain
     names: Names
-    say: Say
+    notify: Notify
     state: ChainState
     seconds: Callable[[], float]
     seated: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Watch:
             beside.setdefault(event.transaction_hash, set()).add(event.name)
         for event in batch.events:
             for line in teller.tell(event, beside[event.transaction_hash]):
-                self.say(f"block {event.block_number}", line)
+                self.notify(f"block {event.block_number}", line)
             if event.name == "SeatJoined":
                 self.seated[event.arguments["account"]] = self.seconds()
             elif event.name == "SeatConvicted":
@@ -83,7 +83,7 @@ class Watch:
         account = {**self.game.former, **self.game.seats}[seat].account
         self.numbers[account] = found
         for line in show_number(found):
-            self.say("", line)
+            self.notify("", line)
 
 
 def show_number(found: ConvictedNumber) -> list[str]:

@@ -14,10 +14,10 @@ import pytest
 
 from lab.benchmarks.economics import describe, does_fall_short, summarise
 from lab.benchmarks.economy.block_duties import compute_chance, list_chances, play_task
-from lab.benchmarks.economy.conduct import Agent, Table, list_hands, list_outcomes
 from lab.benchmarks.economy.contracts_table import MoneyTwin, play_contracts
-from lab.benchmarks.economy.ground import LIMITS, ROUNDS, make_terms
-from lab.benchmarks.economy.play import Play, Spots
+from lab.benchmarks.economy.parameters import LIMITS, ROUNDS, make_terms
+from lab.benchmarks.economy.play import Play, SpotChecks
+from lab.benchmarks.economy.strategy import Agent, Table, list_hands, list_outcomes
 from lab.benchmarks.economy.worth import AGENTS, list_names, weigh
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.twin import Disagreement
@@ -149,15 +149,15 @@ def test_outcomes_of_a_single_false_claim_are_all() -> None:
 def test_who_seals_garbage_is_asked_and_loses_its_seat() -> None:
     agent = get_agent("garbage sealer")
     terms = replace(make_terms(), rounds=SHORT)
-    first, never = (play_task(agent, Table(terms, LIMITS, 1), Spots(1, only)) for only in (1, 0))
-    assert first.convicted == {"own verifier 0"} and not never.convicted and never.spots.own > 4
+    first, never = (play_task(agent, Table(terms, LIMITS, 1), SpotChecks(1, only)) for only in (1, 0))
+    assert first.convicted == {"own verifier 0"} and not never.convicted and never.spot_checks.own > 4
     names = list_names(agent)
     assert first.compute_profit(names) < 0 < never.compute_profit(names)
 
 
 def test_an_honest_auditor_that_is_asked_keeps_its_seat() -> None:
     honest = get_agent("honest verifier")
-    play_asked = play_task(honest, Table(replace(make_terms(), rounds=SHORT), LIMITS, 1), Spots(1, 1))
+    play_asked = play_task(honest, Table(replace(make_terms(), rounds=SHORT), LIMITS, 1), SpotChecks(1, 1))
     asked = [one for one, call in play_asked.last if isinstance(call, calls.AskSigner)]
     answered = [one for one, call in play_asked.last if isinstance(call, calls.AnswerAsk)]
     assert asked and "own verifier 0" in answered and not play_asked.convicted
@@ -165,8 +165,8 @@ def test_an_honest_auditor_that_is_asked_keeps_its_seat() -> None:
 
 def test_whose_end_is_the_claim_s_is_never_asked() -> None:
     handed = get_agent("handed a right root")
-    played = play_task(handed, Table(replace(make_terms(), rounds=SHORT), LIMITS, 1), Spots(1, 1))
-    assert not played.convicted and not played.spots.own
+    played = play_task(handed, Table(replace(make_terms(), rounds=SHORT), LIMITS, 1), SpotChecks(1, 1))
+    assert not played.convicted and not played.spot_checks.own
 
 
 def test_chances_of_being_asked_at_random() -> None:

@@ -39,13 +39,13 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 
 @pytest.fixture
-def shelf(ground: Ground, tmp_path: Path) -> StateStore:
+def states(ground: Ground, tmp_path: Path) -> StateStore:
     return StateStore(BlobStore(tmp_path, is_durable=False), ground.parameter_count)
 
 
 @pytest.fixture
-def segment(ground: Ground, limits: Calibrated, shelf: StateStore) -> Segment:
-    return open_segment(ground, 2, [HERE], limits, shelf)
+def segment(ground: Ground, limits: Calibrated, states: StateStore) -> Segment:
+    return open_segment(ground, 2, [HERE], limits, states)
 
 
 @pytest.fixture
@@ -76,14 +76,14 @@ def test_an_honest_claim_is_no_sample(segment: Segment) -> None:
 
 
 def test_clipping_left_out_where_nothing_is_clipped_is_no_cheat(
-    ground: Ground, segment: Segment, limits: Calibrated, shelf: StateStore
+    ground: Ground, segment: Segment, limits: Calibrated, states: StateStore
 ) -> None:
     quiet = Attack("11", "clip x 1000", every(scale("clip_norm", 1e3)))
     louder = Attack("11", "clip / 1000", every(scale("clip_norm", 1e-3)))
     relaxed = respecify(ground.spec, optimizer=replace(AdamW(), clip_norm=1e3))
     free = Ground(ARENA, ground.folder)
     free.spec = relaxed
-    assert play(open_segment(free, 2, [HERE], limits, shelf), quiet).idle == 1
+    assert play(open_segment(free, 2, [HERE], limits, states), quiet).idle == 1
     assert play(segment, louder).samples == 1
 
 

@@ -187,7 +187,7 @@ async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
         traced, clocks = await rooms_of(party).dispute_answers.trace_named_step(first), (30, 20, 10)
         several = [replace(first, name=bytes([clock]) * 32, clock=clock) for clock in clocks]
         party.task.cases.traces |= {one.name: traced for one in several}
-        async with party.task.retraining.take_turn(0):
+        async with party.task.recompute_queue.take_turn(0):
             answers = [
                 asyncio.create_task(rooms_of(party).dispute_answers.show_leaves(one)) for one in several
             ]

@@ -25,7 +25,7 @@ SEGMENT = 2
 SLANDERER = Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32))
 
 
-async def dispute_slander(stage: Stage, party: Party) -> InnerDispute:
+async def dispute_false_rejection(stage: Stage, party: Party) -> InnerDispute:
     """The solver's dispute on a vote that has another end than its claim; half of its turn is over. What is
     made for it is pruned again."""
     slot, game = stage.get_slot(1), stage.world.state
@@ -50,13 +50,13 @@ async def dispute_slander(stage: Stage, party: Party) -> InnerDispute:
 async def test_a_solver_names_a_step_of_who_shows_nothing_from_its_own_start(tmp_path: Path) -> None:
     """Also where the start was pruned."""
     async with open_solver(tmp_path) as (stage, party):
-        dispute = await dispute_slander(stage, party)
+        dispute = await dispute_false_rejection(stage, party)
         assert await rooms_of(party).step_judging.find_step(dispute) == len(dispute.roots) - 2
 
 
 async def test_a_pruned_start_is_trained_again_for_an_own_dispute_and_stays(tmp_path: Path) -> None:
     async with open_solver(tmp_path) as (stage, party):
-        dispute = await dispute_slander(stage, party)
+        dispute = await dispute_false_rejection(stage, party)
         due = {type(one): one for one in list_due(party)}
         assert due[RestoreBoundary] == RestoreBoundary(0, SEGMENT)
         await due[RestoreBoundary].perform(rooms_of(party).pruning)
@@ -76,7 +76,7 @@ async def test_the_state_before_a_step_that_is_not_shown_is_computed_from_the_ow
 
     monkeypatch.setattr(StateStore, "fetch_and_load", fetch_nothing)
     async with open_solver(tmp_path) as (stage, party):
-        dispute = replace(await dispute_slander(stage, party), stage=DisputeStage.PROVE, step=1)
+        dispute = replace(await dispute_false_rejection(stage, party), stage=DisputeStage.PROVE, step=1)
         start = await rooms_of(party).segments.restore_boundary(0, SEGMENT)
         states = list(rooms_of(party).segments.iterate_states((0, dispute.statement.slot), SEGMENT, start))
         before = state_header(states[1])

@@ -94,11 +94,11 @@ def test_find_auditors_of_a_segment_share_one_computation() -> None:
 
 
 async def test_what_members_ask_for_waits_for_the_own_claim_and_what_auditors_ask_for_does_not() -> None:
-    retraining, done = RecomputeQueue(), list[str]()
-    await retraining.let_own_go(lambda: 0, 180, 18)
-    asked = asyncio.create_task(retraining.compute(QUESTIONS, done.append, "member"))
-    await asyncio.wait_for(retraining.compute(AUDITS, done.append, "auditor"), 5)
+    recompute_queue, done = RecomputeQueue(), list[str]()
+    await recompute_queue.let_own_go(lambda: 0, 180, 18)
+    asked = asyncio.create_task(recompute_queue.compute(QUESTIONS, done.append, "member"))
+    await asyncio.wait_for(recompute_queue.compute(AUDITS, done.append, "auditor"), 5)
     assert done == ["auditor"]
-    retraining.end_own()
+    recompute_queue.end_own()
     await asyncio.wait_for(asked, 5)
-    retraining.close()
+    recompute_queue.close()

@@ -44,7 +44,7 @@ def make_party() -> Any:
     opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
     state.inner[TASK] = InnerBook(10, {opened.name: opened})
     cases = SimpleNamespace(steps={}, step_requests=StepRequests())
-    task_ = SimpleNamespace(task=TASK, cases=cases, retraining=SimpleNamespace(look_again=lambda: None))
+    task_ = SimpleNamespace(task=TASK, cases=cases, recompute_queue=SimpleNamespace(look_again=lambda: None))
     game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
     return Standin(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
 
@@ -113,10 +113,10 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         member = next(one for one in accounts if not is_auditor(view_of(party), one, asked))
         following = Following(party.chain, party.state, party.status, party.batches)
         rooms = [Room(defence.list_duties, rooms_of(party).defence)]
-        loop = Loop(following, party.look, party.account, party.meter, party.say, rooms)
+        loop = Loop(following, party.get_view, party.account, party.meter, party.notify, rooms)
         shown = party.task.cases.step_requests.shown
         party.chain.mined_block = 0  # type: ignore[misc]
-        await party.task.retraining.let_own_go(
+        await party.task.recompute_queue.let_own_go(
             lambda: party.state.head_block, windows.train_min, windows.train_min
         )
         for account in (member, drawn.seat.account):
@@ -131,7 +131,7 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
                 await asyncio.sleep(0.01)
 
         await asyncio.wait_for(wait(), 60)
-        party.task.retraining.end_own()
+        party.task.recompute_queue.end_own()
         await asyncio.gather(*loop.running.values())
         assert (
             await rooms_of(party).step_answers.answer_steps(drawn.seat.account, encode_message(asked))
@@ -163,7 +163,7 @@ async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_p
                 assert (await rooms_of(party).step_answers.answer_steps(OPENER, asked)).states == states
 
 
-def look() -> View:
+def get_view() -> View:
     """A chain that stands at block 10."""
     return view_of(Standin(state=SimpleNamespace(head_block=10)))
 
@@ -172,7 +172,7 @@ async def test_what_is_shown_before_the_block_is_given_on() -> None:
     async def show() -> int:
         return 7
 
-    assert await wait_for(look, 11, show()) == 7
+    assert await wait_for(get_view, 11, show()) == 7
 
 
 async def test_at_the_block_the_asking_has_ended() -> None:
@@ -185,30 +185,30 @@ async def test_at_the_block_the_asking_has_ended() -> None:
             ended.set()
 
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await wait_for(look, 10, trickle())
+        await wait_for(get_view, 10, trickle())
     assert ended.is_set()
 
 
 async def test_patience_for_several_things_is_that_for_one() -> None:
     """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
     party: Any = Standin(state=SimpleNamespace(head_block=10))
-    look, patience = partial(view_of, party), BlocksLeft(5)
+    get_view, patience = partial(view_of, party), BlocksLeft(5)
 
     async def show() -> int:
         party.state.head_block += 3
         return 7
 
-    assert await patience.wait(look, 99, show()) == 7
+    assert await patience.wait(get_view, 99, show()) == 7
     assert patience.blocks == 2
     party.state.head_block += 50  # What the node does meanwhile is its own time.
-    assert await patience.wait(look, 99, show()) == 7
+    assert await patience.wait(get_view, 99, show()) == 7
     assert patience.blocks == 0
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await patience.wait(look, 99, asyncio.Event().wait())
+        await patience.wait(get_view, 99, asyncio.Event().wait())
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await BlocksLeft(9).wait(look, party.state.head_block, asyncio.Event().wait())
+        await BlocksLeft(9).wait(get_view, party.state.head_block, asyncio.Event().wait())
 
 
 @pytest.mark.parametrize(("until", "expected"), [(9, 11), (10, 11), (12, 12)])
 def test_a_node_that_was_down_waits_one_block(until: int, expected: int) -> None:
-    assert start_waiting(look(), until) == expected
+    assert start_waiting(get_view(), until) == expected

@@ -291,7 +291,7 @@ async def test_a_config_that_is_none_is_said(
     monkeypatch.setattr(export, "read_spec", lambda *_: spec)
     monkeypatch.setattr(export, "load_newest", load)
     monkeypatch.setattr(export, "get_step", lambda _: step)
-    await export.run(cast(Any, SimpleNamespace(say=said.append)), TASK, tmp_path / "out")
+    await export.run(cast(Any, SimpleNamespace(notify=said.append)), TASK, tmp_path / "out")
     assert any("no config.json" in one for one in said) == is_said
 
 

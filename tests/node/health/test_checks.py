@@ -120,18 +120,18 @@ async def check_episode(
 ) -> str:
     """A trouble comes, stays and goes: one line each time, in the file meanwhile; its line. right_looks: so
     many end it."""
-    await watch.look()
+    await watch.check()
     assert watch.troubles == {} and list_lines(caplog) == []
     spoil()
-    await watch.look()
-    await watch.look()
+    await watch.check()
+    await watch.check()
     assert list_written(home) == [kind] == list(watch.troubles)
     assert len(list_lines(caplog)) == 1 == watch.counts[kind]
     mend()
     for _ in range(right_looks - 1):
-        await watch.look()
+        await watch.check()
         assert list(watch.troubles) == [kind]
-    await watch.look()
+    await watch.check()
     assert list_written(home) == [] == list(watch.troubles)
     said, over = list_lines(caplog)
     assert ", after " in over
@@ -254,7 +254,7 @@ async def test_a_head_that_grows_old_lags(
 async def test_the_clock_of_a_test_network_skips(tmp_path: Path) -> None:
     watch = make_watch(tmp_path, "local")
     watch.chain.connection.health.head = Head(9, b"", b"", 5, 0)
-    await watch.look()
+    await watch.check()
     assert watch.troubles == {}
 
 
@@ -335,10 +335,10 @@ async def test_of_endpoints_that_disagree_from_the_start_the_one_with_the_folded
     watch = make_watch(tmp_path)
     first, second = add_endpoint(watch, monkeypatch)
     first.hash = b"g" * 32
-    await watch.look()
+    await watch.check()
     assert watch.troubles == {}, "nothing is read yet"
     watch.chain.gate.folded = Head(9, second.hash, b"", 0, 0)
-    await watch.look()
+    await watch.check()
     assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED]
     (said,) = list_lines(caplog)
     assert said.startswith("the endpoint rpc_url http://127.0.0.1:1 shows another chain: block 4")
@@ -355,7 +355,7 @@ async def test_an_answer_that_is_none_hides_no_other_trouble(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=9_000_000))
     watch = make_watch(tmp_path)
     watch.chain.connection.chain_id = answer_nonsense
-    await watch.look()
+    await watch.check()
     assert list(watch.troubles) == [HealthIssue.DISK_FULL] == list_written(tmp_path)
     assert "the watch cannot ask the chain's node" in caplog.text
 
@@ -365,12 +365,12 @@ async def test_a_contract_that_has_gone_is_noticed_within_a_look_at_each(
     tmp_path: Path, address: str
 ) -> None:
     watch = make_watch(tmp_path)
-    await watch.look()
+    await watch.check()
     watch.chain.connection.bare = {address}
     for _ in range(3):
-        await watch.look()
+        await watch.check()
     assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED], "and it does not come and go with the turns"
-    await watch.look()
+    await watch.check()
     assert watch.counts[HealthIssue.CHAIN_CHANGED] == 1
 
 
@@ -403,27 +403,27 @@ async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.
     terms = SimpleNamespace(parameter_count=10**6, segment_count=8)
     spec, game = SimpleNamespace(terms=terms), SimpleNamespace(seats={})
     watch.find_view = lambda: SimpleNamespace(account=ACCOUNT, spec=spec, game=game)
-    await watch.look()
+    await watch.check()
     assert watch.troubles == {}
     terms.parameter_count = 10**9
-    await watch.look()
+    await watch.check()
     assert list(watch.troubles) == [HealthIssue.DISK_LOW]
 
 
 async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The system refuses to write, whatever room there is, as with a quota."""
     watch, usual = make_watch(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
-    await watch.look()
+    await watch.check()
     watch.write()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
     try:
         watch.write()
-        await watch.look()
+        await watch.check()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert list(watch.troubles) == [HealthIssue.DISK_FULL]
-    await watch.look()
-    await watch.look()
+    await watch.check()
+    await watch.check()
     assert watch.troubles == {} and list_written(tmp_path) == []
     said, over = list_lines(caplog)
     assert "takes no file of this node: File too large" in said and "has room again" in over
@@ -433,13 +433,13 @@ async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     watch = make_watch(home)
-    await watch.look()
+    await watch.check()
     home.rename(tmp_path / "away")
-    await watch.look()
+    await watch.check()
     assert "cannot be reached" in watch.troubles[HealthIssue.DISK_FULL].said
     (tmp_path / "away").rename(home)
-    await watch.look()
-    await watch.look()
+    await watch.check()
+    await watch.check()
     assert watch.troubles == {} and list_written(home) == []
 
 
@@ -521,7 +521,7 @@ async def test_a_run_that_said_no_end_was_killed(tmp_path: Path, caplog: pytest.
 async def test_a_look_that_was_under_way_does_not_take_back_the_end(tmp_path: Path) -> None:
     """It writes in a thread of its own, and may come after the end."""
     watch = await run_once(tmp_path)
-    await watch.look()
+    await watch.check()
     watch.write()
     assert read_end(tmp_path) is End.STOPPED
 
@@ -556,7 +556,7 @@ async def test_a_provider_is_asked_less_often_than_a_test_network(
 
     watch.chain.connection.chain_id = count
     for _ in range(13):
-        await watch.look()
+        await watch.check()
     assert len(questions) == asked
 
 
@@ -564,7 +564,7 @@ async def test_the_watch_knows_how_much_gas_the_coin_pays_for(tmp_path: Path) ->
     watch = make_watch(tmp_path)
     assert (watch.gas_left, watch.gas_factor) == (None, None)
     watch.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 8)
-    await watch.look()
+    await watch.check()
     assert watch.gas_left == 10
     assert watch.gas_factor == 2.0
 
@@ -583,7 +583,7 @@ async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path
     for _ in range(13):
         connection.health.answered_s -= 3
         connection.health.head = Head(9, b"", b"", int(time.time()) - 70, 0)
-        await watch.look()
+        await watch.check()
         connection.health.answered_s -= 0.5
     assert not watch.counts[HealthIssue.RPC_SILENT]
 
@@ -601,5 +601,5 @@ async def test_a_slow_provider_tells_of_the_coin(tmp_path: Path, monkeypatch: py
             return await usual(*given)
 
         setattr(connection, name, wait)
-    await watch.look()
+    await watch.check()
     assert watch.gas_left == 50

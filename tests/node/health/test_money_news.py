@@ -34,15 +34,15 @@ def listen(world: World, *accounts: str) -> dict[str, list[str]]:
     """Plays to the end; what nodes of these accounts say on the way."""
     cashier, news, said = open_cashier(world), {one: MoneyNews() for one in accounts}, dict[str, list[str]]()
 
-    def look(now: World) -> bool:
+    def check(now: World) -> bool:
         cashier.take(now.log)
         for account in accounts:
             lines = list_lines(news[account], account, cashier.make_game(), now.block)
             said.setdefault(account, []).extend(lines)
         return False
 
-    look(world)
-    world.play(until=look)
+    check(world)
+    world.play(until=check)
     return said
 
 

@@ -27,14 +27,14 @@ from touchstone.protocol.spec.tokens import format_tokens
 def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[Any, list[str]]:
     """A party, and what its operator is told."""
     party, lines = make_party(world, account), list[str]()
-    party.say = lines.append
+    party.notify = lines.append
     party.chain.limits = LIMITS_12S if is_timed else LIMITS_LOCAL
     party.chain.sender = None
     return party, lines
 
 
 def tell(party: Any) -> None:
-    Parting(party.chain, party.say).tell(view_of(party))
+    Parting(party.chain, party.notify).tell(view_of(party))
 
 
 def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
@@ -130,7 +130,7 @@ async def test_a_node_that_is_stopped_tells_it() -> None:
             return view_of(party)
 
     following = SimpleNamespace(chain=party.chain, take_next=do_nothing)
-    config, nothing = SimpleNamespace(use=None, say=lines.append), cast(Any, None)
+    config, nothing = SimpleNamespace(use=None, notify=lines.append), cast(Any, None)
     node = Checking(cast(Any, config), cast(Any, following), nothing, nothing, nothing)
     running = asyncio.create_task(node.work_on(TASK, SeatRequest(SeatRole.VERIFIER)))
     await asyncio.sleep(0.01)

@@ -153,7 +153,7 @@ async def _check_nothing(check: MachineCheck) -> None:
 
 
 async def open_dataset(party: Party, *, is_whole: bool = False) -> PartedCorpus:
-    source = DatasetSource(party.store, party.parts, party.peers, party.say, is_whole)
+    source = DatasetSource(party.store, party.parts, party.peers, party.notify, is_whole)
     return await source.open(party.task.spec)
 
 

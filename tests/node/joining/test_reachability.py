@@ -62,7 +62,7 @@ async def join(
     monkeypatch.setattr(MachineCheck, "check_machine", check_nothing)
     async with open_stage(folder, JOINER) as stage, AsyncExitStack() as stack:
         party = stage.parties[JOINER]
-        party.config = replace(party.config, say=said.append, **changes)
+        party.config = replace(party.config, notify=said.append, **changes)
         peers, own = party.state.network.peers, party.state.network.peers[party.account]
         for number, reach in enumerate(answers):
             peer = await stack.enter_async_context(serve_reach(folder, 80 + number, own, reach))

@@ -56,17 +56,17 @@ async def open_pair(folder: Path) -> AsyncIterator[tuple[Party, Party]]:
 
 
 async def fetch(
-    party: Party, spec: TaskSpec = SPEC, say: Callable[[str], None] = lambda line: None
+    party: Party, spec: TaskSpec = SPEC, notify: Callable[[str], None] = lambda line: None
 ) -> TaskStep:
     peers = partial(party.peers.list, first=spec.terms.submitter)
-    return await fetch_step(StepSource(party.store, party.client, peers, say), spec)
+    return await fetch_step(StepSource(party.store, party.client, peers, notify), spec)
 
 
 async def test_all_of_a_step_comes_from_a_peer_and_is_the_submitters(tmp_path: Path) -> None:
     async with open_pair(tmp_path) as (server, asker):
         keep_step(server.store, SPEC.training, STEP)
         said = list[str]()
-        found = await fetch(asker, say=said.append)
+        found = await fetch(asker, notify=said.append)
         assert len(STEP.built.constants) > 1 and len(said) == 4, "constants are told in one line"
         assert found.layout == STEP.layout and found.built.program == STEP.built.program
         assert found.built.constants.keys() == STEP.built.constants.keys()

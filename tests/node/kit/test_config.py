@@ -12,7 +12,7 @@ from touchstone.node.kit.config import (
     MEGABYTE,
     SCRATCH_FOLDER,
     SWITCH_S,
-    PartyConfig,
+    NodeConfig,
     Status,
     limit_memory,
     share_interpreter,
@@ -41,8 +41,8 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     return made
 
 
-def make_config(home: Path, memory_mb: int) -> PartyConfig:
-    return PartyConfig(home, home, "", make_key(1), memory_mb=memory_mb)
+def make_config(home: Path, memory_mb: int) -> NodeConfig:
+    return NodeConfig(home, home, "", make_key(1), memory_mb=memory_mb)
 
 
 def test_without_a_limit_all_tensors_lie_in_memory(tmp_path: Path, files: list[tuple[Path, int]]) -> None:

@@ -75,7 +75,7 @@ async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> N
     view: Any = SimpleNamespace(account="me", task=b"t", game=game, claims=claims)
     unused: Any = dict.fromkeys(("store", "claim_data", "model", "outer_steps"))
     has: Any = {"chain": chain, "claims": claims}
-    room = Contesting(look=lambda: view, locks=locks, say=print, **has, **unused)
+    room = Contesting(get_view=lambda: view, locks=locks, notify=print, **has, **unused)
     async with locks["credit", None]:
         opening = asyncio.ensure_future(BeginContest(0, b"r", 9, 0).perform(room))
         await asyncio.sleep(0.01)

@@ -8,32 +8,32 @@ from touchstone.node.kit.recompute_queue import AUDITS, NOBODY, QUESTIONS, NotWa
 
 
 async def test_what_is_due_first_goes_first_also_between_two_pieces_of_work() -> None:
-    retraining, done = RecomputeQueue(), list[str]()
+    recompute_queue, done = RecomputeQueue(), list[str]()
 
     async def work(name: str, until: int) -> None:
-        async with retraining.take_turn(until) as turn:
+        async with recompute_queue.take_turn(until) as turn:
             for piece in range(2):
-                await retraining.give_way(turn)
-                await retraining.run(done.append, f"{name}{piece}")
+                await recompute_queue.give_way(turn)
+                await recompute_queue.run(done.append, f"{name}{piece}")
 
-    async with retraining.take_turn(QUESTIONS) as turn:
+    async with recompute_queue.take_turn(QUESTIONS) as turn:
         tasks = [asyncio.create_task(work(*one)) for one in (("audit", AUDITS), ("late", 9), ("same", 9))]
         await asyncio.sleep(0)
-        await retraining.give_way(turn)
+        await recompute_queue.give_way(turn)
         assert done == ["late0", "late1", "same0", "same1", "audit0", "audit1"]
     await asyncio.gather(*tasks)
-    retraining.close()
+    recompute_queue.close()
 
 
 async def test_who_gives_up_lets_the_next_one_in() -> None:
-    retraining = RecomputeQueue()
-    async with retraining.take_turn(1):
-        waiting = asyncio.create_task(retraining.compute(2, int))
+    recompute_queue = RecomputeQueue()
+    async with recompute_queue.take_turn(1):
+        waiting = asyncio.create_task(recompute_queue.compute(2, int))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    assert await asyncio.wait_for(retraining.compute(3, int), 5) == 0
+    assert await asyncio.wait_for(recompute_queue.compute(3, int), 5) == 0
 
 
 ROUND, SEGMENT = 180, 18
@@ -41,67 +41,68 @@ ROUND, SEGMENT = 180, 18
 
 
 async def test_own_training_waits_for_answers_whose_clocks_are_near_and_for_nothing_else() -> None:
-    retraining = RecomputeQueue()
-    async with retraining.take_turn(AUDITS):
-        await asyncio.wait_for(retraining.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
+    recompute_queue = RecomputeQueue()
+    async with recompute_queue.take_turn(AUDITS):
+        await asyncio.wait_for(recompute_queue.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
         # At once, though nothing but the own claim is as urgent.
-        answering = asyncio.create_task(retraining.compute(2 * ROUND + SEGMENT - 1, int))
+        answering = asyncio.create_task(recompute_queue.compute(2 * ROUND + SEGMENT - 1, int))
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(retraining.let_own_go(lambda: 0, ROUND, SEGMENT))
+        waiting = asyncio.create_task(recompute_queue.let_own_go(lambda: 0, ROUND, SEGMENT))
         await asyncio.sleep(0)
         assert not waiting.done()
     await asyncio.wait_for(asyncio.gather(answering, waiting), 5)
-    retraining.close()
+    recompute_queue.close()
 
 
 async def test_answers_with_time_wait_for_the_own_claim() -> None:
     """Two answers have time as long as three rounds of training fit in before the first clock."""
-    retraining, done = RecomputeQueue(), list[str]()
-    await retraining.let_own_go(lambda: 0, ROUND, SEGMENT)
+    recompute_queue, done = RecomputeQueue(), list[str]()
+    await recompute_queue.let_own_go(lambda: 0, ROUND, SEGMENT)
     answers = [
-        asyncio.create_task(retraining.compute(3 * ROUND + SEGMENT, done.append, str(n))) for n in range(2)
+        asyncio.create_task(recompute_queue.compute(3 * ROUND + SEGMENT, done.append, str(n)))
+        for n in range(2)
     ]
     await asyncio.sleep(0)
-    await asyncio.wait_for(retraining.compute(AUDITS, done.append, "beside"), 5)
-    await asyncio.wait_for(retraining.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
+    await asyncio.wait_for(recompute_queue.compute(AUDITS, done.append, "beside"), 5)
+    await asyncio.wait_for(recompute_queue.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
     assert done == ["beside"]
     # A block later one of them has to be computed first; the other one has time again.
-    await asyncio.wait_for(retraining.let_own_go(lambda: 1, ROUND, SEGMENT), 5)
+    await asyncio.wait_for(recompute_queue.let_own_go(lambda: 1, ROUND, SEGMENT), 5)
     assert done == ["beside", "0"]
-    retraining.end_own()
+    recompute_queue.end_own()
     await asyncio.wait_for(asyncio.gather(*answers), 5)
     assert done == ["beside", "0", "1"]
-    retraining.close()
+    recompute_queue.close()
 
 
 async def test_an_answer_gives_way_to_the_own_claim_between_two_pieces() -> None:
-    retraining, done = RecomputeQueue(), list[int]()
+    recompute_queue, done = RecomputeQueue(), list[int]()
 
     async def answer() -> None:
-        async with retraining.take_turn(2 * ROUND + SEGMENT) as turn:
+        async with recompute_queue.take_turn(2 * ROUND + SEGMENT) as turn:
             for piece in range(2):
-                await retraining.give_way(turn)
-                await retraining.run(done.append, piece)
+                await recompute_queue.give_way(turn)
+                await recompute_queue.run(done.append, piece)
                 await began.wait()
 
     began = asyncio.Event()
     answering = asyncio.create_task(answer())
     while not done:
         await asyncio.sleep(0)
-    await asyncio.wait_for(retraining.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
+    await asyncio.wait_for(recompute_queue.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
     began.set()
     await asyncio.sleep(0.05)
     assert done == [0]
-    retraining.end_own()
+    recompute_queue.end_own()
     await asyncio.wait_for(answering, 5)
-    retraining.close()
+    recompute_queue.close()
 
 
 async def test_the_clock_goes_on_while_the_own_claim_waits() -> None:
     """The slowest machine that the task admits, with one segment a round: each answer and the own claim take
     100 blocks. In 240 and 250 blocks there is time for both answers, one after the other, and for nothing
     before them."""
-    retraining, length, ended = RecomputeQueue(), 100, dict[str, int]()
+    recompute_queue, length, ended = RecomputeQueue(), 100, dict[str, int]()
     now = 0
 
     def work(name: str) -> None:
@@ -110,62 +111,66 @@ async def test_the_clock_goes_on_while_the_own_claim_waits() -> None:
         ended[name] = now
 
     async def train_own() -> None:
-        await retraining.let_own_go(lambda: now, length, length)
+        await recompute_queue.let_own_go(lambda: now, length, length)
         await asyncio.to_thread(work, "own")
-        retraining.end_own()
+        recompute_queue.end_own()
 
     clocks = {"first": 240, "second": 250}
-    async with retraining.take_turn(-1):
-        answers = [asyncio.create_task(retraining.compute(clock, work, one)) for one, clock in clocks.items()]
+    async with recompute_queue.take_turn(-1):
+        answers = [
+            asyncio.create_task(recompute_queue.compute(clock, work, one)) for one, clock in clocks.items()
+        ]
         await asyncio.sleep(0)
         own = asyncio.create_task(train_own())
         await asyncio.sleep(0)
     await asyncio.gather(own, *answers)
-    retraining.close()
+    recompute_queue.close()
     assert all(ended[name] <= clock for name, clock in clocks.items()), ended
 
 
 async def test_an_answer_that_comes_while_the_last_segment_is_trained_has_time_after_it() -> None:
     """One segment a round: what is not urgent waits for a whole round of training, and then takes one."""
-    retraining, length, now = RecomputeQueue(), 100, 0
-    await retraining.let_own_go(lambda: now, length, length)
+    recompute_queue, length, now = RecomputeQueue(), 100, 0
+    await recompute_queue.let_own_go(lambda: now, length, length)
     clock, done = 2 * length, list[int]()
-    answering = asyncio.create_task(retraining.compute(clock, done.append, now))
+    answering = asyncio.create_task(recompute_queue.compute(clock, done.append, now))
     await asyncio.wait_for(answering, 5)
-    retraining.end_own()
-    retraining.close()
+    recompute_queue.end_own()
+    recompute_queue.close()
     assert done == [0]
 
 
 async def test_what_gets_a_clock_while_it_waits_goes_before_what_has_time() -> None:
     """Nobody waited for the first one when it came; now an auditor does."""
-    retraining, done, until = RecomputeQueue(), list[str](), AUDITS
+    recompute_queue, done, until = RecomputeQueue(), list[str](), AUDITS
     tasks = list[asyncio.Task[None]]()
-    async with retraining.take_turn(1):
+    async with recompute_queue.take_turn(1):
         for name, clock in (("raised", lambda: until), ("steps", AUDITS - 1)):
-            tasks.append(asyncio.create_task(retraining.compute(clock, done.append, name)))
+            tasks.append(asyncio.create_task(recompute_queue.compute(clock, done.append, name)))
             await asyncio.sleep(0)
         until = 9
     await asyncio.gather(*tasks)
-    retraining.close()
+    recompute_queue.close()
     assert done == ["raised", "steps"]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_what_nobody_waits_for_any_more_stops_between_two_pieces(is_first: bool) -> None:
     """Also where it becomes so while it gives way to an answer."""
-    retraining, until = RecomputeQueue(), AUDITS
+    recompute_queue, until = RecomputeQueue(), AUDITS
 
     def leave() -> None:
         nonlocal until
         until = NOBODY
 
     with pytest.raises(NotWanted):
-        async with retraining.take_turn(lambda: until) as turn:
-            answering = asyncio.create_task(asyncio.sleep(0) if is_first else retraining.compute(9, leave))
+        async with recompute_queue.take_turn(lambda: until) as turn:
+            answering = asyncio.create_task(
+                asyncio.sleep(0) if is_first else recompute_queue.compute(9, leave)
+            )
             await asyncio.sleep(0)
             if is_first:
                 leave()
-            await retraining.give_way(turn)
+            await recompute_queue.give_way(turn)
     await asyncio.wait_for(answering, 5)
-    retraining.close()
+    recompute_queue.close()

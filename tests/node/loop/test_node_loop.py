@@ -317,7 +317,7 @@ async def test_that_no_further_round_opens_is_told_once(change: dict[str, Any], 
     """Afterwards a node is silent for a day and more, until it can settle."""
     async with run_loop() as chain:
         said: list[str] = []
-        chain.loop.say = said.append
+        chain.loop.notify = said.append
         await chain.mine()
         assert not said
         await chain.mine(change_game(**change))
@@ -329,7 +329,7 @@ async def test_a_seat_whose_stake_is_too_small_to_sit_is_told_so_until_it_is_fil
     """A fee has taken some of it. Nothing else would tell why the node has no work any more."""
     async with run_loop("me") as chain:
         said: list[str] = []
-        chain.loop.say = said.append
+        chain.loop.notify = said.append
         whole = make_terms().amounts.auditor_stake
         for stake_wei in (whole, whole - 1, whole - 1, whole, whole - 2):
             purse = Purse({stake_of(SEAT.number): stake_wei})
@@ -499,7 +499,7 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go() -> None:
         async def join(self, task: bytes, figures: Figures | None = None) -> None:
             self.joined = Joined(task, b"", nothing, cast(Any, rooms), make("audits"))
 
-    config = cast(Any, SimpleNamespace(use=None, say=lambda line: None))
+    config = cast(Any, SimpleNamespace(use=None, notify=lambda line: None))
     following = cast(Any, SimpleNamespace(take_next=do_nothing))
     with pytest.raises(EnvironmentFault, match="no seat"):
         await Joining(config, following, nothing, nothing, nothing).work_on(

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from tests.protocol.adapters.parties import make_key
-from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig, make_scratch
+from touchstone.node.kit.config import JOURNAL_FILE, NodeConfig, make_scratch
 from touchstone.node.loop import opening
 from touchstone.node.loop.node import Node
 from touchstone.node.records.record_kinds import RECORDS
@@ -50,7 +50,7 @@ async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With fewer processes than before nothing else would look for them. They are as large as states."""
-    config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
+    config = NodeConfig(tmp_path, tmp_path, "", make_key(1))
     scratch = make_scratch(replace(config, workers=2))
     for name in ("team-left", "replay-left", "tmpleft"):
         (scratch / name).write_bytes(b"x")
@@ -59,7 +59,7 @@ async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
         raise EnvironmentFault(what="no chain", expected="one", actual="none", remedy="Wait.")
 
     deployment = SimpleNamespace(chain_id=1, tasks="0x" + "11" * 20)
-    monkeypatch.setattr(PartyConfig, "read_deployment", lambda _: deployment)
+    monkeypatch.setattr(NodeConfig, "read_deployment", lambda _: deployment)
     monkeypatch.setattr(opening, "open_game_chain", open_game_chain)
 
     async def start() -> None:

@@ -18,7 +18,7 @@ from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.config import NodeConfig, Status
 from touchstone.node.loop.served_data import PUBLIC_KINDS, ServedData
 from touchstone.node.merging import merge_requests
 from touchstone.node.models.outer_step import FetchDelta
@@ -239,7 +239,7 @@ class Stage:
 
     def _make_party(self, seed: int, home: Path, store: BlobStore, journal: Journal, client: Any) -> Party:
         lines: list[str] = []
-        config = PartyConfig(home, home, "", make_key(seed), say=lines.append)
+        config = NodeConfig(home, home, "", make_key(seed), notify=lines.append)
         chain, state = (
             cast(Any, FakeChain(get_account(seed))),
             ChainState(get_account(seed), LIMITS_LOCAL, SIGNING),

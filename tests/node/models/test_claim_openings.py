@@ -23,7 +23,7 @@ from touchstone.protocol.spec.game.state import GameRound
 COPIER = 3
 
 
-async def say(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> WorkSaid:
+async def notify(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> WorkSaid:
     """What a node answers about a claim."""
     question = encode_message(AskWork(task, 0, slot, made.claim_root))
     said: WorkSaid = await rooms_of(party).work_requests.answer_work("0x", question)
@@ -33,7 +33,7 @@ async def say(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) 
 async def is_said(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> bool:
     """Whether it answers."""
     try:
-        await say(party, slot, made, task)
+        await notify(party, slot, made, task)
     except EnvironmentFault:
         return False
     return True
@@ -60,7 +60,7 @@ async def test_work_is_shown_from_the_close_on_and_of_the_claims_on_chain_alone(
         assert not await is_said(party, slot, made) and not may_read_delta(view_of(party), made.delta_root)
         stage.draw()
         own = open_work(view_of(party), 0)
-        assert await say(party, slot, made) == WorkSaid(own.delta_root, own.carried_root, own.path)
+        assert await notify(party, slot, made) == WorkSaid(own.delta_root, own.carried_root, own.path)
         assert may_read_delta(view_of(party), made.delta_root)
         assert not await is_said(party, slot, replace(made, claim_root=make_word("other claim")))
         assert not await is_said(party, slot + 1, made) and not await is_said(party, slot, made, b"o" * 32)
@@ -79,7 +79,7 @@ async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_
         party.state.network.peers.clear()
         assert await rooms_of(party).claim_data.find_work(game_round, game_round.claims[slot]) == found
         assert await rooms_of(party).claim_data.fetch_delta(game_round, slot) == data
-        assert await say(party, slot, second) == WorkSaid(*vars(found).values())
+        assert await notify(party, slot, second) == WorkSaid(*vars(found).values())
         assert may_read_delta(view_of(party), second.delta_root)
         own = await rooms_of(party).claim_data.find_work(game_round, game_round.claims[stage.get_slot(1)])
         assert own.delta_root == first.delta_root and count_shown(party) == 1
@@ -148,7 +148,7 @@ async def test_what_was_trained_on_another_beacon_is_no_claim_of_the_round(tmp_p
     async with open_stage(tmp_path, 1) as stage:
         ((made,), party) = await stage.commit(1), stage.parties[1]
         stage.draw()
-        claims = OwnClaims(party.look)
+        claims = OwnClaims(party.get_view)
         assert claims.open_work(0).delta_root == made.delta_root
         assert claims.open_boundary(0, 0).header.global_step == 0
         stage.world.state = deal_anew(stage.world.state)

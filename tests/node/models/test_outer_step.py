@@ -21,7 +21,7 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.node.models import claim_openings, outer_step, work_requests
-from touchstone.node.models.expected_merge import foresee, get_root, list_guessed, list_open, make_key
+from touchstone.node.models.expected_merge import foresee, get_root, list_expected, list_open, make_key
 from touchstone.node.models.global_model import WorkSaid, get_initial_header
 from touchstone.node.models.outer_step import FetchDelta, MergeClaims
 from touchstone.node.records.round_seats import sort_by_shard
@@ -195,46 +195,48 @@ def make_second(*words: VoteWord, **changes: Any) -> World:
     return world
 
 
-def guess(world: World, own: int | None = None) -> tuple[int, ...]:
+def expected_round(world: World, own: int | None = None) -> tuple[int, ...]:
     state = world.get_now()
     game_round = get_live_round(state)
     assert game_round is not None
-    return list_guessed(state, game_round, own, world.block)
+    return list_expected(state, game_round, own, world.block)
 
 
 def test_who_never_committed_before_is_in_without_a_vote_until_a_word_is_against_it() -> None:
     """So nobody waits for votes in a task's first round, or starts anew when somebody joins."""
     world = make_drawn()
-    assert guess(world) == (0, 1, 2) == list_open(world.get_now(), world.state.rounds[0], world.block)
+    assert (
+        expected_round(world) == (0, 1, 2) == list_open(world.get_now(), world.state.rounds[0], world.block)
+    )
     assert vote(world, 0, 0, 0, U)
-    assert guess(world) == (1, 2) and guess(world, own=0) == (0, 1, 2)
+    assert expected_round(world) == (1, 2) and expected_round(world, own=0) == (0, 1, 2)
 
 
 def test_who_was_rejected_last_time_needs_a_vote() -> None:
     """The others were accepted."""
     world = make_second(A, A, R)
-    assert guess(world) == (0, 1) and guess(world, own=2) == (0, 1, 2)
+    assert expected_round(world) == (0, 1) and expected_round(world, own=2) == (0, 1, 2)
     assert vote(world, 2, 0, 0, A, index=1)
-    assert guess(world) == (0, 1, 2)
+    assert expected_round(world) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("word", [R, VoteWord.REJECT_DELTA, VoteWord.REJECT_START, U])
 def test_the_first_word_against_a_claim_takes_it_out(word: VoteWord) -> None:
     """It can still be accepted, by both reserves; then it is in again. The own one stays till then."""
     world = make_second(A, A, A)
-    assert guess(world) == (0, 1, 2)
+    assert expected_round(world) == (0, 1, 2)
     assert vote(world, 1, 0, 0, word, index=1)
-    assert guess(world) == (0, 2) and guess(world, own=1) == (0, 1, 2)
+    assert expected_round(world) == (0, 2) and expected_round(world, own=1) == (0, 1, 2)
     assert vote(world, 1, 0, 1, A, index=1)
-    assert guess(world) == (0, 2)
+    assert expected_round(world) == (0, 2)
     assert vote(world, 1, 0, 2, A, index=1)
-    assert guess(world) == (0, 1, 2)
+    assert expected_round(world) == (0, 1, 2)
 
 
 def test_an_abstention_says_nothing_against_a_claim_and_nothing_for_it() -> None:
     known, failed = make_second(A, A, A), make_second(A, A, R)
     assert vote(known, 1, 0, 0, N, index=1) and vote(failed, 2, 0, 0, N, index=1)
-    assert guess(known) == (0, 1, 2) and guess(failed) == (0, 1)
+    assert expected_round(known) == (0, 1, 2) and expected_round(failed) == (0, 1)
 
 
 def test_what_cannot_be_merged_any_more_is_out_whoever_made_it() -> None:
@@ -242,9 +244,9 @@ def test_what_cannot_be_merged_any_more_is_out_whoever_made_it() -> None:
     world = make_second(A, A, A)
     assert vote(world, 1, 0, 0, R, index=1) and vote(world, 1, 0, 1, R, index=1)
     assert vote(world, 0, 0, 0, A, index=1)
-    assert guess(world, own=1) == (0, 2)
+    assert expected_round(world, own=1) == (0, 2)
     world.jump((world.get_now().rounds[1].closed or 0) + world.state.terms.windows.audit_max + 1)
-    assert guess(world, own=2) == (0,)
+    assert expected_round(world, own=2) == (0,)
     assert list_open(world.get_now(), world.state.rounds[1], world.block) == (0,)
 
 
@@ -263,7 +265,7 @@ def test_only_the_last_round_in_which_a_solver_committed_counts() -> None:
     assert vote(world, 1, 0, 1, R, index=1)
     assert post(world, (0, 1, 2), (0,), index=1) is None
     draw(world, 2)
-    assert guess(world) == (0,)
+    assert expected_round(world) == (0,)
 
 
 def test_what_is_foreseen_is_what_the_post_makes_of_the_round() -> None:

@@ -146,7 +146,7 @@ async def test_a_node_with_a_seat_starts_again_though_nobody_serves_them(
     spec, lines = give(), list[str]()
     async with open_given(tmp_path, spec) as (_, _, asker):
         _join_only_start(monkeypatch)
-        asker.config = replace(asker.config, say=lines.append)
+        asker.config = replace(asker.config, notify=lines.append)
         await have_start(asker)
         assert "WARNING" in lines[-1] and "there is a seat already" in lines[-1]
         asker.joined = replace(asker.task, spec=replace(spec, training=get_spec().training))
@@ -162,7 +162,7 @@ async def test_a_node_with_a_seat_waits_for_no_peer_when_it_starts_again(
     spec, lines = give(), list[str]()
     async with open_given(tmp_path, spec) as (_, server, asker), run_silent() as show:
         asker.state.network.peers = {server.account: show(server.account)}
-        asker.config = replace(asker.config, say=lines.append)
+        asker.config = replace(asker.config, notify=lines.append)
         monkeypatch.setattr(self_test, "find_last_stated", lambda _: 7)
         if is_damaged:
             keep(asker, spec)
@@ -235,7 +235,11 @@ def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
 async def have_start(party: Party) -> None:
     """What `Node.join` ends with."""
     node: Any = SimpleNamespace(
-        look=party.look, rooms=rooms_of(party), config=party.config, game=party.game, account=party.account
+        get_view=party.get_view,
+        rooms=rooms_of(party),
+        config=party.config,
+        game=party.game,
+        account=party.account,
     )
     await OpenNode._have_start(node)
 

@@ -22,15 +22,15 @@ CLAIMED = StatementKey(StatementRef(3, 1), 2)
 VOTED = StatementKey(StatementRef(3, 1, 0, 2), 2, b"v" * 64)
 
 
-def make_case(sentence: StatementKey, task: bytes = TASK) -> DisputePlanned:
-    return DisputePlanned(task, *list_fields(sentence), NO_STEP, b"", b"", SALT)
+def make_case(statement_key: StatementKey, task: bytes = TASK) -> DisputePlanned:
+    return DisputePlanned(task, *list_fields(statement_key), NO_STEP, b"", b"", SALT)
 
 
 def test_what_was_written_is_known_after_a_restart(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal", RECORDS) as journal:
         book = DisputeRecords(journal, TASK)
-        for sentence in (CLAIMED, VOTED):
-            book.write(make_case(sentence))
+        for statement_key in (CLAIMED, VOTED):
+            book.write(make_case(statement_key))
         book.write(DisputeDropped(TASK, *list_fields(StatementKey(StatementRef(4, 0), 0))))
         book.write(make_case(StatementKey(StatementRef(9, 9), 9), OTHER))
     with Journal(tmp_path / "journal", RECORDS) as journal:

@@ -26,7 +26,7 @@ async def test_without_its_ray_a_node_that_has_a_seat_starts_all_the_same(
     lines: list[str] = []
     async with open_stage(tmp_path, 1) as one:
         party = one.parties[1]
-        config = replace(party.config, say=lines.append, executor="ray", ray_address="10.0.0.1:1")
+        config = replace(party.config, notify=lines.append, executor="ray", ray_address="10.0.0.1:1")
         config = replace(config, replay_processes=processes)
         pool = open_seated_pool(config, party.game, party.account)
         assert "Ray does not answer" in lines[0] and len(lines) == processes, (

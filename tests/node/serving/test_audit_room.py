@@ -17,7 +17,7 @@ from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 
 
-def make_shelf(store: BlobStore) -> StateStore:
+def make_states(store: BlobStore) -> StateStore:
     return StateStore(store, get_task().parameter_count)
 
 
@@ -27,37 +27,37 @@ def test_a_state_that_is_kept_is_loaded_with_all_its_numbers(tmp_path: Path) -> 
     state = replace(
         begin_model(), first_moment=weights + 1, second_moment=weights.abs() + 2, local_step=5, global_step=13
     )
-    shelf = make_shelf(BlobStore(tmp_path, is_durable=False))
-    header = shelf.keep(state)
-    found = shelf.load(header)
+    states = make_states(BlobStore(tmp_path, is_durable=False))
+    header = states.keep(state)
+    found = states.load(header)
     assert (found.local_step, found.global_step) == (header.local_step, header.global_step) == (5, 13)
     for name in ("weights", "first_moment", "second_moment"):
         assert torch.equal(getattr(found, name), getattr(state, name))
-    shelf.store.delete(shelf.refer(header)[2].key)
+    states.store.delete(states.refer(header)[2].key)
     with pytest.raises(InvalidInput):
-        shelf.load(header)
+        states.load(header)
 
 
 def test_of_a_state_that_is_not_finite_nothing_is_kept(tmp_path: Path) -> None:
     """The store shows what it has: no auditor may fetch W of a replay that left the numbers."""
     moment = begin_model().second_moment.clone()
     moment[3] = float("nan")
-    shelf = make_shelf(BlobStore(tmp_path, is_durable=False))
+    states = make_states(BlobStore(tmp_path, is_durable=False))
     with pytest.raises(ProtocolFault):
-        shelf.keep(replace(begin_model(), second_moment=moment))
+        states.keep(replace(begin_model(), second_moment=moment))
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [LOCK_NAME]
 
 
 async def test_each_tensor_of_a_state_comes_from_whichever_peer_shows_it(tmp_path: Path) -> None:
     state = replace(begin_model(), first_moment=begin_model().weights + 1)
     one, other, auditor = (parties.Party(tmp_path / str(seed), seed) for seed in (1, 2, 3))
-    header = make_shelf(one.store).keep(state)
-    weights, first, _ = make_shelf(one.store).refer(header)
+    header = make_states(one.store).keep(state)
+    weights, first, _ = make_states(one.store).refer(header)
     other.store.put(first, tensor_bytes(state.first_moment))
     one.store.delete(first.key)
     async with one.serve() as peer, other.serve() as second, auditor.make_client() as client:
-        await make_shelf(auditor.store).fetch(client, [peer, second], header)
-    assert torch.equal(make_shelf(auditor.store).load(header).first_moment, state.first_moment)
+        await make_states(auditor.store).fetch(client, [peer, second], header)
+    assert torch.equal(make_states(auditor.store).load(header).first_moment, state.first_moment)
     assert not other.store.has(weights)
 
 

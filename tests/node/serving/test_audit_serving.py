@@ -35,8 +35,8 @@ from touchstone.node.serving.audit_messages import (
     SegmentAsked,
     SegmentShown,
     StartShown,
+    format_sealed,
     make_form,
-    say_sealed,
 )
 from touchstone.protocol.adapters.store.blobs import BlobKind, BlobRef, refer_state
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -56,7 +56,7 @@ async def ask_start(node: Node, solver: Node, place: AuditPlace) -> StartShown:
 
 
 async def hand_seal(node: Node, solver: Node, sealed: Sealed, signature: bytes | None = None) -> EndShown:
-    handed = SealHanded(say_sealed(sealed), signature or await node.room.sign(sealed))
+    handed = SealHanded(format_sealed(sealed), signature or await node.room.sign(sealed))
     return await node.client.ask(node.stage.find_peer(solver.account), SEAL, handed, make_form(EndShown))
 
 

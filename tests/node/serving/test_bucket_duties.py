@@ -147,7 +147,7 @@ async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
         bucket.is_down = False
         await mirror(party)
         assert len(bucket.objects) == 1
-        lines: list[str] = party.config.say.__self__  # type: ignore[attr-defined]
+        lines: list[str] = party.config.notify.__self__  # type: ignore[attr-defined]
         assert lines[-1] == "the bucket alice takes copies; it has 0 of this node's blobs", "it is said once"
 
 

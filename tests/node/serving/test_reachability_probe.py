@@ -44,12 +44,12 @@ class Scene:
         self.network, self.now_s, self.members = Network(), 1000.0, set[str]()
         self.network.announce("0xnode", own_url, bytes(32))
         state: Any = SimpleNamespace(network=self.network)
-        self.lookout = ReachabilityProbe(state, "0xnode", self.members.__contains__, lambda: self.now_s)
+        self.probe = ReachabilityProbe(state, "0xnode", self.members.__contains__, lambda: self.now_s)
 
     async def ask(self, url: str, account: str = "0xasker", fingerprint: bytes = bytes(32)) -> ReachSaid:
         """The answer to an account that has announced `url`."""
         self.network.announce(account, url, fingerprint)
-        return await self.lookout.answer(account, ASKED)
+        return await self.probe.answer(account, ASKED)
 
     async def see(self, url: str, account: str = "0xasker") -> Reach:
         return (await self.ask(url, account)).reach
@@ -108,7 +108,7 @@ async def ask_node(folder: Path, asker: Party, announced: Peer) -> ReachSaid:
     """A node that serves the handler is asked, by an account that has announced this."""
     scene = Scene()
     scene.network.peers[asker.account] = announced
-    node = Party(folder / "node", 1, handlers=scene.lookout.make_handlers())
+    node = Party(folder / "node", 1, handlers=scene.probe.make_handlers())
     async with node.serve() as peer, asker.make_client() as client:
         return await client.ask(peer, REACH, ReachAsked(), REACH_SAID)
 
@@ -177,7 +177,7 @@ async def test_a_question_that_names_an_endpoint_is_refused(tmp_path: Path, aske
     async with count_connections() as (port, sent):
         scene = Scene()
         scene.network.peers[asker.account] = asker.make_peer(claim_port(0))
-        node = Party(tmp_path / "node", 1, handlers=scene.lookout.make_handlers())
+        node = Party(tmp_path / "node", 1, handlers=scene.probe.make_handlers())
         async with node.serve() as peer, asker.make_client() as client:
             with pytest.raises(
                 EnvironmentFault, match="status 400: what: the question for reach is malformed"
@@ -191,7 +191,7 @@ async def test_a_question_counts_once(tmp_path: Path, asker: Party) -> None:
     scene = Scene()
     scene.network.peers[asker.account] = asker.make_peer(claim_port(0))
     node, path = (
-        Party(tmp_path / "node", 1, handlers=scene.lookout.make_handlers()),
+        Party(tmp_path / "node", 1, handlers=scene.probe.make_handlers()),
         format_handler(REACH, ASKED),
     )
     async with node.serve() as peer, open_session() as session:
@@ -208,7 +208,7 @@ async def test_a_question_counts_once(tmp_path: Path, asker: Party) -> None:
 # --- Where it looks -----------------------------------------------------------------------------------------
 async def test_an_account_without_an_endpoint_is_told_so() -> None:
     with pytest.raises(EnvironmentFault, match="has announced no endpoint"):
-        await Scene().lookout.answer("0xasker", ASKED)
+        await Scene().probe.answer("0xasker", ASKED)
 
 
 async def test_an_answer_names_what_was_looked_at() -> None:

@@ -48,7 +48,7 @@ async def test_a_claim_is_due_once_while_the_round_runs_and_to_who_sits_in_it(tm
         (sent,) = first.chain.sent  # type: ignore[attr-defined]
         made = get_finished(view_of(first), 0).finished
         assert made is not None and sent[0] == "rounds.commit" and sent[1][-2:] == (made.claim_root, SEGMENTS)
-        lines: list[str] = first.config.say.__self__  # type: ignore[attr-defined]
+        lines: list[str] = first.config.notify.__self__  # type: ignore[attr-defined]
         assert lines[-1] == "round 0: the claim is on the chain"
         await stage.commit(1)
         assert not list(claims.list_duties(view_of(first), stage.world.block))

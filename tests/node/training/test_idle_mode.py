@@ -12,7 +12,7 @@ import pytest
 from tests.kit.views import Standin, rooms_of, view_of
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from touchstone.node.kit.config import FAR, PartyConfig, Status
+from touchstone.node.kit.config import FAR, NodeConfig, Status
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.recompute_queue import QUESTIONS, RecomputeQueue
 from touchstone.node.loop.node import Node
@@ -35,11 +35,11 @@ def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
     use = MachineUse(idle_s=600, cores=0.5)
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
     party: Any = Standin(
-        account=ACCOUNT, config=PartyConfig(home, home, "", make_key(1), use=use),
+        account=ACCOUNT, config=NodeConfig(home, home, "", make_key(1), use=use),
         game=replace(game, seats={} if seat is None else {seat.number: seat}), said=[], left=[],
-        task=SimpleNamespace(task=TASK, retraining=RecomputeQueue()), status=Status(ACCOUNT),
+        task=SimpleNamespace(task=TASK, recompute_queue=RecomputeQueue()), status=Status(ACCOUNT),
     )  # fmt: skip
-    party.say = party.said.append
+    party.notify = party.said.append
 
     async def leave(task: bytes, seat: int) -> None:
         party.left.append((task, seat))
@@ -130,13 +130,13 @@ async def test_a_machine_that_is_not_looked_at_may_be_used_by_anybody(tmp_path: 
 async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause(tmp_path: Path) -> None:
     """An answer that had time when the pause began has none left when it ends: the stake was lost."""
     party, use = make_party(tmp_path)
-    retraining: RecomputeQueue = party.task.retraining
+    recompute_queue: RecomputeQueue = party.task.recompute_queue
 
     async def answer() -> None:
-        async with retraining.take_turn(QUESTIONS):
+        async with recompute_queue.take_turn(QUESTIONS):
             pass
 
-    await retraining.let_own_go(lambda: START_BLOCK, 100, 10)
+    await recompute_queue.let_own_go(lambda: START_BLOCK, 100, 10)
     answering = asyncio.create_task(answer())
     await take_turns()
     assert not answering.done()
@@ -195,7 +195,7 @@ def make_node(party: Any, folds: "asyncio.Queue[object]") -> Node:
     chain: Any = SimpleNamespace(address=ACCOUNT, note=lambda head: None)
     state: Any = SimpleNamespace(games={TASK: party.game}, head_block=START_BLOCK, take=take)
     nothing: Any = None
-    config = replace(party.config, say=party.said.append)
+    config = replace(party.config, notify=party.said.append)
     return Node(config, Following(chain, state, party.status, read()), nothing, nothing, nothing)
 
 

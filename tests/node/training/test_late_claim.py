@@ -76,10 +76,12 @@ async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytes
         await stage.fetch_all(1)
         stage.world.jump((closed.closed or 0) + stage.world.state.terms.windows.audit_max // 8 + 1)
         stage.sync()
-        (guess,) = [
+        (expected_round,) = [
             one
             for one in speculation.list_duties(view_of(party), stage.world.block)
             if isinstance(one, TrainAhead)
         ]
-        await asyncio.gather(guess.perform(rooms_of(party).speculation), late, return_exceptions=True)
+        await asyncio.gather(
+            expected_round.perform(rooms_of(party).speculation), late, return_exceptions=True
+        )
         assert most == 1, "a round that has closed is trained beside the next one"

@@ -21,7 +21,7 @@ import pytest
 from tests.protocol.adapters.parties import make_key
 from tests.task_models import draw_first, respecify
 from tests.verifier.stage import Node, Stage, get_task, make_solver, make_stage
-from touchstone.node.kit.config import STORE_FOLDER, PartyConfig
+from touchstone.node.kit.config import STORE_FOLDER, NodeConfig
 from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.serving.audit_opening import open_pool
 from touchstone.node.training import ray_replays, replay_pool
@@ -135,9 +135,9 @@ async def test_an_audit_in_a_worker_process_says_what_it_says_without(tmp_path: 
     stage = make_stage()
     auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
     lines = list[str]()
-    named: dict[str, Any] = {"replay_processes": 2, "memory_mb": 3_000, "say": lines.append}
+    named: dict[str, Any] = {"replay_processes": 2, "memory_mb": 3_000, "notify": lines.append}
     keep(auditor.folder / STORE_FOLDER, stage.spec.training)
-    pool = open_pool(PartyConfig(auditor.folder, tmp_path, "", make_key(1), **named))
+    pool = open_pool(NodeConfig(auditor.folder, tmp_path, "", make_key(1), **named))
     assert lines == ["replays: 2 at once at most, each in a process of its own"]
     auditor.room.train, auditor.room.run_apart, auditor.room.close = pool.train, pool.run_apart, pool.close
     async with make_solver(stage, tmp_path).run(), auditor.run():
@@ -398,9 +398,9 @@ def test_a_ray_that_refuses_is_no_bug_and_one_of_the_nodes_own_joins_no_other(
         init=init, is_initialized=lambda: False, exceptions=SimpleNamespace(RayError=NoToken)
     )
     monkeypatch.setattr(ray_replays, "load_ray", lambda address: ray)
-    named: dict[str, Any] = {"executor": "ray", "ray_address": address, "say": [].append}
+    named: dict[str, Any] = {"executor": "ray", "ray_address": address, "notify": [].append}
     with pytest.raises(EnvironmentFault, match=r"no authentication token.*RAY_AUTH_TOKEN"):
-        open_pool(PartyConfig(tmp_path, tmp_path, "", make_key(1), **named))
+        open_pool(NodeConfig(tmp_path, tmp_path, "", make_key(1), **named))
     assert asked["address"] == (address or "local")
 
 
@@ -413,7 +413,7 @@ def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(
         pytest.skip("the extra [ray] is not installed: pip install -e '.[ray]'")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     lines = list[str]()
-    config = PartyConfig(tmp_path, tmp_path, "", make_key(1), executor="ray", say=lines.append)
+    config = NodeConfig(tmp_path, tmp_path, "", make_key(1), executor="ray", notify=lines.append)
     pool, ray = open_pool(config), load_ray("")
     try:
         here = run_training(train_segment)

@@ -87,7 +87,7 @@ def find_work(party: Party, root: bytes) -> ClaimWork:
     return party.task.claims.works[1, compute_basis(root, beacon)]
 
 
-def get_guessed_root(party: Party, duty: TrainAhead) -> bytes:
+def get_expected_root(party: Party, duty: TrainAhead) -> bytes:
     return get_root(party.task.claims.merges[duty.key])
 
 
@@ -105,7 +105,7 @@ async def test_the_next_round_is_trained_while_this_one_is_audited_and_nothing_t
         assert duty == TrainAhead(make_key(first.game.rounds[0], ALL), first.game.beacons[1])
         trained.clear()
         await duty.perform(rooms_of(first).speculation)
-        root, merges = get_guessed_root(first, duty), dict(first.task.claims.merges)
+        root, merges = get_expected_root(first, duty), dict(first.task.claims.merges)
         ahead_of_it = find_work(first, root)
         assert trained == [0, 2, 4, 6] and ahead_of_it.finished is not None
         assert find_due(stage, first) is None
@@ -168,7 +168,7 @@ async def test_a_vote_against_a_claim_starts_the_training_from_what_is_likelier_
         assert other is not None and other.key == make_key(first.game.rounds[0], others)
         await other.perform(rooms_of(first).speculation)
         assert trained == [0, 0, 2, 4, 6]
-        assert sorted(find_work(first, get_guessed_root(first, duty)).boundaries) == [0, 1]
+        assert sorted(find_work(first, get_expected_root(first, duty)).boundaries) == [0, 1]
         assert not get_sent(first)
 
 
@@ -185,20 +185,20 @@ async def test_where_the_round_opens_on_another_root_it_is_trained_anew_from_tha
         duty = find_due(stage, first)
         assert duty is not None
         await duty.perform(rooms_of(first).speculation)
-        guessed = find_work(first, get_guessed_root(first, duty)).finished
+        expected = find_work(first, get_expected_root(first, duty)).finished
         trained = watch(monkeypatch, lambda count: None)
         making = post(stage, get_root(merged), *sorted(others))
         await making.perform(rooms_of(first).training)
         finished = find_work(first, get_root(merged)).finished
-        assert guessed is not None and finished is not None and trained == [0, 2, 4, 6]
+        assert expected is not None and finished is not None and trained == [0, 2, 4, 6]
         ((_, sent),) = get_sent(first)
-        assert sent[4] == finished.claim_root != guessed.claim_root
+        assert sent[4] == finished.claim_root != expected.claim_root
         assert find_work(first, get_root(merged)).boundaries[0].local_step == 0
         stage.world.send(calls.CommitRound(*sent[1:]), get_account(1))
         stage.world.jump(stage.world.block + 1_000)
         stage.sync()
         assert may_read_delta(view_of(first), finished.delta_root) and not may_read_delta(
-            view_of(first), guessed.delta_root
+            view_of(first), expected.delta_root
         )
 
 
@@ -240,7 +240,7 @@ async def test_after_a_kill_the_training_ahead_goes_on_at_its_last_boundary(
             give(first, *map(hand, ALL))
             assert find_due(stage, first) == duty
             await duty.perform(rooms_of(first).speculation)
-            assert trained == [0, 2, 4, 4, 6] and find_work(first, get_guessed_root(first, duty)).finished
+            assert trained == [0, 2, 4, 4, 6] and find_work(first, get_expected_root(first, duty)).finished
 
 
 @pytest.mark.parametrize("seeds", [(2, 3), (1, 3)])
@@ -253,7 +253,7 @@ async def test_a_guessed_root_that_is_posted_over_other_claims_is_not_built_on(
         duty, others = find_due(stage, first), sorted(map(stage.get_slot, seeds))
         assert duty is not None
         await duty.perform(rooms_of(first).speculation)
-        making = post(stage, get_guessed_root(first, duty), *others)
+        making = post(stage, get_expected_root(first, duty), *others)
         with pytest.raises(ProtocolFault, match="not what its claims come to"):
             await making.perform(rooms_of(first).training)
         assert not get_sent(first)
@@ -273,12 +273,12 @@ async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
         duty, others = find_due(stage, first), sorted((stage.get_slot(2), stage.get_slot(3)))
         assert duty is not None
         await duty.perform(rooms_of(first).speculation)
-        work = find_work(first, get_guessed_root(first, duty))
-        salts, guessed, local_step = work.salts, work.finished, work.boundaries[0].local_step
-        making = post(stage, get_guessed_root(first, duty), *others)
+        work = find_work(first, get_expected_root(first, duty))
+        salts, expected, local_step = work.salts, work.finished, work.boundaries[0].local_step
+        making = post(stage, get_expected_root(first, duty), *others)
         monkeypatch.setattr(OuterSteps, "check_base", pass_by)
         await making.perform(rooms_of(first).training)
-        assert work.finished is not None and work.finished != guessed and work.salts != salts
+        assert work.finished is not None and work.finished != expected and work.salts != salts
         assert (local_step, work.boundaries[0].local_step) == (8, 0)
         assert len(get_sent(first)) == 1
 

@@ -23,7 +23,7 @@ from tests.node.merging.stage import get_corpus, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.task_models import draw_first, respecify
-from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
+from touchstone.node.kit.config import STORE_FOLDER, NodeConfig, make_scratch, share_memory_mb
 from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.training.claims import read_origin
 from touchstone.node.training.replay_worker import ReplayJob, replay_file
@@ -55,8 +55,8 @@ def make_place(folder: Path, count: int) -> Place:
     return Place(*named, count, 0, 1, str(folder), 0, str(folder / "meeting"))
 
 
-def make_config(home: Path, workers: int = 2, **named: Any) -> PartyConfig:
-    return PartyConfig(home, home, "", make_key(1), workers=workers, **named)
+def make_config(home: Path, workers: int = 2, **named: Any) -> NodeConfig:
+    return NodeConfig(home, home, "", make_key(1), workers=workers, **named)
 
 
 async def train_claim(

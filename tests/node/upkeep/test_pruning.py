@@ -283,15 +283,15 @@ async def test_a_boundary_that_nobody_waits_for_any_more_is_left(tmp_path: Path)
 
         party.task.cases.compute = Compute(train=train)
         *_, boundary = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
-        retraining, windows = party.task.retraining, party.game.terms.windows
-        async with retraining.take_turn(0):
+        recompute_queue, windows = party.task.recompute_queue, party.game.terms.windows
+        async with recompute_queue.take_turn(0):
             restoring = asyncio.create_task(boundary.perform(rooms_of(party).pruning))
-            while len(retraining._entered) < 2:
+            while len(recompute_queue._entered) < 2:
                 await asyncio.sleep(0)
             jump(stage, stage.world.block + 2 * windows.audit_max + 1)
             assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
             clock = party.state.head_block + windows.train_min
-            answering = asyncio.create_task(retraining.compute(clock, done.append, "answer"))
+            answering = asyncio.create_task(recompute_queue.compute(clock, done.append, "answer"))
             await asyncio.sleep(0)
         await asyncio.gather(restoring, answering)
         assert done == ["answer"]
@@ -361,7 +361,7 @@ async def test_a_machine_that_computes_other_bits_says_so_and_shows_nothing(tmp_
         party.task.cases.compute = Compute(train=train)
         with pytest.raises(EnvironmentFault, match="other bits"):
             await rooms_of(party).dispute_answers.post_roots(open_dispute(stage, party, segment=2))
-        lines = party.config.say.__self__  # type: ignore[attr-defined]
+        lines = party.config.notify.__self__  # type: ignore[attr-defined]
         assert any("boundary 1: trained again, it has other bits" in line for line in lines)
         assert not party.chain.sent and list_here(party) == [0]  # type: ignore[attr-defined]
 

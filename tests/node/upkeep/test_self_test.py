@@ -53,7 +53,7 @@ def differ(party: Party, is_other: Callable[[int], bool]) -> list[int]:
 
 
 def get_lines(party: Party) -> list[str]:
-    lines: list[str] = party.config.say.__self__  # type: ignore[attr-defined]
+    lines: list[str] = party.config.notify.__self__  # type: ignore[attr-defined]
     return lines
 
 

@@ -5,7 +5,7 @@ from functools import cache
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
-from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld, make_troubled
+from tests.protocol.spec.game.troubled import PARTIES, FaultyWorld, make_faulty
 from tests.protocol.spec.game.world import KEEPER, World
 from touchstone.protocol.economics.account_locks import LockKind
 from touchstone.protocol.economics.account_money import AccountMoney
@@ -20,12 +20,12 @@ Sums = dict[MoneyReason, int]
 
 
 @cache
-def play_troubled() -> tuple[TroubledWorld, tuple[TroubledWorld, ...]]:
+def play_faulty() -> tuple[FaultyWorld, tuple[FaultyWorld, ...]]:
     """The task in which each kind of thing happens, at its end and on its way."""
-    world, forks = make_troubled(), list[TroubledWorld]()
+    world, forks = make_faulty(), list[FaultyWorld]()
 
     def keep(now: World) -> bool:
-        assert isinstance(now, TroubledWorld)
+        assert isinstance(now, FaultyWorld)
         if not forks or len(forks[-1].log) < len(now.log):
             forks.append(now.fork())
         return False
@@ -49,7 +49,7 @@ def list_reasons(world: World) -> set[MoneyReason]:
 
 
 def test_it_adds_up_at_each_block_of_tasks_in_which_each_kind_of_thing_happens() -> None:
-    seen = list_reasons(play_troubled()[0])
+    seen = list_reasons(play_faulty()[0])
     for play in (play_fall, play_questions, play_contests, play_mishaps):
         seen |= list_reasons(play())
     assert seen == set(KINDS) - {
@@ -58,7 +58,7 @@ def test_it_adds_up_at_each_block_of_tasks_in_which_each_kind_of_thing_happens()
 
 
 # --- Promises -----------------------------------------------------------------------------------------------
-def is_quiet(world: TroubledWorld) -> bool:
+def is_quiet(world: FaultyWorld) -> bool:
     """Whether nothing is open that may take a promise back."""
     return not (world.state.contests or world.state.asks or world.state.disputes)
 
@@ -79,7 +79,7 @@ def list_promises(found: dict[str, AccountMoney], *, is_settled: bool) -> dict[t
 def test_what_was_promised_is_what_is_settled_if_nothing_else_happens() -> None:
     """From a block on all are silent but who sends what any account may send."""
     promised = 0
-    for world in [fork for fork in play_troubled()[1] if is_quiet(fork)][::6]:
+    for world in [fork for fork in play_faulty()[1] if is_quiet(fork)][::6]:
         cashier = open_cashier(world)
         cashier.take(world.log)
         before = cashier.check(world.block + 1)
@@ -109,7 +109,7 @@ def check_released(silent: World, before: dict[str, AccountMoney]) -> None:
 
 def test_once_no_round_is_to_come_it_settles_in_the_block_that_is_told() -> None:
     told = 0
-    for world in (fork for fork in play_troubled()[1] if is_quiet(fork)):
+    for world in (fork for fork in play_faulty()[1] if is_quiet(fork)):
         now, block = world.get_now(), world.block
         if not is_over(now, block) or list_late_missing(now, block):
             continue

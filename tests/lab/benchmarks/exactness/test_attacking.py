@@ -2,7 +2,7 @@
 
 from lab.benchmarks.exactness.attacking import build_plan, convict_faults, judge_attacks
 from lab.benchmarks.hunting.arena import Arena
-from tests.attacks.menagerie import ATTACKS
+from tests.attacks.attack_suite import ATTACKS
 from tests.task_plans import describe_plan
 
 

@@ -77,7 +77,7 @@ HUGE = GameAmounts(**{one.name: LIMITS_LOCAL.amount_max for one in fields(GameAm
 
 
 @dataclass(frozen=True)
-class Conduct:
+class Strategy:
     """What the cheats of a play do as a rule, besides what is drawn call by call. lie: what they say of every
     draw, None where they are silent; is_forging: they post wrong roots where they are enough."""
 
@@ -115,7 +115,7 @@ class Campaign(RuleBasedStateMachine):
         ahead=st.integers(3, 60), epoch=st.sampled_from([1, 2, 16]),
         windows=st.sampled_from([WINDOWS_LOCAL, WINDOWS_LOCAL, TIGHT, WINDOWS_12S]),
         amounts=st.sampled_from([AMOUNTS, AMOUNTS, TINY, HUGE]),
-        conduct=st.builds(Conduct, st.booleans(), st.booleans(), st.booleans(), LIES, st.booleans()),
+        strategy=st.builds(Strategy, st.booleans(), st.booleans(), st.booleans(), LIES, st.booleans()),
     )  # fmt: skip
     def begin(
         self,
@@ -129,7 +129,7 @@ class Campaign(RuleBasedStateMachine):
         epoch: int,
         windows: GameWindows,
         amounts: GameAmounts,
-        conduct: Conduct,
+        strategy: Strategy,
     ) -> None:
         self.ring = patch.multiple(epochs, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
         self.ring.start()
@@ -144,13 +144,13 @@ class Campaign(RuleBasedStateMachine):
         self.world.cheats |= {"pest", "stranger"}
         self.books = Bookkeeper({seat.number: seat.settled for seat in self.world.state.seats.values()})
         self.world.watchers = [self.books.watch]
-        self.world.plans = [plan_watcher, conduct.plan]
+        self.world.plans = [plan_watcher, strategy.plan]
         self.cashier = open_cashier(self.world)
         self.owners: dict[tuple[int, int], str] = {}
         self.seen = 0
-        if conduct.is_false:
+        if strategy.is_false:
             self.world.false_claims |= {(one, r) for one in self.world.cheats for r in range(rounds)}
-        if not conduct.is_serving:
+        if not strategy.is_serving:
             self.world.unserving |= self.world.cheats
         self.sent = 0
         self.pass_time(ahead)

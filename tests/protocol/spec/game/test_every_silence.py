@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_points, list_flaws, play_silence
-from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, TroubledWorld
+from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, FaultyWorld
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase
@@ -37,7 +37,7 @@ def get_points() -> Points:
     return find_points()
 
 
-def get_end() -> TroubledWorld:
+def get_end() -> FaultyWorld:
     worlds = get_points().worlds
     return worlds[max(worlds)]
 

@@ -22,7 +22,7 @@ from touchstone.protocol.spec.game.pending_draws import (
 from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.presets import WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.game.unserved_votes import compute_owed_fees, may_say_unserved
+from touchstone.protocol.spec.game.unserved_votes import compute_owed_fees, may_vote_unserved
 from touchstone.protocol.spec.game.vote_judging import get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -151,9 +151,9 @@ def test_nobody_says_unserved_where_two_have_said_so() -> None:
     world = make_drawn(rounds=1)
     number = get_number(world, 0, 2)
     for rank in range(2):
-        assert may_say_unserved(world.state, number, (0, 0, 0), world.block)
+        assert may_vote_unserved(world.state, number, (0, 0, 0), world.block)
         vote(world, 0, 0, rank, U)
-    assert not may_say_unserved(world.state, number, (0, 0, 0), world.block)
+    assert not may_vote_unserved(world.state, number, (0, 0, 0), world.block)
 
 
 def test_a_node_says_unserved_for_half_of_its_stake() -> None:
@@ -163,7 +163,7 @@ def test_a_node_says_unserved_for_half_of_its_stake() -> None:
     signed: set[tuple[int, int, int]] = set()
     said = []
     for slot in range(4):
-        said.append(may_say_unserved(world.state, number, (0, slot, 0), world.block, signed))
+        said.append(may_vote_unserved(world.state, number, (0, slot, 0), world.block, signed))
         signed.add((0, slot, 0))
     assert said == [True, True, True, False]
 
@@ -171,10 +171,10 @@ def test_a_node_says_unserved_for_half_of_its_stake() -> None:
 def test_who_has_no_such_draw_says_nothing() -> None:
     world = make_drawn(rounds=1)
     solver, number = world.get_seat("solver0").number, get_number(world, 0, 0)
-    assert not may_say_unserved(world.state, solver, (0, 0, 0), world.block)
-    assert not may_say_unserved(world.state, 99, (0, 0, 0), world.block)
-    assert not may_say_unserved(world.state, number, (9, 0, 0), world.block)
-    assert not may_say_unserved(world.state, number, (0, 0, 1), world.block), "a late draw"
+    assert not may_vote_unserved(world.state, solver, (0, 0, 0), world.block)
+    assert not may_vote_unserved(world.state, 99, (0, 0, 0), world.block)
+    assert not may_vote_unserved(world.state, number, (9, 0, 0), world.block)
+    assert not may_vote_unserved(world.state, number, (0, 0, 1), world.block), "a late draw"
 
 
 def play_unserving(is_asking: bool) -> World:
@@ -204,7 +204,7 @@ def is_counting(world: World, call: calls.JudgeVotes) -> bool:
 
 def choose(world: World, number: int, call: calls.JudgeVotes) -> calls.JudgeVotes:
     place = (call.round, call.votes[0].slot, call.votes[0].draw)
-    if may_say_unserved(world.get_now(), number, place, world.block):
+    if may_vote_unserved(world.get_now(), number, place, world.block):
         return call
     return replace(call, votes=tuple(replace(one, word=X) for one in call.votes))
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Protocol
 
-from lab.benchmarks.economy.ground import (
+from lab.benchmarks.economy.parameters import (
     DRAWS,
     FIGURES,
     SEGMENTS,
@@ -101,7 +101,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Conduct:
+class Strategy:
     """Honest."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
@@ -116,7 +116,7 @@ class Conduct:
         """What a solver shows an auditor of its claim."""
         return Shown.ALL
 
-    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+    def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """What an auditor votes; None where it is silent."""
         return play.look(audit)
 
@@ -162,7 +162,7 @@ class Conduct:
         yield from ()
 
 
-HONEST = Conduct()
+HONEST = Strategy()
 
 
 @dataclass(frozen=True)
@@ -185,11 +185,11 @@ class Agent:
 
     name: str
     play: str
-    conduct: Conduct = HONEST
+    strategy: Strategy = HONEST
     seats: Seats = (0, 0, 0)
     is_submitter: bool = False
     is_honest: bool = False
-    foes: Conduct = HONEST
+    foes: Strategy = HONEST
     foe_seats: Seats = (0, 0, 0)
     gain: int = FIGURES.gain
     known: str = ""

@@ -7,7 +7,7 @@ It stands here because commands that only ask the chain read `home_config.py`, a
 from pathlib import Path
 from typing import Any
 
-from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.training.ray_replays import load_ray
 from touchstone.protocol.spec.errors import InvalidInput
@@ -19,7 +19,7 @@ from touchstone.scripts.home.home_folder import unlock_key
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
     """What runs the role's replays, or trains beside a solver and shows its losses, as fields of its
-    `PartyConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
+    `NodeConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
     a graphics card, or if a library is missing."""
     if role == SeatRole.SOLVER:
         if home.workers > 1 and home.device != "cpu":
@@ -55,10 +55,10 @@ def _ray_on_card(home: HomeConfig) -> InvalidInput:
     )
 
 
-def open_config(home: Path, password_file: Path | None, console: Console) -> PartyConfig:
+def open_config(home: Path, password_file: Path | None, console: Console) -> NodeConfig:
     """Returns the party of a home folder, its key unlocked."""
     config = read_config(home)
-    return PartyConfig(
+    return NodeConfig(
         home=home,
         deployment=Path(config.deployment),
         deployment_sha256=config.deployment_sha256,
@@ -82,5 +82,5 @@ def open_config(home: Path, password_file: Path | None, console: Console) -> Par
         metrics_host=config.metrics_host,
         metrics_port=config.metrics_port,
         check_reach=config.check_reach,
-        say=console.say,
+        notify=console.notify,
     )

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 import torch
 
+from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
-from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.attacks.precision import BF16, FP16, Round, round_to_tf32, short_operands
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
