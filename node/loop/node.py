@@ -80,8 +80,8 @@ class Node:
     meter: Meter = field(default_factory=Meter)
 
     def list_rooms(self) -> Sequence[Room[Any]]:
-        """Lists what this node does, once it has joined: a role says that. What costs most when it is late
-        comes first."""
+        """Lists what this node does once it has joined; each role overrides this. What costs most when it is
+        late comes first."""
         return ()
 
     @property
@@ -149,12 +149,12 @@ class Node:
         await self.following.take_next()
         if request is not None and not request.is_held and await self._wait_until_idle(task):
             request = replace(request, is_held=True)
-        await self.join(task, request.figures if request else None)
         try:
+            await self.join(task, request.figures if request else None)
             seat: Seat | None = None
             is_bound = False
             if request is not None and request.is_held and find_seat(self.game, self.account) is None:
-                # Paid out since that was agreed on: nobody has agreed on another one.
+                # The seat was paid out meanwhile. The operator agreed to that seat alone, so none is taken.
                 former = self.game.former.values()
                 seat = next((one for one in former if one.account == self.account), None)
                 is_bound = has_bond(self.game, self.account)
@@ -175,7 +175,8 @@ class Node:
             Parting(self.chain, self.config.notify).tell(self.find_view())
             raise
         finally:
-            self.task.close()
+            if self.joined is not None:
+                self.joined.close()
 
     async def _wait_until_idle(self, task: bytes) -> bool:
         """Follows the chain, without a seat in `task`, until nobody has used the machine for long enough.
@@ -263,7 +264,7 @@ class Node:
 
     async def _have_start(self) -> None:
         """Has the state before any training in the store, which every seat has to have. A node that has a
-        seat already, or a bond, waits for no given weights and no room on its disk: it has moves to make, and
+        seat already, or a bond, does not wait for starting weights or disk space: it has moves to make, and
         fetches or makes that state when it needs it."""
         try:
             require_start_here(self.get_view())

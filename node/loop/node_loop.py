@@ -56,13 +56,12 @@ class Pause:
 
 @dataclass
 class Loop:
-    """The duties of the rooms of one node. find_view: what may be looked at of the task; finished: the last
-    head at which a duty that was performed is not looked at again: the next block tells what came of it. A
-    node that lags behind the chain reads other blocks before that one, and would ask or dispute twice.
-    is_seated: whether the party works for a seat, and ends with it; is_bound: it began without one, for a
-    bond, and ends with that; bond_block: the last head at which the account had a bond; seat: as it was last
-    seen since the chain last took back blocks; told: the news that the operator knows; money: what it knows
-    of its money."""
+    """Performs the duties of the rooms of one node. find_view: what may be looked at of the task; finished:
+    after a duty ran, the head up to which the loop does not start it again: the next block shows what it did,
+    and a node that lags behind the chain would otherwise ask or dispute twice. is_seated: the node ends when
+    its seat is paid out; is_bound: it has no seat, and ends when its bond is free; bond_block: the last head
+    at which the account had a bond; seat: the seat of the node as it was last seen, None after a reorg; told:
+    the news that the operator knows; money: what the operator knows of the money."""
 
     following: Following
     find_view: FindView
@@ -134,9 +133,8 @@ class Loop:
         return view is not None and (view.game.is_closed or self._has_left(view.game))
 
     def _has_left(self, game: LoggedGame) -> bool:
-        """Whether the seat is paid out and nothing is left to do. Where the task is over the node stays to
-        close it; where it has a bond in some game, to play that until the chain does not take back its end
-        any more."""
+        """Tells whether the seat is paid out and nothing is left to do. The node stays to close a task that
+        is over. It also stays while it has a bond, until no reorg can undo the end."""
         head = self.following.state.head_block
         is_free = head > self.bond_block + REORG_BLOCKS
         if self.is_bound and find_seat(game, self.account) is None:
@@ -152,17 +150,26 @@ class Loop:
         head = self.following.state.head_block
         self.meter.refolds += 1
         if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
-            raise EnvironmentFault(
-                what="this node cannot work with what it has read of the chain",
-                expected="events that can be folded, and duties that can be listed",
-                actual=why,
-                remedy="The service starts it again. If it ends so again, report the log as a bug.",
-            )
+            raise self._make_unreadable(why)
         log.error("%s: reading the chain anew", why)
         self.refolded_at = head
         self.unlisted.clear()
-        await self.following.fold_anew()
+        try:
+            await self.following.fold_anew()
+        except (EnvironmentFault, ProtocolFault):
+            raise
+        except Exception as error:
+            log.exception("the chain cannot be folded from its beginning either")
+            raise self._make_unreadable(f"{type(error).__name__}: {error}") from error
         self._look_at_seat()
+
+    def _make_unreadable(self, why: str) -> EnvironmentFault:
+        return EnvironmentFault(
+            what="this node cannot work with what it has read of the chain",
+            expected="events that can be folded, and duties that can be listed",
+            actual=why,
+            remedy="The service starts it again. If it ends so again, report the log as a bug.",
+        )
 
     async def _take(self, batch: LogBatch) -> None:
         try:
@@ -176,6 +183,11 @@ class Loop:
         self._look_at_seat()
         head = self.following.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
+        # A duty that is due is tried again before that: one that is not has vanished, with its failures.
+        kept = {
+            duty: pause for duty, pause in self.pauses.items() if pause.until_block + MAX_PAUSE_BLOCKS >= head
+        }
+        self.pauses = kept
 
     def _is_still_paid_out(self) -> bool:
         """Whether the seat was paid out in a block that the chain has kept."""
@@ -278,7 +290,7 @@ class Loop:
 
 
 def _is_paid_out(game: GameState, seat: Seat) -> bool:
-    """Whether a seat that was there was paid out. A number is used again only after that. A seat that is just
-    not there any more was not paid out: the chain has taken back its join."""
+    """Whether a seat that was there was paid out. A number is used again only after that. If the
+    seat vanished without a record of payment, a reorg undid its join."""
     is_held = find_seat(game, seat.account) is not None
     return not is_held and (seat.number in game.former or seat.number in game.seats)

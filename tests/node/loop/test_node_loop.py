@@ -265,6 +265,20 @@ async def test_after_refusals_it_is_tried_again_after_more_and_more_blocks() -> 
         assert [block - START_BLOCK for block in work.started[:4]] == [1, 2, 4, 8]
 
 
+async def test_failures_of_a_duty_that_is_not_due_any_more_are_forgotten() -> None:
+    """Else the pauses of all disputes of months would stay in memory."""
+    async with run_loop() as chain:
+        work = Work("prove", [refuse()])
+        work.gate.set()
+        chain.listed.append(work)
+        await chain.mine()
+        assert chain.loop.pauses
+        chain.listed.clear()
+        for _ in range(20):
+            await chain.mine()
+        assert not chain.loop.pauses
+
+
 async def test_a_block_that_a_room_waits_for_is_told() -> None:
     async with run_loop() as chain:
         chain.listed.append(Wait(START_BLOCK + 9))
@@ -496,16 +510,22 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go() -> None:
     rooms, nothing = SimpleNamespace(tools=tools, self_test=test, seat_taking=seats), cast(Any, None)
 
     class Joining(Node):
+        fails_late = False
+
         async def join(self, task: bytes, figures: Figures | None = None) -> None:
             self.joined = Joined(task, b"", nothing, cast(Any, rooms), make("audits"))
+            if self.fails_late:
+                raise EnvironmentFault(what="no seat", expected="weights", actual="none", remedy="Wait.")
 
     config = cast(Any, SimpleNamespace(use=None, notify=lambda line: None))
     following = cast(Any, SimpleNamespace(take_next=do_nothing))
-    with pytest.raises(EnvironmentFault, match="no seat"):
-        await Joining(config, following, nothing, nothing, nothing).work_on(
-            TASK, SeatRequest(SeatRole.SOLVER)
-        )
-    assert sorted(closed) == sorted(["audits", *names])
+    for fails_late in (False, True):
+        node = Joining(config, following, nothing, nothing, nothing)
+        node.fails_late = fails_late
+        with pytest.raises(EnvironmentFault, match="no seat"):
+            await node.work_on(TASK, SeatRequest(SeatRole.SOLVER))
+        assert sorted(closed) == sorted(["audits", *names])
+        closed.clear()
 
 
 # --- A fold that is wrong -----------------------------------------------------------------------------------
@@ -566,6 +586,19 @@ async def test_an_event_that_cannot_be_folded_has_all_read_anew() -> None:
         await chain.mine(fail)
         await chain.mine()
         assert len(anew) == 1 and not chain.running.done()
+
+
+async def test_a_chain_that_cannot_be_folded_from_its_beginning_ends_the_node_with_a_remedy() -> None:
+    async with run_loop() as chain:
+        await break_rooms(chain, lambda: False)
+
+        def fail(state: FakeState) -> None:
+            raise KeyError(7)
+
+        cast(Any, chain.following.state).forget_all = lambda: fail(cast(Any, None))
+        await chain.mine(fail)
+        with pytest.raises(EnvironmentFault, match="cannot work with what it has read"):
+            await chain.running
 
 
 async def test_while_nothing_may_be_signed_a_duty_waits_and_its_pause_does_not_grow() -> None:
