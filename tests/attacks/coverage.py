@@ -10,9 +10,9 @@ from tests.attacks.outer import FORGERIES
 
 MACHINE, CONTRACTS = "tests/protocol/spec/game", "tests/contracts/game"
 ASKS = f"{CONTRACTS}/Asks.t.sol"
+QUERIES = "tests/kit/plays/queries.py"
 DISPUTES = f"{CONTRACTS}/Disputes.t.sol"
 EVIDENCE = f"{CONTRACTS}/Evidence.t.sol"
-CONVICTIONS = f"{CONTRACTS}/Convictions.t.sol"
 STATEMENT_MODULE = f"{CONTRACTS}/StatementModule.t.sol"
 PURSE = f"{CONTRACTS}/Purse.t.sol"
 TERMS = f"{CONTRACTS}/libraries/GameTermsCheck.t.sol"
@@ -137,7 +137,7 @@ ENTRIES = (
            CONTEST="test_a_wrong_root_falls_and_its_signers_lose_their_seats"),
     _entry("24", "false hardware class", LEARNED="test_the_limits_know_no_hardware"),
     _entry("25", "accept without work", SETTLING="test_a_counted_vote_is_paid_with_its_opening_only",
-           ASKS="test_accept_beyond_isConvicted", CAST=CONVICTED, MONEY="test_what_pays_is_known"),
+           QUERIES="an_accept_beyond_the_limits_is_convicted", CAST=CONVICTED, MONEY="test_what_pays_is_known"),
     _entry("26", "handing a root around", SERVE="test_another_auditors_seal_opens_nothing_for_this_one",
            FINDINGS="test_m2_nothing_is_opened_before_the_draw_is_decided", CAST=CONVICTED,
            MONEY="test_a_false_root_costs_whoever_hands_it_in_unless_the_claim_stands"),
@@ -158,7 +158,7 @@ ENTRIES = (
            MONEY="test_challenging_oneself_costs"),
     _entry("32", "rejecting honest work to void it", SETTLING="test_the_pay_of_a_rejected_claim_is_burned",
            QUESTIONS="test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls",
-           CONVICTIONS="test_punish_falseReject_restoresThePay"),
+           QUERIES="a_false_reject_pays_the_solver_back"),
     _entry("33", "silence after the draw", SILENT="test_an_auditor_is_silent_after_three_draws_that_are_over",
            DECIDING="test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max"),
     _entry("33b", "a broken trace posted on purpose",

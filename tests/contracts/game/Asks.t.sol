@@ -393,9 +393,6 @@ contract AsksTest is AsksWorld {
 
 }
 
-/// @dev Late votes: whistleblowers, from the close that drew them.
-contract AsksLateTest is AsksWorld {
-}
 
 /// @dev What a transaction costs: its calldata, and everything cold.
 contract AsksGasTest is AsksWorld {

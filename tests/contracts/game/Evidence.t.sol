@@ -12,6 +12,36 @@ import {EvidenceWorld} from "./EvidenceWorld.sol";
 
 /// @dev Seals, windows, and who answers.
 contract EvidenceSealTest is EvidenceWorld {
+    function test_proof_unsealed_isRefused() public {
+        play(Twist.START_WEIGHTS);
+        bytes memory data = startOf(0, solverSeat(0));
+        bringSealed(stranger, data, missingSeal(stranger, data));
+        seal_(stranger, data);
+        bringSealed(stranger, data, missingSeal(stranger, data));
+        pass(1);
+        address thief = person("thief");
+        bringSealed(thief, data, missingSeal(thief, data));
+        // The thief seals the finder's own digest: that is of no use to it, and does the finder no harm.
+        bytes32 digest = court().digestOf(stranger, data);
+        vm.prank(thief);
+        court().sealProof(digest);
+        pass(1);
+        bringSealed(thief, data, missingSeal(thief, data));
+        bringSealed(stranger, data, "");
+        assertTrue(isConvicted(solverSeat(0)), "convicted");
+    }
+
+    function test_proof_sealedTooLongAgo_isRefused() public {
+        play(Twist.START_WEIGHTS);
+        bytes memory data = startOf(0, solverSeat(0));
+        seal_(stranger, data);
+        uint256 since = now_();
+        assertEq(court().sealedBlock(stranger, court().digestOf(stranger, data)), since, "kept");
+        roll(since + tasks.limits().proofSealBlocks + 1);
+        bringSealed(stranger, data, missingSeal(stranger, data));
+        vm.roll(since + tasks.limits().proofSealBlocks);
+        bringSealed(stranger, data, "");
+    }
 }
 
 /// @dev Claims: an honest one withstands every proof, a false one the right one.
