@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.daily import is_daily
+
 # Tests run in two processes on two cores; a test that studies threads sets their number itself.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -27,8 +29,18 @@ LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/lab/benchmarks/", "tests/
 """Two processes share the files: a long one that comes last leaves one of them without work."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in the folders of LONGEST_FIRST come first; otherwise the order stays."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--daily`: what `./dev test` runs without --all."""
+    parser.addoption("--daily", action="store_true", help="leave out what tests/daily.py names")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests in the folders of LONGEST_FIRST come first; otherwise the order stays. With --daily long tests
+    are left out."""
+    if config.getoption("--daily"):
+        left = [item for item in items if not is_daily(item.nodeid)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_daily(item.nodeid)]
     items.sort(key=lambda item: _rank(item.nodeid))
 
 

@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from tests import daily
+from tests.daily import is_daily
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -94,3 +97,18 @@ def test_failed_step_shows_its_log_and_its_status(
     output = capsys.readouterr()
     assert "no space left" in output.out and "free some disk" in output.err
     assert (tmp_path / "tool.log").exists()
+
+
+def test_each_day_long_tests_are_left_out_and_with_all_forge_compiles_the_contracts(dev: ModuleType) -> None:
+    quick, everything = (dict(dev.list_checks(["-q"], is_all=is_all))["pytest"] for is_all in (False, True))
+    assert "--daily" in quick and "--daily" not in everything
+    assert all("--durations=20" in command and command[-1] == "-q" for command in (quick, everything))
+    named = dict(dev.list_checks(["tests/test_dev.py::test_help_names_every_verb"], is_all=False))["pytest"]
+    assert "--daily" not in named, "what is named runs, whichever it is"
+
+
+def test_what_runs_each_day_is_named_by_folder_or_file() -> None:
+    for path in (*daily.LONG, *daily.PLAYS):
+        assert (ROOT / path).exists(), f"{path} is not there: its tests would run each day, or never"
+    assert is_daily("tests/test_dev.py::test_x") and is_daily(f"{daily.PLAYS[0]}::test_x")
+    assert not is_daily("tests/lab/test_x.py::test_x")
