@@ -165,7 +165,9 @@ KINDS = [one for one in vars(calls).values() if isinstance(one, type) and issubc
 
 def test_every_refusal_is_given_somewhere_and_tested_somewhere() -> None:
     product = "".join(path.read_text() for path in SOURCES.glob("*.py"))
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    plays = Path(__file__).parents[3] / "kit" / "plays"
+    files = (*Path(__file__).parent.glob("test_*.py"), *plays.glob("*.py"))
+    tests = "".join(path.read_text() for path in files)
     for name in REMEDIES:
         is_built = re.search("(Window|Amount)Too(Short|Long|Small|Large)|OutsideWindow", name)
         assert is_built or f'"{name}"' in product, f"{name} is never given"
