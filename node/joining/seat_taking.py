@@ -35,7 +35,7 @@ DISPUTE_MOVES = 8
 
 @dataclass(frozen=True)
 class SeatRequest:
-    """The seat that a party wants. stake_wei: 0 for what the task asks for; figures: what the operator
+    """The seat that an account wants. stake_wei: 0 for what the task asks for; figures: what the operator
     assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it, or a
     bond, when this was agreed on, so none is to be taken; require_wanted: asked last before the stake is
     locked, once the machine was checked; raises where the operator does not want the seat."""

@@ -84,8 +84,8 @@ class Loop:
     """The head when all was last folded anew."""
 
     async def run(self) -> bool:
-        """Follow the chain until the task is closed (True), or until the party's seat has left and is paid
-        out (False). Raises EnvironmentFault when the chain is silent for long."""
+        """Follows the chain until the task is closed (True), or until the seat has left and is paid out
+        (False). Raises EnvironmentFault where what the chain tells cannot be folded."""
         try:
             self._look_at_seat()
             while not self._is_over():

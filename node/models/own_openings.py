@@ -85,7 +85,7 @@ class OwnClaims:
     """The same for rooms that must not know of this one."""
 
     def __init__(self, get_view: GetView) -> None:
-        """look: as the view is now."""
+        """get_view: returns what may be looked at now."""
         self._look = get_view
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:

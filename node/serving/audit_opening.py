@@ -47,8 +47,8 @@ class KnownModels:
 
 
 def open_pool(config: NodeConfig) -> ReplayPool:
-    """The processes that a party's configuration asks for, and a word of it; none runs before the first
-    replay. Raises InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
+    """Returns the processes that replay as the configuration asks, and tells the operator which. None runs
+    before the first replay. Raises InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
     scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
     make_worker: Callable[[], ReplayWorker]
     if config.executor == "ray":

@@ -7,7 +7,7 @@ import click
 from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
-from touchstone.scripts.command_line.shared_options import with_party
+from touchstone.scripts.command_line.shared_options import with_unlocked_home
 from touchstone.scripts.documents.model_documents import CalibrateDocument, PolicyDocument
 
 
@@ -18,7 +18,7 @@ from touchstone.scripts.documents.model_documents import CalibrateDocument, Poli
 @click.option("--out", type=PATH, required=True, help="profile to write")
 @click.option("--segments", type=COUNT, default=DEFAULT_SEGMENTS, help="start states to replay, at least")
 @click.option("--rounds", type=NUMBER, default=0, help="rounds of the task to train; 0: all")
-@with_party
+@with_unlocked_home
 def calibrate(
     task: str, out: Path, segments: int, rounds: int, home: Path, password_file: Path | None
 ) -> CalibrateDocument:

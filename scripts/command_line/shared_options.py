@@ -33,7 +33,7 @@ with_deployment = click.option(
 )
 
 
-def with_party(function: Function) -> Function:
+def with_unlocked_home(function: Function) -> Function:
     """Adds the home and the password of its key."""
     return with_home(with_password(function))
 

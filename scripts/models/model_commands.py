@@ -8,7 +8,7 @@ import click
 from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, Number
-from touchstone.scripts.command_line.shared_options import with_party, with_task
+from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home
 from touchstone.scripts.documents.model_documents import (
     EvalDocument,
     ExportDocument,
@@ -29,7 +29,7 @@ from touchstone.scripts.documents.model_documents import (
 @click.option(
     "--step", type=PATH, help="folder of the recorded step, for the export of a module of one's own"
 )
-@with_party
+@with_unlocked_home
 def evaluate(
     model: str,
     dataset: Path | None,
@@ -73,7 +73,7 @@ def sample(
 @click.argument("round", type=NUMBER, metavar="ROUND", help="number of the round")
 @click.argument("solver", metavar="SOLVER", help="slot of the claim, or its solver's account")
 @click.argument("segment", type=NUMBER, metavar="SEGMENT", help="number of the segment, from 0")
-@with_party
+@with_unlocked_home
 def replay(
     task: str, round: int, solver: str, segment: int, home: Path, password_file: Path | None
 ) -> ReplayDocument | FaultFound:
@@ -92,7 +92,7 @@ def replay(
 @with_task
 @click.option("--out", type=PATH, required=True, help="folder to write")
 @click.option("--tokenizer", type=PATH, help="the task's tokenizer.json, or a folder with it")
-@with_party
+@with_unlocked_home
 def export(
     task: str, out: Path, tokenizer: Path | None, home: Path, password_file: Path | None
 ) -> ExportDocument:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.shared_options import with_party, with_task, with_yes
+from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home, with_yes
 from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument, WithdrawDocument
 
 
@@ -13,7 +13,7 @@ from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDoc
 @with_task
 @click.argument("amount", metavar="AMOUNT", help="whole tokens, decimals allowed")
 @with_yes
-@with_party
+@with_unlocked_home
 def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> StakeDocument:
     """Add to the stake of a seat that this account has in a task."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -31,7 +31,7 @@ def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Pa
 @click.command("leave", cls=Command, example="touchstone leave 0x3fa9 --home ~/alice")
 @with_task
 @with_yes
-@with_party
+@with_unlocked_home
 def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> LeaveDocument:
     """Give up a seat; its stake becomes credit once nothing holds it."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -51,7 +51,7 @@ def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) ->
     is_flag=True,
     help="wait for the stakes of seats that have left, or whose task is over",
 )
-@with_party
+@with_unlocked_home
 def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> WithdrawDocument:
     """Take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first."""
     from touchstone.scripts.account.sending import run_with_chain

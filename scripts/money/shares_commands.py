@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from touchstone.scripts.command_line.command_run import Group
-from touchstone.scripts.command_line.shared_options import with_party, with_task
+from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home
 from touchstone.scripts.documents.posting_documents import HaltDocument
 from touchstone.scripts.documents.stake_documents import (
     SharesClaimDocument,
@@ -21,7 +21,7 @@ def shares() -> None:
 
 @shares.command("show", example="touchstone shares show 0x3fa9 --home ~/alice")
 @with_task
-@with_party
+@with_unlocked_home
 def show(task: str, home: Path, password_file: Path | None) -> SharesDocument:
     """Tell how many shares a task has, this account's, and how the vote to halt it stands."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -33,7 +33,7 @@ def show(task: str, home: Path, password_file: Path | None) -> SharesDocument:
 @shares.command("pay", example="touchstone shares pay 0x3fa9 250 --home ~/alice")
 @with_task
 @click.argument("amount", metavar="AMOUNT", help="whole tokens")
-@with_party
+@with_unlocked_home
 def pay(task: str, amount: str, home: Path, password_file: Path | None) -> SharesPayDocument:
     """Pay revenue for all who hold shares of a task now."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -46,7 +46,7 @@ def pay(task: str, amount: str, home: Path, password_file: Path | None) -> Share
 
 @shares.command("claim", example="touchstone shares claim 0x3fa9 --home ~/alice")
 @with_task
-@with_party
+@with_unlocked_home
 def claim(task: str, home: Path, password_file: Path | None) -> SharesClaimDocument:
     """Turn the revenue that this account's shares have earned into credit."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -58,7 +58,7 @@ def claim(task: str, home: Path, password_file: Path | None) -> SharesClaimDocum
 @shares.command("vote", example="touchstone shares vote 0x3fa9 all --home ~/alice")
 @with_task
 @click.argument("amount", metavar="AMOUNT", help="shares that vote: all, none, or a number")
-@with_party
+@with_unlocked_home
 def vote(task: str, amount: str, home: Path, password_file: Path | None) -> SharesDocument:
     """Vote for a task's halt; shares that vote cannot be transferred."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -70,7 +70,7 @@ def vote(task: str, amount: str, home: Path, password_file: Path | None) -> Shar
 
 @shares.command("halt", example="touchstone shares halt 0x3fa9 --home ~/alice")
 @with_task
-@with_party
+@with_unlocked_home
 def halt(task: str, home: Path, password_file: Path | None) -> HaltDocument:
     """Halt a task for the majority of its shares: the round that runs is the last."""
     from touchstone.scripts.account.sending import run_with_chain

@@ -10,8 +10,8 @@ from touchstone.scripts.command_line.option_types import PATH, Number
 from touchstone.scripts.command_line.shared_options import (
     Function,
     with_logs,
-    with_party,
     with_task,
+    with_unlocked_home,
     with_yes,
 )
 from touchstone.scripts.documents.document_fields import Document
@@ -47,7 +47,7 @@ def with_seat(function: Function) -> Function:
 @click.command("solve", cls=Command, example="touchstone solve 0x3fa9 --home ~/alice")
 @with_seat
 @with_logs
-@with_party
+@with_unlocked_home
 def solve(**options: Any) -> Document:
     """Train in every round of a task, claim the results, answer disputes."""
     return _run(SeatRole.SOLVER, options)
@@ -57,7 +57,7 @@ def solve(**options: Any) -> Document:
 @with_seat
 @with_executor
 @with_logs
-@with_party
+@with_unlocked_home
 def verify(**options: Any) -> Document:
     """Replay drawn segments of a task blind and vote."""
     return _run(SeatRole.VERIFIER, options)
@@ -67,7 +67,7 @@ def verify(**options: Any) -> Document:
 @with_seat
 @with_executor
 @with_logs
-@with_party
+@with_unlocked_home
 def watch(**options: Any) -> Document:
     """Audit a task late, check its roots, dispute what is wrong."""
     return _run(SeatRole.WHISTLEBLOWER, options)

@@ -14,8 +14,8 @@ from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import (
     PRESETS,
     with_logs,
-    with_party,
     with_task,
+    with_unlocked_home,
     with_yes,
 )
 from touchstone.scripts.documents.posting_documents import (
@@ -78,7 +78,7 @@ def check(config: Path, limits: str | None) -> TaskCheckDocument:
 )
 @with_yes
 @with_logs
-@with_party
+@with_unlocked_home
 @click.pass_obj
 def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, password_file: Path | None) -> None:
     """Post a task with its escrow and serve its dataset until it is closed."""
@@ -155,7 +155,7 @@ def record(**options: Any) -> TaskRecordDocument:
 
 @task.command("close", example="touchstone task close 0x3fa9 --home ~/submitter")
 @with_task
-@with_party
+@with_unlocked_home
 def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocument:
     """Pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit."""
     from touchstone.scripts.account.sending import run_with_chain
@@ -167,7 +167,7 @@ def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocumen
 @task.command("halt", example="touchstone task halt 0x3fa9 --home ~/submitter")
 @with_task
 @with_yes
-@with_party
+@with_unlocked_home
 def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> HaltDocument:
     """End an own task: the round that runs is finished, none follows."""
     from touchstone.scripts.account.sending import run_with_chain

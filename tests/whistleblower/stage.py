@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.kit.party import Joined, Party
-from tests.node.kit.test_party import Wallet
+from tests.node.kit.test_bonds import Wallet
 from tests.node.merging.stage import SIGNING, TASK, FakeChain, get_corpus
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key

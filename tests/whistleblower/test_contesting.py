@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit.party import Party
 from tests.kit.views import rooms_of, view_of
-from tests.node.kit.test_party import Wallet
+from tests.node.kit.test_bonds import Wallet
 from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
