@@ -159,10 +159,12 @@ class ProveStatement:
 
 @dataclass(frozen=True)
 class ProveWork:
-    """Prove a start, a pseudo-gradient or a vote about them false."""
+    """Prove a start, a pseudo-gradient or a vote about them false. name: the kind of proof, and the
+    accused. A fault of which more is known later is the same duty."""
 
-    fault: WorkFault
+    name: tuple[object, ...]
     round: int = field(compare=False)
+    fault: WorkFault = field(compare=False, repr=False)
 
     async def perform(self, tools: Challenging) -> None:
         """Gathers what the call needs. Raises EnvironmentFault where it cannot be had, ContractRefused where
@@ -199,7 +201,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
         for fault in list_provable_faults(view, game_round, block):
             yield ProveStatement(fault.name, game_round.index, fault.proof)
         for wrong in list_work_faults(view, game_round, block):
-            yield ProveWork(wrong, game_round.index)
+            yield ProveWork(wrong.name, game_round.index, wrong)
 
 
 def _take_turn(

@@ -19,6 +19,11 @@ class FalseClaim:
 
     vote: KnownVote
 
+    @property
+    def name(self) -> tuple[object, ...]:
+        """The kind of proof, and the vote that says it."""
+        return "claim", self.vote.signature
+
 
 @dataclass(frozen=True)
 class FalseStart:
@@ -26,12 +31,22 @@ class FalseStart:
 
     claim: StatementRef
 
+    @property
+    def name(self) -> tuple[object, ...]:
+        """The kind of proof, and the claim."""
+        return "start", self.claim
+
 
 @dataclass(frozen=True)
 class FalseWorkVote:
     """A vote that rejects a start or work by which this node stands."""
 
     vote: KnownVote
+
+    @property
+    def name(self) -> tuple[object, ...]:
+        """The kind of proof, and the accused vote."""
+        return "work", self.vote.signature
 
 
 WorkFault = FalseClaim | FalseStart | FalseWorkVote

@@ -29,8 +29,11 @@ class Joined:
             view, asked = find_view(), (account, kind, root)
             if view is None:
                 return False
-            rooms = (merge_requests.may_read(view, *asked), step_requests.may_read(view, *asked))
-            return any(rooms) or self.audits.may_read(*asked)
+            return (
+                merge_requests.may_read(view, *asked)
+                or step_requests.may_read(view, *asked)
+                or self.audits.may_read(*asked)
+            )
 
         answers = {
             **self.rooms.merge_requests.list_answers(),

@@ -183,11 +183,13 @@ class Loop:
         self._look_at_seat()
         head = self.following.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
-        # A duty that is due is tried again before that: one that is not has vanished, with its failures.
-        kept = {
-            duty: pause for duty, pause in self.pauses.items() if pause.until_block + MAX_PAUSE_BLOCKS >= head
+        # What failed and is not due any more is forgotten. A try may take many blocks: it counts as due.
+        since = head - MAX_PAUSE_BLOCKS
+        self.pauses = {
+            duty: pause
+            for duty, pause in self.pauses.items()
+            if duty in self.running or pause.until_block >= since
         }
-        self.pauses = kept
 
     def _is_still_paid_out(self) -> bool:
         """Whether the seat was paid out in a block that the chain has kept."""

@@ -48,7 +48,7 @@ class KnownModels:
 
 def open_pool(config: NodeConfig) -> ReplayPool:
     """Returns the processes that replay as the configuration asks, and tells the operator which. None runs
-    before the first replay. Raises InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
+    before the first replay. Raises InvalidInput without Ray, EnvironmentFault where Ray does not start."""
     scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
     make_worker: Callable[[], ReplayWorker]
     if config.executor == "ray":

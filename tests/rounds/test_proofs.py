@@ -57,7 +57,7 @@ def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[s
     faults = list(list_provable_faults(view, game_round, block))
     works = list(list_work_faults(view, game_round, block))
     duties: list[ProveStatement | ProveWork] = [ProveStatement(one.name, 0, one.proof) for one in faults]
-    duties += [ProveWork(one, 0) for one in works]
+    duties += [ProveWork(one.name, 0, one) for one in works]
     kinds = []
     with proofs.chain.undone():
         for duty in duties:

@@ -42,6 +42,7 @@ from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower import judging_work, votes_on_chain
+from touchstone.whistleblower.challenging import ProveWork, next_actions
 from touchstone.whistleblower.judging_work import (
     FalseClaim,
     FalseStart,
@@ -107,6 +108,21 @@ def test_who_accepted_a_claim_or_made_it_refutes_a_rejection_of_it(
         assert list_found(party, false) == [], "its journal was lost"
         monkeypatch.setattr(judging_work, "list_own_boundaries", lambda view, index: {0: None})
         assert list_found(party, false, state) == [FalseWorkVote(false)]
+
+
+@pytest.mark.parametrize("word", REJECTS)
+def test_an_opening_that_comes_later_makes_no_second_duty_of_a_proof(tmp_path: Path, word: VoteWord) -> None:
+    """Its signer chooses when it comes: two proofs of one vote would undo each other's seal."""
+    own, false = make_vote(), make_vote(word, rank=1)
+    opened = make_vote(word, rank=1, end=make_word("end"))
+    assert false != opened and false.signature == opened.signature
+    duties = set[object]()
+    with open_party(tmp_path, own.auditor) as party:
+        for known in (false, opened):
+            get_known(party).votes = [own, known]
+            found = next_actions(view_of(party), party.state.head_block + 1)
+            duties |= {duty for duty in found if isinstance(duty, ProveWork)}
+    assert len(duties) == 1
 
 
 # --- Proving ------------------------------------------------------------------------------------------------

@@ -279,6 +279,21 @@ async def test_failures_of_a_duty_that_is_not_due_any_more_are_forgotten() -> No
         assert not chain.loop.pauses
 
 
+async def test_failures_of_a_duty_that_takes_long_are_counted_on() -> None:
+    """What fails for the fourth time is told, however many blocks a try takes."""
+    async with run_loop() as chain:
+        work = Work("prove", [refuse(), refuse()])
+        work.gate.set()
+        chain.listed.append(work)
+        await chain.mine()
+        work.gate.clear()
+        for _ in range(30):
+            await chain.mine()
+        work.gate.set()
+        await chain.settle()
+        assert chain.loop.pauses[work].failures == 2
+
+
 async def test_a_block_that_a_room_waits_for_is_told() -> None:
     async with run_loop() as chain:
         chain.listed.append(Wait(START_BLOCK + 9))
