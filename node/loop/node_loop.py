@@ -275,7 +275,9 @@ class Loop:
             self._fail(duty, error, logging.ERROR)
         finally:
             self.running.pop(duty, None)
-            self.finished[duty] = max(self.following.state.head_block, self.following.chain.mined_block - 1)
+            head, mined = self.following.state.head_block, self.following.chain.mined_block - 1
+            # An endpoint may make up the block of a receipt: no duty waits longer for it than for a failure.
+            self.finished[duty] = max(head, min(mined, head + MAX_PAUSE_BLOCKS))
             self.following.wake()
 
     def _fail(self, duty: Duty[Any], error: Exception, level: int) -> None:

@@ -64,8 +64,9 @@ GIVEN = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
 COUNTS = f"SELECT count(*), ifnull(max(number), 0), ifnull(({GIVEN}), 0) FROM records"
 
 BRING_BACK = (
-    "Bring back all its files, -wal and -last too. If they are lost, move the rest away and start without "
-    "them: the node refuses until all that it committed to on chain is settled."
+    "Bring back all its files, -wal and -last too. If they are lost, start no node without them while the "
+    "seat is in a round: an auditor would sign a second vote, which costs the seat. Leave with "
+    "`touchstone leave`."
 )
 
 log = logging.getLogger(__name__)

@@ -240,6 +240,18 @@ async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_se
         assert work.started == [START_BLOCK + 1, START_BLOCK + 4]
 
 
+async def test_a_made_up_receipt_of_a_far_block_ends_no_duty() -> None:
+    """One endpoint may answer with any block: what failed is tried again all the same."""
+    async with run_loop() as chain:
+        work = Work("answer a dispute", [refuse()] * 9)
+        work.gate.set()
+        chain.listed.append(work)
+        cast(Any, chain.following.chain).mined_block = 10**9
+        for _ in range(60):
+            await chain.mine()
+        assert len(work.started) > 2
+
+
 async def test_what_follows_a_duty_without_the_chain_does_not_wait_for_a_block() -> None:
     """An auditor seals, then it asks for the end: a block of twelve seconds lies between two looks."""
     async with run_loop() as chain:
