@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from touchstone.explorer.money_documents import TOTALS
 from touchstone.explorer.names import Names, make_person, show_wei
-from touchstone.explorer.round_documents import tell_fate
+from touchstone.explorer.round_documents import describe_claim
 from touchstone.explorer.task_documents import to_hex
 from touchstone.explorer.work_documents import count_work
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
@@ -33,7 +33,7 @@ def add_round(
     for slot, claim in game_round.claims.items():
         found = totals.setdefault(claim.account, Counter())
         found["rounds_trained"] += 1
-        found["rounds_accepted"] += tell_fate(game, game_round, slot, block) == "accepted"
+        found["rounds_accepted"] += describe_claim(game, game_round, slot, block) == "accepted"
         found["rounds_merged"] += slot in game_round.merged
         found.update(dict(zip(TRAINED, count_work(claim.segments, training), strict=True)))
 

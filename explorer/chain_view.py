@@ -195,7 +195,7 @@ class ChainView:
         if task in self.state.games:
             self._add_votes(task, event)
         place = (task, event.block_number, event.log_index)
-        lines += [(*place, line) for line in self._tell(task, event, beside)]
+        lines += [(*place, line) for line in self._describe(task, event, beside)]
 
     def _add_votes(self, task: bytes, event: Event) -> None:
         try:
@@ -203,13 +203,13 @@ class ChainView:
         except BROKEN as error:
             log.error("%s of block %d is not added: %s", event.name, event.block_number, error)
 
-    def _tell(self, task: bytes, event: Event, beside: set[str]) -> list[str]:
+    def _describe(self, task: bytes, event: Event, beside: set[str]) -> list[str]:
         if task not in self.state.games:
             return []
         teller = self._tellers.get(task) or Teller(self.names, self.state, task)
         self._tellers[task] = teller
         try:
-            return list(teller.tell(event, beside))
+            return list(teller.describe_event(event, beside))
         except BROKEN as error:
             # Terms of strangers: what cannot be told must not stop what can.
             log.error("%s of block %d is not told: %s", event.name, event.block_number, error)

@@ -77,7 +77,7 @@ class EventIndex:
         except sqlite3.DatabaseError as error:
             self._rows.close()
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise self._tell_taken() from error
+                raise self._make_taken_fault() from error
             raise self._refuse("an index of the explorer", str(error)) from error
         if found != identity:
             self.close()
@@ -95,7 +95,7 @@ class EventIndex:
         ((found,),) = self._rows.execute("SELECT value FROM about WHERE key = 'identity'")
         return str(found)
 
-    def _tell_taken(self) -> EnvironmentFault:
+    def _make_taken_fault(self) -> EnvironmentFault:
         return EnvironmentFault(
             what="another explorer has the index open",
             expected="a file that no other process uses",

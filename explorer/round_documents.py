@@ -15,7 +15,7 @@ from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.shard_draws import deal_shards
 
 
-def tell_stage(game_round: GameRound) -> str:
+def describe_stage(game_round: GameRound) -> str:
     """What a round waits for, or how it ended."""
     if game_round.phase != RoundPhase.RUNNING:
         return game_round.phase.name.lower()
@@ -30,7 +30,7 @@ def make_round_row(game_round: GameRound) -> dict[str, Any]:
     """A round in a table."""
     return {
         "round": game_round.index,
-        "stage": tell_stage(game_round),
+        "stage": describe_stage(game_round),
         "opened": game_round.opened,
         "closed": game_round.closed,
         "solvers": game_round.counted,
@@ -73,7 +73,7 @@ def _make_slot(
         **make_person(claim.account, names),
         "claim": to_hex(claim.claim_root),
         "segments": claim.segments,
-        "fate": tell_fate(game, game_round, slot, block),
+        "fate": describe_claim(game, game_round, slot, block),
         "is_merged": slot in game_round.merged,
         "draws": [
             _make_draw(game, game_round, *place, names) for place in _list_draws(game, game_round, slot)
@@ -81,7 +81,7 @@ def _make_slot(
     }
 
 
-def tell_fate(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
+def describe_claim(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
     """Tell what became of a claim, in a word."""
     if game_round.claims[slot].is_convicted:
         return "convicted"

@@ -70,10 +70,10 @@ class Teller:
     def _game(self) -> LoggedGame:
         return self._state.games[self._task]
 
-    def tell(self, event: Event, beside: set[str]) -> Iterator[str]:
+    def describe_event(self, event: Event, beside: set[str]) -> Iterator[str]:
         """Lines about an event; beside: names of all events of its transaction."""
         if event.name == "Given":
-            yield from self._tell_given(event.arguments, beside)
+            yield from self._describe_given(event.arguments, beside)
         elif event.name in _TELLERS:
             yield from _TELLERS[event.name](self, event.arguments)
 
@@ -127,7 +127,7 @@ class Teller:
     def _revenue_claimed(self, v: Mapping[str, Any]) -> Iterator[str]:
         yield f"{self._names.of(v['holder'])} claims {show_wei(v['wei_'])} of revenue"
 
-    def _tell_given(self, v: Mapping[str, Any], beside: set[str]) -> Iterator[str]:
+    def _describe_given(self, v: Mapping[str, Any], beside: set[str]) -> Iterator[str]:
         kind, who = self._pots.get(v["pot"]), self._names.of(v["account"])
         if kind == STAKES and "SeatConvicted" in beside:
             yield f"{who} gets {show_wei(v['wei_'])} of the slashed stake"

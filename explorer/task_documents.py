@@ -25,7 +25,7 @@ def to_hex(value: bytes | None) -> str | None:
     return None if value is None else "0x" + value.hex()
 
 
-def tell_phase(game: GameState, block: int) -> str:
+def describe_phase(game: GameState, block: int) -> str:
     """What a task does, in a word or a few. block: the next one."""
     now = get_state_at(game, block)
     if now.is_closed:
@@ -51,7 +51,7 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
     """A task in a table."""
     return {
         "task": to_hex(task),
-        "phase": tell_phase(game, block),
+        "phase": describe_phase(game, block),
         "submitter": make_person(game.terms.submitter, names),
         "rounds_opened": game.next_round,
         "rounds": game.terms.rounds,

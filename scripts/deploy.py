@@ -18,7 +18,7 @@ from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.scripts.command_line.command_errors import ExitCode, render_error
 from touchstone.scripts.command_line.option_types import PATH
 from touchstone.scripts.command_line.shared_options import PRESETS
-from touchstone.scripts.command_line.usage_errors import tell_usage_error
+from touchstone.scripts.command_line.usage_errors import print_usage_error
 from touchstone.scripts.network.contract_creation import default_game_path, deploy_game, find_game
 
 
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(render_error(error), file=sys.stderr)
         return ExitCode.REFUSED
     except click.UsageError as error:
-        tell_usage_error(error)
+        print_usage_error(error)
         return ExitCode.REFUSED
     return ExitCode.DONE
 

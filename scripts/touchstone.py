@@ -15,7 +15,7 @@ from touchstone.scripts.calibration.calibration_commands import calibrate, polic
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.command_line.command_run import STOPPED, Group
 from touchstone.scripts.command_line.completion_commands import completion
-from touchstone.scripts.command_line.usage_errors import tell_usage_error
+from touchstone.scripts.command_line.usage_errors import print_usage_error
 from touchstone.scripts.data.data_commands import data
 from touchstone.scripts.doctor.doctor_commands import doctor
 from touchstone.scripts.home.home_commands import init
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return ExitCode.REFUSED
     except click.UsageError as error:
-        tell_usage_error(error)
+        print_usage_error(error)
         return ExitCode.REFUSED
     except click.Abort:
         print(STOPPED.what, file=sys.stderr)

@@ -101,7 +101,7 @@ def measure_large(turns: int) -> Found:
     calls = {"exact15": speeds.make_program_step(subject, built, "exact15", DEVICE)}
     print("exact15 runs", flush=True)
     calls["plain"] = speeds.make_plain_step(subject, DEVICE)
-    found["speed"] = speeds.tell_rates(subject, speeds.time_turns(calls, turns))
+    found["speed"] = speeds.format_rates(subject, speeds.time_turns(calls, turns))
     return found
 
 
@@ -117,7 +117,7 @@ def measure_speed(sizes: list[str], formats: list[str], turns: int, compiles: bo
         calls["plain"] = speeds.make_plain_step(subject, DEVICE)
         if compiles:
             calls["compiled"] = speeds.make_plain_step(subject, DEVICE, compiles=True)
-        found[size] = speeds.tell_rates(subject, speeds.time_turns(calls, turns))
+        found[size] = speeds.format_rates(subject, speeds.time_turns(calls, turns))
         print(size, found[size], flush=True)
         del calls
         torch.cuda.empty_cache()

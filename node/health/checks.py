@@ -182,7 +182,7 @@ class Watch:
         self._looks += 1
         found = dict(self._list_troubles())
         is_news = found.keys() != self.troubles.keys()
-        self._tell(found)
+        self._notify(found)
         if is_news or self._refused or time.monotonic() - self._written_s >= WRITE_S:
             await asyncio.to_thread(self.write)
 
@@ -246,7 +246,7 @@ class Watch:
         price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
         return await connection.balance_of(self.chain.address) // max(1, price_wei)
 
-    def _tell(self, found: dict[HealthIssue, str]) -> None:
+    def _notify(self, found: dict[HealthIssue, str]) -> None:
         now_s = int(time.time())
         for kind in [kind for kind in self.troubles if kind not in found]:
             lasted_s = now_s - self.troubles.pop(kind).since_s
@@ -294,10 +294,10 @@ class Watch:
             yield HealthIssue.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
         if sender is not None and sender.is_capped:
             said = "a transaction waits, and the chain asks for more than max_fee_gwei"
-            yield HealthIssue.FEE_CAPPED, f"{said}: {self._tell_fees()}. Deadlines pass meanwhile"
+            yield HealthIssue.FEE_CAPPED, f"{said}: {self._describe_fees()}. Deadlines pass meanwhile"
         yield from self._list_disk_troubles()
 
-    def _tell_fees(self) -> str:
+    def _describe_fees(self) -> str:
         """What one gas costs, and what it may cost."""
         head, cap_wei = self.chain.connection.health.head, self.max_fee_wei
         asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "

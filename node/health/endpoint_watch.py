@@ -77,7 +77,7 @@ class EndpointWatch:
             self.found = f"no contract at the address of {name}"
             return
         self.first = await self.connection.block(deployment.deploy_block)
-        self.found = "" if self.first is not None else tell_other_origin(deployment)
+        self.found = "" if self.first is not None else describe_other_origin(deployment)
         self._turn += not self.found
 
     def note(self, *, is_answering: bool, origin: bytes | None, deployment: GameDeployment) -> None:
@@ -87,12 +87,12 @@ class EndpointWatch:
             self.silence.note("" if is_answering else f"the endpoint {self.name} does not answer")
         if is_answering:
             if not self.found and self.first is not None and origin not in (None, self.first.block_hash):
-                self.found = tell_other_origin(deployment)
+                self.found = describe_other_origin(deployment)
             said = f"the endpoint {self.name} shows another chain: {self.found}"
             self.change.note(said if self.found else "")
 
 
-def tell_other_origin(deployment: GameDeployment) -> str:
+def describe_other_origin(deployment: GameDeployment) -> str:
     """Returns that a chain begins otherwise."""
     return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
 

@@ -103,7 +103,7 @@ class MoneyNews:
             *self._list_settled(game, view.account),
         ]
         if before is None:
-            return list(tell_begin(compute_account(now, game.money, view.account, block)))
+            return list(describe_beginning(compute_account(now, game.money, view.account, block)))
         return lines
 
     def _find_pace(self, view: View, chain: GameChain) -> Pace:
@@ -135,7 +135,7 @@ class MoneyNews:
                 if key not in self.told:
                     self.told.add(key)
                     due = find_due(now, seat, game_round.index, block, estimate_round_blocks(now))
-                    yield _tell_round(
+                    yield _format_round(
                         game_round.index, what, wei, self._find_pace(view, chain).show_wait(due)
                     )
 
@@ -153,7 +153,7 @@ class MoneyNews:
         new = {at: one for at, one in rounds.items() if at not in self.settled}
         self.settled |= new.keys()
         for block in sorted({one.block for one in new.values()}):
-            yield tell_settled({at: one for at, one in new.items() if one.block == block})
+            yield describe_settled({at: one for at, one in new.items() if one.block == block})
 
 
 def _list_news(
@@ -167,12 +167,12 @@ def _list_news(
         yield MERGED if slot in game_round.merged else UNMERGED, pay
 
 
-def _tell_round(index: int, what: str, wei: int, when: str) -> str:
+def _format_round(index: int, what: str, wei: int, when: str) -> str:
     line = {**ROUND_LINES, **ROUND_WARNINGS}[what].format(wei=format_tokens(wei), when=when)
     return f"{'WARNING: ' if what in ROUND_WARNINGS else ''}round {index}: {line}"
 
 
-def tell_settled(rounds: Mapping[tuple[int, int], SettledRound]) -> str:
+def describe_settled(rounds: Mapping[tuple[int, int], SettledRound]) -> str:
     """Returns the line of a settlement. rounds: those that it settled, by seat and round."""
     indices = sorted(index for _, index in rounds)
     first, last = indices[0], indices[-1]
@@ -188,7 +188,7 @@ def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
     return sum(sums.get(reason, 0) for reason in reasons)
 
 
-def tell_begin(money: AccountMoney) -> Iterator[str]:
+def describe_beginning(money: AccountMoney) -> Iterator[str]:
     """Yields what the account has in the task as the node begins; nothing where all is still to come."""
     settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
     if money.earned or money.owed or settled or lost:

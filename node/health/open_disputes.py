@@ -17,17 +17,17 @@ def count_disputes(view: View) -> Samples:
     seat, inner = find_seat(game, account), view.chain_state.inner[view.task]
     for dispute in inner.disputes.values():
         end = OPEN if dispute.is_open else dispute.stage.name.lower()
-        found[DISPUTE, _tell_side(seat, dispute.opener, dispute.seat, account), end] += 1
+        found[DISPUTE, _describe_side(seat, dispute.opener, dispute.seat, account), end] += 1
     for ask in inner.asks.values():
         end = OPEN if ask.ending == AskEnding.OPEN else ask.ending.name.lower()
-        found[ASK, _tell_side(seat, ask.asker, ask.seat, account), end] += 1
+        found[ASK, _describe_side(seat, ask.asker, ask.seat, account), end] += 1
     for contest in view.chain_state.contests[view.task].contests.values():
         end = contest.turn.name.lower() if contest.turn in ENDED else OPEN
         found[CONTEST, find_side(game, contest.contester, contest.round, account), end] += 1
     return {labels: float(count) for labels, count in found.items() if labels[1]}
 
 
-def _tell_side(seat: Seat | None, opener: str, accused: int, account: str) -> str:
+def _describe_side(seat: Seat | None, opener: str, accused: int, account: str) -> str:
     if opener == account:
         return OPENER
     return ACCUSED if seat is not None and seat.number == accused else ""

@@ -31,10 +31,10 @@ class Parting:
     chain: GameChain
     notify: Notify
 
-    def tell(self, view: View | None) -> None:
+    def notify_end(self, view: View | None) -> None:
         """Says it where the account has a seat of the task, and what it has sent that is not mined yet. view:
         None while the chain has no task that this node works on."""
-        if unsent := self._tell_unsent():
+        if unsent := self._describe_unsent():
             self.notify(f"WARNING: {unsent}")
         if view is None:
             return
@@ -45,14 +45,14 @@ class Parting:
         name = f"{seat.role.name.lower()} {seat.number & NUMBER_MASK}"
         is_leaving = seat.status == SeatStatus.LEAVING
         ends = "The seat is leaving already" if is_leaving else "`touchstone leave` gives the seat up"
-        sentences = [self._tell_return(view), *_tell_next_round(view, seat), ends]
+        sentences = [self._describe_return(view), *_describe_next_round(view, seat), ends]
         self.notify(
             f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. "
             f"{'. '.join(sentences)}; the "
             "node is needed until the stake is out"
         )
 
-    def _tell_unsent(self) -> str:
+    def _describe_unsent(self) -> str:
         """What of this account waits for a block, empty where nothing does."""
         sender = self.chain.sender
         count = 0 if sender is None else len(sender.queue.list_all())
@@ -62,7 +62,7 @@ class Parting:
             return "a transaction of this node is not mined yet: the next start goes on with it"
         return f"{count} transactions of this node are not mined yet: the next start goes on with them"
 
-    def _tell_return(self, view: View) -> str:
+    def _describe_return(self, view: View) -> str:
         head = view.head_block
         if not view.game.rounds:
             return "Be back before the task begins"
@@ -74,7 +74,7 @@ class Parting:
         return f"Be back before block {last}{hours}: {why}"
 
 
-def _tell_next_round(view: View, seat: Seat) -> Iterator[str]:
+def _describe_next_round(view: View, seat: Seat) -> Iterator[str]:
     """What it costs to miss a round that may open before the node is back."""
     game, block = view.game, view.head_block + 1
     if game.next_round >= game.terms.rounds or is_over(get_state_at(game, block), block):

@@ -119,14 +119,14 @@ def make_unreached(url: str, told: str) -> EnvironmentFault:
 
 
 async def ask_peers(
-    client: BlobClient, waiting: Sequence[Peer], own: Peer, tell: Callable[[Peer], str]
+    client: BlobClient, waiting: Sequence[Peer], own: Peer, describe: Callable[[Peer], str]
 ) -> list[SeenBy]:
     """Returns what peers see at the own endpoint. They are asked in the order of `waiting` until three have
     answered; those that say "not now" again, unless one of the others reaches it. tell: who a peer is, in
     words."""
 
     async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
-        return await asyncio.gather(*(ask_peer(client, peer, tell(peer), own) for peer in peers))
+        return await asyncio.gather(*(ask_peer(client, peer, describe(peer), own) for peer in peers))
 
     seen, at = list[SeenBy](), 0
     while asked := waiting[at : at + count_missing(seen)]:

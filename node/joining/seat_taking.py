@@ -86,7 +86,7 @@ class SeatTaking:
                 request.require_wanted(self.get_view().game)
             await self._send_patiently(call)
         self.notify(
-            f"took a seat as {request.role.name.lower()}; it works {_tell_when(self.get_view().game)}"
+            f"took a seat as {request.role.name.lower()}; it works {_describe_when(self.get_view().game)}"
         )
 
     @asynccontextmanager
@@ -141,7 +141,7 @@ class SeatTaking:
                 )
 
 
-def _tell_when(game: GameState) -> str:
+def _describe_when(game: GameState) -> str:
     first = find_first_round(game)
     if first is None:
         return "once enough others sit in the task"

@@ -200,7 +200,7 @@ class PartedCorpus:
         if any(leaf not in found for leaf in leaves):
             found = asyncio.run_coroutine_threadsafe(self.parts.get(leaves), self.loop).result()
         rows = stack([self._cut(found, start, length) for start in starts])
-        self._tell_of_outside(int(rows.max()))
+        self._notify_of_outside(int(rows.max()))
         return rows
 
     def _list_leaves(self, start: int, length: int) -> range:
@@ -213,7 +213,7 @@ class PartedCorpus:
         first = start * size - leaves.start * self.parts.outline.ref.key.kind.leaf_bytes
         return read_tokens(data[first : first + length * size], size)
 
-    def _tell_of_outside(self, largest: int) -> None:
+    def _notify_of_outside(self, largest: int) -> None:
         """Tell the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
         the contract take such an entry for the same token."""
         if largest >= self.spec.vocabulary_size and not self._is_told:

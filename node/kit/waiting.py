@@ -15,14 +15,14 @@ FIRST_S, NEXT_S = 10.0, 30.0
 @asynccontextmanager
 async def telling(notify: Notify, describe: Callable[[], str]) -> AsyncIterator[None]:
     """Tells what `describe` says as long as the block takes: first after ten seconds, then twice a minute."""
-    task = asyncio.create_task(_tell(notify, describe))
+    task = asyncio.create_task(_keep_notifying(notify, describe))
     try:
         yield
     finally:
         task.cancel()
 
 
-async def _tell(notify: Notify, describe: Callable[[], str]) -> None:
+async def _keep_notifying(notify: Notify, describe: Callable[[], str]) -> None:
     await asyncio.sleep(FIRST_S)
     while True:
         notify(describe())

@@ -172,7 +172,7 @@ class Node:
                 is_seated=request is not None, is_bound=is_bound, seat=seat,
             ).run()  # fmt: skip
         except asyncio.CancelledError:
-            Parting(self.chain, self.config.notify).tell(self.find_view())
+            Parting(self.chain, self.config.notify).notify_end(self.find_view())
             raise
         finally:
             if self.joined is not None:

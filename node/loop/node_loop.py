@@ -89,7 +89,7 @@ class Loop:
         try:
             self._look_at_seat()
             while not self._is_over():
-                self._tell_news()
+                self._notify_news()
                 self._schedule()
                 if max(self.unlisted.values(), default=0) >= 2:
                     await self._fold_anew(f"{self.unlisted.most_common(1)[0][0]} cannot list its duties")
@@ -115,7 +115,7 @@ class Loop:
             if has_bond(view.game, self.account):
                 self.bond_block = view.head_block
 
-    def _tell_news(self) -> None:
+    def _notify_news(self) -> None:
         view = self.find_view()
         if view is None:
             return

@@ -90,14 +90,16 @@ def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
     return ReplayTensors((first, second, third), tokens, labels)
 
 
-def replay(job: ReplayJob, memory: memoryview, tell: Callable[[], object] = lambda: None) -> ReplayDone:
-    """Replay a segment in its memory: W, m, v are the start, and the end afterwards. tell: called at each
-    step."""
+def replay(
+    job: ReplayJob, memory: memoryview, report_step: Callable[[], object] = lambda: None
+) -> ReplayDone:
+    """Replay a segment in its memory: W, m, v are the start, and the end afterwards. report_step: called
+    at each step."""
     tensors, spec = view_job(job, memory), decode_training(job.training)
 
     def get_batch(step: int) -> Batch:
         """As `GetBatch`."""
-        tell()
+        report_step()
         number = step - job.first_step
         return Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
 

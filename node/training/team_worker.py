@@ -96,7 +96,9 @@ def warm_up(step: CutStep, spec: TrainingSpec) -> None:
     step.advance(state, Batch(tokens, tokens))
 
 
-def train_part(step: CutStep, own: int, job: ReplayJob, path: str, tell: Callable[[float], None]) -> None:
+def train_part(
+    step: CutStep, own: int, job: ReplayJob, path: str, report_loss: Callable[[float], None]
+) -> None:
     """This worker's part of a segment. The file at `path` holds the start; in the end W, written by worker 0,
     and each worker's leaves of m and v. Worker 0 tells each loss."""
     tensors = view_job(job, map_shared(Path(path)))
@@ -105,7 +107,7 @@ def train_part(step: CutStep, own: int, job: ReplayJob, path: str, tell: Callabl
         batch = Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
         state, loss = step.advance(state, batch)
         if own == 0:
-            tell(loss)
+            report_loss(loss)
     # Each has its own leaves of m and v. Whoever has the last W does not read the first one any more, and
     # worker 0 has it once all others have sent their parts of it.
     for target, source in zip(tensors.vectors[1:], state.vectors[1:], strict=True):

@@ -77,12 +77,12 @@ def list_removable(
     strays = [key for key in free if key not in named]
     memory.strays = {key: memory.strays.get(key, block) for key in strays}
     since = block - STRAY_AUDITS * state.terms.windows.audit_max
-    is_safe = _tell_safe_kinds(state, books, block)
+    is_safe = _find_safe_kinds(state, books, block)
     old = {key for key in strays if memory.strays[key] < since and is_safe[key.kind] and not foreign}
     return [key for key in free if key in named or key in old]
 
 
-def _tell_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKind, bool]:
+def _find_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKind, bool]:
     """Of which kinds a stray is of no use: no state or trace while this node is in a dispute, no
     pseudo-gradient while one of a contestable root cannot be named."""
     seat = find_seat(state, books.account)

@@ -86,7 +86,7 @@ class Journal:
         self._kinds = {kind.__name__: kind for kind in kinds}
         self._lock = threading.Lock()
         _require_no_older_journal(path)
-        with ExitStack() as stack, _tell_faults(path):
+        with ExitStack() as stack, _translate_faults(path):
             self._connection = stack.enter_context(closing(self._connect()))
             _prepare(path, self._connection)
             self._count = self._require_all_records()
@@ -103,7 +103,7 @@ class Journal:
         is not in the journal. (Only where the disk refused to flush what it took, and the process is killed
         after that, may the record be found later: as if the kill had come between record and action.)"""
         kind, fields = type(record).__name__, self._encode(record)
-        with self._lock, _tell_faults(self.path):
+        with self._lock, _translate_faults(self.path):
             row = (self._count + 1, kind, fields)
             self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", row)
             self._count += 1
@@ -112,7 +112,7 @@ class Journal:
     def replay(self) -> Iterator[Any]:
         """Yields all records from the first on, as they are now. Raises EnvironmentFault where the disk does
         not give them."""
-        with self._lock, _tell_faults(self.path):
+        with self._lock, _translate_faults(self.path):
             rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
         for number, kind, fields in rows:
             yield self._decode(kind, fields, f"{self.path}, record {number}")
@@ -186,7 +186,7 @@ def require_free(path: Path) -> None:
     one is free; records are not decoded, so no kinds are needed."""
     _require_no_older_journal(path)
     if path.exists():
-        with _tell_faults(path), closing(_open_database(path)) as connection:
+        with _translate_faults(path), closing(_open_database(path)) as connection:
             _prepare(path, connection)
 
 
@@ -232,7 +232,7 @@ def _encode_last(number: int) -> bytes:
 
 
 @contextmanager
-def _tell_faults(path: Path) -> Iterator[None]:
+def _translate_faults(path: Path) -> Iterator[None]:
     """Say what a failed call of SQLite or the system means."""
     try:
         yield

@@ -53,7 +53,7 @@ class Form(Generic[T]):
             raise ProtocolFault(
                 what=self.what,
                 expected=self._expected,
-                actual=_tell(error),
+                actual=_describe(error),
                 where=where,
                 culprit=culprit,
                 remedy="Leave it out, or ask another peer.",
@@ -68,7 +68,7 @@ class Form(Generic[T]):
             raise InvalidInput(
                 what=self.what,
                 expected=self._expected,
-                actual=_tell(error),
+                actual=_describe(error),
                 where=str(path),
                 remedy=remedy,
             ) from error
@@ -91,6 +91,6 @@ def encode_message(message: object) -> bytes:
     return msgspec.json.encode(message)
 
 
-def _tell(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"[:MAX_SHOWN]
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -115,7 +115,7 @@ def require_agreement(console: Console, warnings: Sequence[str], question: str, 
         )
 
 
-async def tell_wallet(chain: GameChain, console: Console) -> int:
+async def notify_wallet(chain: GameChain, console: Console) -> int:
     """Say what the account has in its wallet; in wei."""
     wallet_wei = int(await chain.token.balance_of(chain.address))
     console.notify(f"in the wallet now: {format_tokens(wallet_wei)}")

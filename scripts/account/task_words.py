@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from touchstone.explorer.task_documents import count_active, tell_phase
+from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.protocol.adapters.chain.pace import Pace, show_duration
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -19,7 +19,7 @@ def list_open(game: GameState, block: int) -> Iterator[str]:
     now, terms = get_state_at(game, block), game.terms
     live, left = get_live_round(now), terms.rounds - now.next_round
     if live is not None:
-        yield f"round {live.index}: {tell_phase(game, block)}"
+        yield f"round {live.index}: {describe_phase(game, block)}"
     if left and not is_over(now, block):
         yield f"rounds still to open: {left}"
     for count, what in (
@@ -38,7 +38,7 @@ def is_task_closable(game: GameState, block: int) -> bool:
     return not now.is_closed and is_closable(now, block)
 
 
-def tell_missing(game: GameState) -> str:
+def describe_missing(game: GameState) -> str:
     """Which seats a task lacks before it can play; empty where it lacks none."""
     pools = zip(
         SeatRole,
@@ -53,7 +53,7 @@ def tell_missing(game: GameState) -> str:
     return ", ".join(missing)
 
 
-def tell_first_round(game: GameState) -> Iterator[str]:
+def describe_first_round(game: GameState) -> Iterator[str]:
     """Tells from which round on a seat works that is taken while a round runs: pools are frozen ahead."""
     first, rounds = find_first_round(game), game.terms.rounds
     if first is None:
@@ -67,7 +67,7 @@ def tell_first_round(game: GameState) -> Iterator[str]:
         )
 
 
-def tell_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
+def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
     """What a solver has to have: disk, and where `respond` is short, speed."""
     yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
@@ -79,7 +79,7 @@ def tell_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
         )
 
 
-def tell_format(terms: GameTerms) -> Iterator[str]:
+def describe_format(terms: GameTerms) -> Iterator[str]:
     """What a member of an exact task has to know before it stakes."""
     if terms.is_exact:
         yield (
@@ -88,7 +88,7 @@ def tell_format(terms: GameTerms) -> Iterator[str]:
         )
 
 
-def tell_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
+def describe_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
     """What a new seat locks, until when, and what a round earns it."""
     blocks, amounts = compute_release_blocks(game.terms.windows), game.terms.amounts
     hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"

@@ -5,7 +5,7 @@ import time
 import rich.console
 from rich.prompt import Confirm
 
-from touchstone.scripts.command_line.log_lines import show_time, tell
+from touchstone.scripts.command_line.log_lines import log_line, show_time
 
 
 class Console:
@@ -17,7 +17,7 @@ class Console:
     def notify(self, line: str) -> None:
         """One line, with the time of day on a terminal and else with date and zone too; logged as well. It is
         broken on a terminal only: a file keeps a path or an id whole."""
-        if tell(line):
+        if log_line(line):
             stamp = time.strftime("%H:%M:%S") if self.rich.is_terminal else show_time(time.time())
             self.rich.print(f"{stamp} {line}", markup=False, soft_wrap=not self.rich.is_terminal)
 

@@ -45,7 +45,7 @@ class OneLine(logging.Formatter):
         return f"{show_time(record.created)} {record.levelname} {line}{''.join(facts)}"
 
 
-def tell(line: str) -> bool:
+def log_line(line: str) -> bool:
     """Log a line that is told to the operator; whether it is to be shown as well."""
     level = logging.WARNING if line.startswith(WARNING_WORD) else logging.INFO
     SAID.log(level, "%s", line.removeprefix(WARNING_WORD))

@@ -7,7 +7,7 @@ import click
 MAX_SHOWN_CHARACTERS = 400
 
 
-def tell_usage_error(error: click.UsageError) -> None:
+def print_usage_error(error: click.UsageError) -> None:
     """Prints what is wrong and what to do, to standard error. What was typed may be a whole file, and may
     hold control characters: it is cut, and they are escaped."""
     said = error.format_message()

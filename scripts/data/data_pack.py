@@ -61,14 +61,16 @@ def pack_told(plan: PackPlan) -> DataPackDocument:
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
         f"{note.documents:,} documents, to {plan.out}"
     )
-    console.notify(f"vocabulary {note.vocabulary_size:,}, {_tell_width(note.token_bytes)}, root {note.root}")
+    console.notify(
+        f"vocabulary {note.vocabulary_size:,}, {_format_width(note.token_bytes)}, root {note.root}"
+    )
     console.notify(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
     names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
     facts = {name: getattr(note, name) for name in names}
     return msgspec.convert({"folder": str(plan.out), **facts}, DataPackDocument)
 
 
-def _tell_width(token_bytes: int) -> str:
+def _format_width(token_bytes: int) -> str:
     return "one byte a token" if token_bytes == 1 else f"{token_bytes} bytes a token"
 
 

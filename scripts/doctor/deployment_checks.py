@@ -4,14 +4,14 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.scripts.doctor.patient import Patient
 from touchstone.scripts.home.home_config import GWEI
-from touchstone.scripts.tasks.terms_checks import refuse_other_limits, tell_other_limits
+from touchstone.scripts.tasks.terms_checks import describe_other_limits, refuse_other_limits
 
 
 async def check_limits(patient: Patient) -> str:
     """The home judges tasks by the limits of the deployment."""
     chain, config = patient.get_chain(), patient.get_config()
     refuse_other_limits(chain.limits, LIMITS[config.limits])
-    if said := tell_other_limits(chain.limits, config.limits):
+    if said := describe_other_limits(chain.limits, config.limits):
         return f"WARNING: {said}"
     return f"{config.limits}, as the deployment's"
 

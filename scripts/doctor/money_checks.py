@@ -77,11 +77,11 @@ async def check_stake(patient: Patient) -> str:
         if not game.is_closed and has_wei < least_wei:
             raise _small_stake(task, seat, has_wei, least_wei)
     if not seats:
-        return await _tell_needed_tokens(patient)
+        return await _describe_needed_tokens(patient)
     return f"{len(seats)} seat{'s' if len(seats) > 1 else ''}, with at least what the task asks for at stake"
 
 
-async def _tell_needed_tokens(patient: Patient) -> str:
+async def _describe_needed_tokens(patient: Patient) -> str:
     """Whether the account could stake for a seat of the task that was named."""
     try:
         _, game = patient.get_game()

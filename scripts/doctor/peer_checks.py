@@ -56,11 +56,11 @@ async def _ask_peers(patient: Patient, key: AccountKey, own: Peer, port: int) ->
         signer, store = RequestSigner(key, patient.get_chain().signing), BlobStore(Path(folder) / "blobs")
         own_host = find_own_host(config.listen_host, config.public_url)
         async with BlobClient(store, signer, own_host=own_host) as client:
-            seen = await ask_peers(client, waiting, own, partial(tell_peer, patient))
+            seen = await ask_peers(client, waiting, own, partial(describe_peer, patient))
     return judge_reach(own.url, seen)
 
 
-def tell_peer(patient: Patient, peer: Peer) -> str:
+def describe_peer(patient: Patient, peer: Peer) -> str:
     """Who a peer is: where, with which seat."""
     games = patient.get_state().games
     named = [patient.task] if patient.task is not None else []

@@ -53,7 +53,7 @@ async def check_provider(patient: Patient) -> str:
         raise seen[0].error
     if faulty:
         raise _faulty_endpoints(patient, faulty, seen)
-    return "; ".join(_tell(one) for one in seen)
+    return "; ".join(_describe(one) for one in seen)
 
 
 def _faulty_endpoints(patient: Patient, faulty: list[Seen], seen: list[Seen]) -> EnvironmentFault:
@@ -68,7 +68,7 @@ def _faulty_endpoints(patient: Patient, faulty: list[Seen], seen: list[Seen]) ->
     )
 
 
-def _tell(seen: Seen) -> str:
+def _describe(seen: Seen) -> str:
     without = f" (it does without {', '.join(seen.lacks)})" if seen.lacks else ""
     return f"{seen.name}: as a node needs it{without}"
 

@@ -19,7 +19,7 @@ from touchstone.scripts.home.home_config import HomeConfig, Limits, check_config
 from touchstone.scripts.home.home_files import CONFIG_FILE, has_key, is_whole
 from touchstone.scripts.home.home_folder import create_home, refuse_whole
 from touchstone.scripts.network import devnet
-from touchstone.scripts.tasks.terms_checks import tell_other_limits
+from touchstone.scripts.tasks.terms_checks import describe_other_limits
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         console.notify(await judge_contracts(chain))
-        if said := tell_other_limits(chain.limits, config.limits):
+        if said := describe_other_limits(chain.limits, config.limits):
             console.notify(f"WARNING: {said}")
     return structs.replace(config, deployment_sha256=deployment.compute_digest())
 

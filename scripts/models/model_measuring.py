@@ -157,7 +157,7 @@ async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Conso
             corpus = await open_data(reader.client, reader.store, reader.state, task, spec, config.notify)
             await corpus.prepare(starts, length + 1)
         except (EnvironmentFault, ProtocolFault) as fault:
-            raise _tell_unserved(fault) from fault
+            raise _make_unserved_fault(fault) from fault
         rows = await asyncio.to_thread(read_known_rows, corpus, training, starts)
         console.notify(f"{choice}, on its held-out tokens:")
         step, sequences = get_step(training), training.sequences_per_step
@@ -166,7 +166,7 @@ async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Conso
         return Measure(found.loss, found.batches * sequences * length)
 
 
-def _tell_unserved(fault: TouchstoneError) -> EnvironmentFault:
+def _make_unserved_fault(fault: TouchstoneError) -> EnvironmentFault:
     return EnvironmentFault(
         what="no node serves the held-out tokens of this task",
         expected="one that does: those of a task that is over have ended",

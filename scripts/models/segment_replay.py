@@ -34,7 +34,7 @@ async def replay_segment(
     slots = {claim.account: slot for slot, claim in claims.items()}
     slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
     found = await seatless_audit.replay(config, seatless_audit.Place(task, index, slot, segment))
-    for line in tell_replayed(found):
+    for line in describe_replayed(found):
         console.notify(line)
     return ReplayDocument(
         task=format_id(task),
@@ -52,7 +52,7 @@ async def replay_segment(
     )
 
 
-def tell_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
+def describe_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
     """What a replay came to, in words."""
     if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
         yield f"{found.word.name}: the own end has the claim's root, {format_id(found.claimed_end)}"

@@ -7,7 +7,7 @@ any more. Running nodes of the task settle it then and pay it out; so does `touc
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.explorer.task_documents import tell_phase
+from touchstone.explorer.task_documents import describe_phase
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.open_questions import list_questions
@@ -52,7 +52,7 @@ def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[
 def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
     """What keeps an open seat."""
     if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_crowded_out(now, seat):
-        yield f"the seat is open (task: {tell_phase(now, block)}); `touchstone leave` ends that"
+        yield f"the seat is open (task: {describe_phase(now, block)}); `touchstone leave` ends that"
 
 
 def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator
             yield f"round {index} is to come, and its pool is frozen"
 
 
-def tell_release(holding: Holding) -> str:
+def describe_release(holding: Holding) -> str:
     """When the stake can be taken out."""
     if holding.held_by:
         return "; ".join(holding.held_by)

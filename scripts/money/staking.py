@@ -20,14 +20,14 @@ from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.game.terms import compute_release_blocks
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
-from touchstone.scripts.account.requirements import require_agreement, require_tokens, tell_wallet
+from touchstone.scripts.account.requirements import notify_wallet, require_agreement, require_tokens
 from touchstone.scripts.account.sending import send
 from touchstone.scripts.account.task_names import find_game, get_number, read_state, show_seat, show_task
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.document_fields import format_id, spell_role
 from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument
 from touchstone.scripts.home.home_folder import note_left
-from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 
 async def add_stake(
@@ -40,7 +40,7 @@ async def add_stake(
     seat = _require_seat(chain, task, game)
     await require_tokens(chain, chain.address, amount_wei)
     await chain.require_own_contracts()
-    lines = _tell_more_stake(game, seat, amount_wei, await read_pace(chain))
+    lines = _describe_more_stake(game, seat, amount_wei, await read_pace(chain))
     require_agreement(console, list(lines), f"Lock {format_tokens(amount_wei)} more?", is_agreed)
     await send(chain.deposit_missing(amount_wei))
     await send(chain.tasks.top_up(task, seat.number, amount_wei))
@@ -51,12 +51,12 @@ async def add_stake(
         console.notify(
             f"WARNING: it sits in no round that is still to come: that takes {format_tokens(least_wei)}"
         )
-    await tell_wallet(chain, console)
+    await notify_wallet(chain, console)
     role, number = spell_role(seat.role), get_number(seat.number)
     return StakeDocument(format_id(task), role, number, str(stake_wei), str(least_wei))
 
 
-def _tell_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
+def _describe_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
     """How much is locked, until when, and whether the seat needs it."""
     has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
     blocks = compute_release_blocks(game.terms.windows)
@@ -88,7 +88,7 @@ async def leave(
     seat = _require_seat(chain, task, game)
     if is_over(get_state_at(game, state.head_block + 1), state.head_block + 1):
         console.notify(f"{show_task(task)} is over: there is nothing to leave, and nothing was sent")
-        return _tell_holding(task, find_holding(game, seat, await read_pace(chain)), console, "has")
+        return _notify_holding(task, find_holding(game, seat, await read_pace(chain)), console, "has")
     warning = (
         f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
         "stake is out: it still has to do its work, and to answer for it."
@@ -109,13 +109,13 @@ async def leave(
         if now is None or now.status != SeatStatus.LEAVING:
             raise
     after = await read_state(chain, chain.address)
-    return _tell_holding(
+    return _notify_holding(
         task, find_holding(after.games[task], seat, await read_pace(chain)), console, "leaves; it has"
     )
 
 
-def _tell_holding(task: bytes, holding: Holding, console: Console, verb: str) -> LeaveDocument:
-    release = f"is held: {tell_release(holding)}" if holding.held_by else "can be taken out now"
+def _notify_holding(task: bytes, holding: Holding, console: Console, verb: str) -> LeaveDocument:
+    release = f"is held: {describe_release(holding)}" if holding.held_by else "can be taken out now"
     stake = format_tokens(holding.stake_wei)
     console.notify(f"{show_seat(holding.seat)} {verb} a stake of {stake}, which {release}")
     console.notify(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")

@@ -12,7 +12,7 @@ from touchstone.protocol.adapters.chain.pace import Pace, read_pace
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 from touchstone.protocol.spec.tokens import format_tokens
-from touchstone.scripts.account.requirements import require_tokens, tell_wallet
+from touchstone.scripts.account.requirements import notify_wallet, require_tokens
 from touchstone.scripts.account.sending import send
 from touchstone.scripts.account.task_names import find_game, read_state, show_task
 from touchstone.scripts.command_line.console import Console
@@ -24,7 +24,7 @@ from touchstone.scripts.documents.stake_documents import (
     SharesDocument,
     SharesPayDocument,
 )
-from touchstone.scripts.tasks.task_ending import tell_halt
+from touchstone.scripts.tasks.task_ending import notify_halt
 
 ALL, NONE = "all", "none"
 """What `shares vote` takes in the place of an amount."""
@@ -122,7 +122,7 @@ async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDo
     console.notify(f"this account can claim: {format_tokens(now.claimable_wei)}")
     if not now.supply:
         console.notify("shares come with settled pay, one for each token: no seat has settled a round yet")
-    console.notify(f"{show_amount(now.voting)} shares vote to halt the task, {_tell_vote(now, pace)}")
+    console.notify(f"{show_amount(now.voting)} shares vote to halt the task, {_describe_vote(now, pace)}")
     return now.to_document()
 
 
@@ -131,7 +131,7 @@ def show_amount(amount: int) -> str:
     return format_tokens(amount).removesuffix(" tokens")
 
 
-def _tell_vote(now: Shares, pace: Pace) -> str:
+def _describe_vote(now: Shares, pace: Pace) -> str:
     if now.is_ended:
         return "which is halted or closed already"
     if now.is_too_short:
@@ -163,7 +163,7 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     await send(chain.deposit_missing(amount_wei))
     await send(chain.shares.pay_revenue(now.task, amount_wei))
     console.notify(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
-    await tell_wallet(chain, console)
+    await notify_wallet(chain, console)
     console.notify(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
     return SharesPayDocument(format_id(now.task), str(amount_wei), str(now.supply))
 
@@ -264,7 +264,7 @@ async def halt_by_vote(chain: GameChain, name: str, console: Console) -> HaltDoc
             )
         raise _no_majority_yet(stands, now)
     await send(chain.shares.halt_by_vote(now.task))
-    tell_halt(now.task, console)
+    notify_halt(now.task, console)
     return HaltDocument(format_id(now.task))
 
 

@@ -14,12 +14,12 @@ from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
-from touchstone.scripts.account.requirements import tell_wallet
+from touchstone.scripts.account.requirements import notify_wallet
 from touchstone.scripts.account.sending import send, send_dues
 from touchstone.scripts.account.task_names import read_state, show_seat, show_task
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.stake_documents import WithdrawDocument
-from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 WAIT_BLOCKS = 20
 """Between two looks at what still holds a stake."""
@@ -61,12 +61,12 @@ def _list_leaving(state: ChainState, account: str, pace: Pace) -> list[str]:
         if seat is None or seat.status == SeatStatus.CLOSED:
             continue
         if seat.status == SeatStatus.LEAVING or is_over(game, pace.head_block + 1):
-            found.append(_tell_held(task, find_holding(game, seat, pace)))
+            found.append(_describe_held(task, find_holding(game, seat, pace)))
     return found
 
 
-def _tell_held(task: bytes, holding: Holding) -> str:
-    return f"{show_seat(holding.seat)} of {show_task(task)} ({tell_release(holding)})"
+def _describe_held(task: bytes, holding: Holding) -> str:
+    return f"{show_seat(holding.seat)} of {show_task(task)} ({describe_release(holding)})"
 
 
 async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> WithdrawDocument:
@@ -83,5 +83,5 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
     console.notify(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
     for line in held:
         console.notify(f"still held: {line}")
-    wallet_wei = await tell_wallet(chain, console)
+    wallet_wei = await notify_wallet(chain, console)
     return WithdrawDocument(chain.address.lower(), str(amount_wei), str(wallet_wei), list(held))

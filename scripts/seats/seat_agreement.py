@@ -24,7 +24,12 @@ from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_coin, require_tokens
 from touchstone.scripts.account.task_names import OTHER_TASK, show_seat, show_task
-from touchstone.scripts.account.task_words import tell_first_round, tell_format, tell_missing, tell_seat
+from touchstone.scripts.account.task_words import (
+    describe_first_round,
+    describe_format,
+    describe_missing,
+    describe_seat,
+)
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import HomeConfig
@@ -110,30 +115,30 @@ async def agree_on_seat(
     await require_tokens(chain, account, stake_wei)
     pace = await read_pace(chain)
 
-    def tell(now: GameState) -> Iterator[str]:
+    def describe(now: GameState) -> Iterator[str]:
         """What a seat means, by the task as it is now."""
-        yield from tell_seat(now, offer.role, stake_wei, pace)
-        yield from tell_first_round(now)
-        yield from tell_format(now.terms)
+        yield from describe_seat(now, offer.role, stake_wei, pace)
+        yield from describe_first_round(now)
+        yield from describe_format(now.terms)
         if home.when_idle:
             yield WHEN_USED
-        if get_live_round(now) is None and (missing := tell_missing(now)):
+        if get_live_round(now) is None and (missing := describe_missing(now)):
             yield f"before you join, the task lacks {missing}: its rounds wait for them"
 
     if offer.is_agreed:
-        for line in tell(game):
+        for line in describe(game):
             console.notify(line)
         return SeatRequest(offer.role, stake_wei, figures)
     console.notify("the machine is checked first. Then you are asked, before anything is locked")
-    ask = partial(ask_to_lock, console, tell, f"Lock {format_tokens(stake_wei)} and join?")
+    ask = partial(ask_to_lock, console, describe, f"Lock {format_tokens(stake_wei)} and join?")
     return SeatRequest(offer.role, stake_wei, figures, require_wanted=ask)
 
 
 def ask_to_lock(
-    console: Console, tell: Callable[[GameState], Iterator[str]], question: str, game: GameState
+    console: Console, describe: Callable[[GameState], Iterator[str]], question: str, game: GameState
 ) -> None:
     """Show what is told of the task and ask. Raises Declined where the answer is no."""
-    for line in tell(game):
+    for line in describe(game):
         console.notify(line)
     if not console.confirm(question):
         raise Declined(

@@ -29,7 +29,7 @@ from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.scripts.account.requirements import refuse_unasked, require_no_seat
 from touchstone.scripts.account.task_names import find_own_game, read_state
-from touchstone.scripts.account.task_words import tell_solver
+from touchstone.scripts.account.task_words import describe_solver
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
@@ -164,7 +164,7 @@ class SeatSession:
             await self.chain.require_own_contracts()
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             self.console.notify(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
-            for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
+            for line in describe_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
                 self.console.notify(line)
         if offer.weights is not None:
             limit_memory(self.config)

@@ -16,7 +16,7 @@ from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import show_seat, show_task
 from touchstone.scripts.account.task_words import is_task_closable, list_open
-from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 COMING = PAID | {MoneyReason.RESTITUTION}
 ROW_KINDS = {
@@ -39,13 +39,13 @@ def has_money(money: AccountMoney) -> bool:
     return bool(money.locks or money.rounds or money.sums)
 
 
-def tell_sums(sums: Sums) -> str:
+def format_sums(sums: Sums) -> str:
     """Returns the reasons with their amounts: `accepted claim 100, audit 20`."""
     listed = sorted(sums.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{tell_reason(reason)} {format_tokens(wei).split()[0]}" for reason, wei in listed)
+    return ", ".join(f"{format_reason(reason)} {format_tokens(wei).split()[0]}" for reason, wei in listed)
 
 
-def tell_reason(reason: MoneyReason) -> str:
+def format_reason(reason: MoneyReason) -> str:
     """Returns a reason in words."""
     return reason.value.replace("_", " ")
 
@@ -57,16 +57,16 @@ def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: P
     table.add_column("tokens", justify="right")
     table.add_column("why, and until when", overflow="fold")
     for lock in money.locks:
-        table.add_row(*_tell_lock(game, lock, pace))
+        table.add_row(*_describe_lock(game, lock, pace))
     for name, wei, why in (*_list_unsettled(money, pace), *_list_settled(money)):
         table.add_row(name, format_tokens(wei).split()[0], why)
     return table
 
 
-def _tell_lock(game: LoggedGame, lock: Lock, pace: Pace) -> tuple[str, str, str]:
+def _describe_lock(game: LoggedGame, lock: Lock, pace: Pace) -> tuple[str, str, str]:
     amount = format_tokens(lock.wei).split()[0]
     if lock.kind == LockKind.STAKE:
-        return _tell_stake(game, find_holding(game, game.seats[lock.number], pace), lock, pace)
+        return _describe_stake(game, find_holding(game, game.seats[lock.number], pace), lock, pace)
     if lock.kind == LockKind.ESCROW:
         block = pace.head_block + 1
         when = "now: touchstone task close" if is_task_closable(game, block) else "back when all is settled"
@@ -75,14 +75,14 @@ def _tell_lock(game: LoggedGame, lock: Lock, pace: Pace) -> tuple[str, str, str]
     return f"locked: bond ({lock.kind.value})", amount, until
 
 
-def _tell_stake(game: LoggedGame, holding: Holding, lock: Lock, pace: Pace) -> tuple[str, str, str]:
+def _describe_stake(game: LoggedGame, holding: Holding, lock: Lock, pace: Pace) -> tuple[str, str, str]:
     seat, least_wei = holding.seat, get_required_stake(game, holding.seat.role)
     short = "" if lock.wei >= least_wei else f"to sit it takes {format_tokens(least_wei)}; "
     back, block = "", pace.head_block + 1
     if seat.status == SeatStatus.OPEN and lock.until is not None and not is_over(game, block):
         back = f"; if you leave now, it comes back with {pace.show_block(lock.until)} at the earliest"
     name = f"locked: {show_seat(seat)} ({seat.status.name.lower()})"
-    return name, format_tokens(lock.wei).split()[0], short + tell_release(holding) + back
+    return name, format_tokens(lock.wei).split()[0], short + describe_release(holding) + back
 
 
 def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int, str]]:
@@ -95,7 +95,7 @@ def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int,
         ("fees to come", money.owed, FEES),
     ):
         if wei:
-            yield name, wei, tell_sums({r: sums[r] for r in sums if r in reasons}) + when
+            yield name, wei, format_sums({r: sums[r] for r in sums if r in reasons}) + when
 
 
 def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
@@ -106,7 +106,7 @@ def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
         if kind == MoneyKind.UNPAID:
             sums = {r: sums.get(r, 0) + unpaid.get(r, 0) for r in {**sums, **unpaid}}
         if sums:
-            yield name, sum(sums.values()), tell_sums(sums)
+            yield name, sum(sums.values()), format_sums(sums)
 
 
 def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
@@ -116,5 +116,5 @@ def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
         table.add_column(name, overflow="fold")
     for one in money.rounds:
         when = f"block {one.settled}" if one.settled is not None else pace.show_wait(one.due or 0)
-        table.add_row(str(one.round), tell_sums(one.sums), when)
+        table.add_row(str(one.round), format_sums(one.sums), when)
     return table

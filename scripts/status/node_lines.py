@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from touchstone.protocol.adapters.reports.node_state import FULL_DISK_BYTES, NodeState, tell_node_state
+from touchstone.protocol.adapters.reports.node_state import FULL_DISK_BYTES, NodeState, describe_node_state
 from touchstone.scripts.documents.overview_documents import IssueFacts, NodeFacts
 
 
@@ -12,7 +12,7 @@ def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterato
     """What the node of a home says of itself, and what it could not write where its disk is full; nothing
     where none has run."""
     if node is not None:
-        yield from tell_node_state(node, now_s)
+        yield from describe_node_state(node, now_s)
     free_bytes = shutil.disk_usage(home).free
     if free_bytes < FULL_DISK_BYTES:
         yield f"WARNING: the disk of this home is full: {free_bytes / 1e6:,.0f} MB free"

@@ -1,6 +1,6 @@
 """What `touchstone status --json` writes (docs/schemas/status.json)."""
 
-from touchstone.explorer.task_documents import count_active, tell_phase
+from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -25,7 +25,7 @@ from touchstone.scripts.money.holdings import Holding, find_holding
 from touchstone.scripts.status.money_json import describe_money
 from touchstone.scripts.status.money_tables import find_money, has_money
 from touchstone.scripts.status.sight import Sight, list_seats
-from touchstone.scripts.status.status_tables import get_escrow, tell_lack, tell_round
+from touchstone.scripts.status.status_tables import describe_lack, describe_round, get_escrow
 
 
 def describe_status(sight: Sight, node: NodeFacts | None) -> StatusDocument:
@@ -78,13 +78,13 @@ def _describe_game(sight: Sight, task: bytes, game: LoggedGame) -> TaskFacts:
     return TaskFacts(
         task=format_id(task),
         submitter=game.terms.submitter,
-        status=tell_phase(game, block),
+        status=describe_phase(game, block),
         rounds_opened=game.next_round,
         rounds=game.terms.rounds,
         solvers=count_active(game, SeatRole.SOLVER),
         verifiers=count_active(game, SeatRole.VERIFIER),
         whistleblowers=count_active(game, SeatRole.WHISTLEBLOWER),
-        lacks=tell_lack(game, block),
+        lacks=describe_lack(game, block),
         escrow_wei=str(get_escrow(game)),
         contests=len(game.contests),
         disputes=len(game.disputes),
@@ -111,7 +111,7 @@ def _describe_seat(task: bytes, game: LoggedGame, holding: Holding) -> SeatFacts
 def _describe_round(index: int, one: GameRound) -> RoundFacts:
     return RoundFacts(
         round=index,
-        state=RoundState(tell_round(one)),
+        state=RoundState(describe_round(one)),
         opened_block=one.opened,
         closed_block=one.closed,
         solvers=len(one.pool.solvers),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from touchstone.explorer.task_documents import count_active, tell_phase
+from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
@@ -17,7 +17,7 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import DIGITS, show_seat, show_task
-from touchstone.scripts.account.task_words import list_open, tell_missing
+from touchstone.scripts.account.task_words import describe_missing, list_open
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.status.money_json import sum_account
@@ -30,7 +30,7 @@ SHORT_NAMES = ("solve", "verify", "watch")
 WIDE_COLUMNS = 100
 
 
-async def tell_status(chain: GameChain, account: str, console: Console) -> None:
+async def notify_status(chain: GameChain, account: str, console: Console) -> None:
     """Tables of the deployment's tasks, and of the money, the seats and the own tasks of `account`."""
     show_status(await look(chain, account), console)
 
@@ -68,7 +68,7 @@ def _list_notes(state: ChainState) -> list[str]:
     notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
     for task, game in state.games.items():
         questions = len(game.contests) + len(game.disputes) + len(game.asks)
-        missing = tell_lack(game, state.head_block + 1)
+        missing = describe_lack(game, state.head_block + 1)
         if questions:
             notes.append((task, f"asks, disputes and contests that have not ended: {questions}"))
         if missing:
@@ -81,7 +81,7 @@ def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
     return [
         show_task(task),
         f"{game.next_round}/{game.terms.rounds}",
-        tell_phase(game, block),
+        describe_phase(game, block),
         *counts,
         format_tokens(game.purse.get_wei(ESCROW)),
     ]
@@ -101,10 +101,10 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
     show, block = console.rich.print, sight.state.head_block + 1
     now = get_state_at(game, block)
     show(f"task {format_id(task)}, posted by {game.terms.submitter}", markup=False)
-    show(f"at block {block - 1}: {tell_phase(game, block)}; escrow {format_tokens(get_escrow(game))}")
+    show(f"at block {block - 1}: {describe_phase(game, block)}; escrow {format_tokens(get_escrow(game))}")
     for line in [
         *list_open(game, block),
-        *([f"lacks {missing}"] if (missing := tell_lack(game, block)) else []),
+        *([f"lacks {missing}"] if (missing := describe_lack(game, block)) else []),
     ]:
         show(f"- {line}", markup=False)
     rounds = Table(title="Rounds", title_justify="left")
@@ -137,10 +137,10 @@ def _describe_round_shortly(one: GameRound) -> list[str]:
     closed, votes = "" if one.closed is None else str(one.closed), sum(map(len, one.votes.values()))
     claims = f"{len(one.claims)}/{len(one.pool.solvers)}"
     root = "" if one.root is None else one.root.hex()[:DIGITS]
-    return [tell_round(one), str(one.opened), closed, claims, str(votes), str(len(one.merged)), root]
+    return [describe_round(one), str(one.opened), closed, claims, str(votes), str(len(one.merged)), root]
 
 
-def tell_round(one: GameRound) -> str:
+def describe_round(one: GameRound) -> str:
     """What a round does, in a word: `training`, `audits`, `posted`, `standing`, `fallen` or `undone`."""
     if one.phase == RoundPhase.RUNNING:
         return "training" if one.closed is None else "audits"
@@ -152,6 +152,6 @@ def get_escrow(game: GameState) -> int:
     return game.purse.get_wei(ESCROW)
 
 
-def tell_lack(game: GameState, block: int) -> str:
+def describe_lack(game: GameState, block: int) -> str:
     """Which seats a task waits for: none, where no round is to come."""
-    return "" if game.is_closed or is_over(get_state_at(game, block), block) else tell_missing(game)
+    return "" if game.is_closed or is_over(get_state_at(game, block), block) else describe_missing(game)

@@ -7,9 +7,9 @@ from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.posting_documents import TaskCheckDocument
-from touchstone.scripts.tasks.task_creation import justify, tell_cost
+from touchstone.scripts.tasks.task_creation import justify, notify_cost
 from touchstone.scripts.tasks.task_file import read_task_file, sketch_terms
-from touchstone.scripts.tasks.task_init import tell_tokenizer
+from touchstone.scripts.tasks.task_init import notify_tokenizer
 from touchstone.scripts.tasks.terms_checks import describe_amounts
 
 
@@ -22,13 +22,13 @@ def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.notify(f"it begins with the weights in {folder}, whose root is {root}")
-        tell_tokenizer(file, console)
+        notify_tokenizer(file, console)
     else:
         drawn = f"weights drawn anew from initial_seed {file.plan.initial_seed}"
         console.notify(f"it begins with {drawn}: no recorded module's own are used")
     count, escrow_wei = file.plan.count_parameters(), compute_escrow(sketch_terms(file.plan))
     console.notify(f"{path} can be posted: {count:,} parameters")
-    tell_cost(escrow_wei, console)
+    notify_cost(escrow_wei, console)
     console.notify(f"Next: touchstone task create --config {path}; it asks before it posts")
     amounts = describe_amounts(rules)
     return TaskCheckDocument(str(path), count, file.plan.rounds, str(escrow_wei), root, amounts)

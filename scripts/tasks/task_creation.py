@@ -80,21 +80,21 @@ async def create_task(
         refuse_other_root(file, training.dataset_root)
         escrow_wei = await asyncio.to_thread(refuse_bad_task, node.chain, terms, training)
         costs = await asyncio.to_thread(measure_costs, get_program(training).program)
-        _tell_price(file, terms, escrow_wei, compute_task_bytes(training, costs), console)
+        _notify_price(file, terms, escrow_wei, compute_task_bytes(training, costs), console)
         await require_tokens(node.chain, node.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(node.chain, node.store, terms, training, dataset, start)
         console.notify(
-            f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
-            "this command posts another task with another escrow"
+            f"posted 0x{task.hex()}; serving {_describe_served(file)} to the end. Ctrl-C stops that: run "
+            "again, this command posts another task with another escrow"
         )
-        console.notify(_tell_next(file, task))
+        console.notify(_describe_next(file, task))
         put(TaskCreateDocument(format_id(task), node.account, str(escrow_wei)))
         del start  # The store has it.
         await with_company(_follow(node, task, console), show_progress(node.chain, task, console))
 
 
-def _tell_next(file: TaskFile, task: bytes) -> str:
+def _describe_next(file: TaskFile, task: bytes) -> str:
     """Who has to come before its first round opens, and with which commands."""
     terms = sketch_terms(file.plan)
     seats = {
@@ -107,7 +107,7 @@ def _tell_next(file: TaskFile, task: bytes) -> str:
     return f"Next, by at least {words}, each with a home of its own: touchstone {commands}"
 
 
-def _tell_served(file: TaskFile) -> str:
+def _describe_served(file: TaskFile) -> str:
     return "its dataset" if file.weights is None else "its dataset and its first weights"
 
 
@@ -124,17 +124,17 @@ def refuse_other_root(file: TaskFile, root: bytes) -> None:
         )
 
 
-def _tell_price(
+def _notify_price(
     file: TaskFile, terms: PostedTerms, escrow_wei: int, task_bytes: int, console: Console
 ) -> None:
     count = terms.parameter_count
     disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, task_bytes)
     console.notify(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
-    tell_cost(escrow_wei, console)
+    notify_cost(escrow_wei, console)
     console.notify(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
 
 
-def tell_cost(escrow_wei: int, console: Console) -> None:
+def notify_cost(escrow_wei: int, console: Console) -> None:
     """Say what a task costs."""
     console.notify(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
 

@@ -14,7 +14,7 @@ from touchstone.scripts.account.task_words import is_task_closable, list_open
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.posting_documents import HaltDocument, TaskCloseDocument
-from touchstone.scripts.money.holdings import find_holding, tell_release
+from touchstone.scripts.money.holdings import describe_release, find_holding
 
 SHOWN_SEATS = 3
 """Named in an error; `touchstone status` shows one's own."""
@@ -53,7 +53,7 @@ def _refuse_unready(game: LoggedGame, pace: Pace) -> None:
     block = pace.head_block + 1
     if is_task_closable(game, block):
         return
-    held = [_tell_seat(game, seat, pace) for seat in list(game.seats.values())[:SHOWN_SEATS]]
+    held = [_describe_seat(game, seat, pace) for seat in list(game.seats.values())[:SHOWN_SEATS]]
     if is_over(game, block):
         raise _seats_to_pay_out(held, game, block, pace)
     raise _rounds_to_come(held, game, block, pace)
@@ -78,8 +78,8 @@ def _seats_to_pay_out(held: list[str], game: LoggedGame, block: int, pace: Pace)
     )
 
 
-def _tell_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
-    return f"{show_seat(seat)}: {tell_release(find_holding(game, seat, pace))}"
+def _describe_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
+    return f"{show_seat(seat)}: {describe_release(find_holding(game, seat, pace))}"
 
 
 async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> HaltDocument:
@@ -93,7 +93,7 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     warning = f"WARNING: {show_task(task)} opens no further round. That cannot be taken back."
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
-    tell_halt(task, console)
+    notify_halt(task, console)
     return HaltDocument(format_id(task))
 
 
@@ -108,7 +108,7 @@ def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> Invalid
     )
 
 
-def tell_halt(task: bytes, console: Console) -> None:
+def notify_halt(task: bytes, console: Console) -> None:
     """Say what a halt means."""
     console.notify(f"halted {show_task(task)}: no further round opens")
     console.notify(

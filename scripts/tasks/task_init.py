@@ -156,7 +156,7 @@ def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> T
     answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in questions}
     file = write_task_file(out, answers, step)
     console.notify(f"wrote {out}: {file.plan.count_parameters():,} parameters, {file.plan.rounds} rounds")
-    tell_tokenizer(file, console)
+    notify_tokenizer(file, console)
     console.notify(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
     return TaskInitDocument(str(out), file.plan.count_parameters(), file.plan.rounds)
 
@@ -289,7 +289,7 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
     )
 
 
-def tell_tokenizer(file: TaskFile, console: Console) -> None:
+def notify_tokenizer(file: TaskFile, console: Console) -> None:
     """Say so where the dataset was packed with another tokenizer than the recorded model's: no rule of a task
     can see that."""
     made_with, own = file.packed.tokenizer_sha256, file.plan.step.shape.tokenizer_sha256

@@ -63,7 +63,7 @@ def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None
             )
 
 
-def tell_other_limits(actual: DeploymentLimits, own: str) -> str:
+def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
     """Returns how the preset of a home, own, is another than the deployment's, and what to do; empty where it
     is not."""
     if actual.name == own:
@@ -87,7 +87,7 @@ def refuse_bad_money(
     if broken:
         raise InvalidInput(
             what="under these amounts cheating pays, or honest work does not",
-            expected="; ".join(f"{_tell_bounds(rule)} ({rule.inequality})" for rule in broken),
+            expected="; ".join(f"{_format_bounds(rule)} ({rule.inequality})" for rule in broken),
             actual="; ".join(f"{rule.name} {rule.amount} wei" for rule in broken),
             where=", ".join(sorted({name_key(rule.name) for rule in broken})),
             remedy=remedy,
@@ -109,6 +109,6 @@ def describe_amounts(rules: Sequence[MoneyRule]) -> list[AmountDocument]:
     ]
 
 
-def _tell_bounds(rule: MoneyRule) -> str:
+def _format_bounds(rule: MoneyRule) -> str:
     most = "" if rule.greatest is None else f" and <= {rule.greatest} wei"
     return f"{rule.name} >= {rule.least} wei{most}"

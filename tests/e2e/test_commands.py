@@ -55,7 +55,7 @@ from touchstone.scripts.network import devnet
 from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from touchstone.scripts.seats.seat_agreement import Offer
 from touchstone.scripts.seats.seat_session import play_role
-from touchstone.scripts.status.status_tables import tell_status
+from touchstone.scripts.status.status_tables import notify_status
 from touchstone.scripts.tasks.task_creation import create_task
 from touchstone.scripts.tasks.task_file import read_task_file
 from touchstone.step.step_folder import save_step
@@ -325,7 +325,7 @@ async def _check_money(terminals: Terminals, parties: dict[str, tuple[NodeConfig
     for name, (config, console) in parties.items():
         deployment = read_game_deployment(config.deployment)
         async with open_game_chain(config.rpc_url, deployment, config.key) as chain:
-            await tell_status(chain, config.key.address, console)
+            await notify_status(chain, config.key.address, console)
             assert "now: touchstone withdraw" in terminals.read(name) and "closed" in terminals.read(name)
             await withdraw(chain, console, is_waiting=True)
             gains[name] = await chain.token.balance_of(chain.address) - GRANT_TOKEN_WEI

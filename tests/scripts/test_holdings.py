@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.enums import GameOutcome, SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.upkeep import list_upkeep
-from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 
 def hold(world: World, account: str) -> Holding:
@@ -52,7 +52,7 @@ def test_a_stake_is_held_to_the_last_block_in_which_it_can_be_questioned() -> No
     world.jump(until - 1)
     assert hold(world, "solver0").held_by and pay_all(world, "solver0") == "SeatBusy"
     assert not hold(world, "solver0").held_by
-    assert tell_release(hold(world, "solver0")) == "now: touchstone withdraw"
+    assert describe_release(hold(world, "solver0")) == "now: touchstone withdraw"
     assert pay_all(world, "solver0") is None
 
 

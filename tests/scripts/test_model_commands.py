@@ -17,7 +17,7 @@ from touchstone.scripts.documents.model_documents import ReplayDocument, ReplayR
 from touchstone.scripts.home import node_config
 from touchstone.scripts.models import segment_replay
 from touchstone.scripts.models.sampling import show_text
-from touchstone.scripts.models.segment_replay import tell_replayed
+from touchstone.scripts.models.segment_replay import describe_replayed
 from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.verifier.seatless_audit import Replayed
@@ -138,10 +138,10 @@ def test_the_exit_status_tells_what_a_replay_found(
 
 def test_a_replay_is_told_with_its_distances() -> None:
     far = Replayed("0xab", VoteWord.REJECT_STATE, b"c" * 32, b"o" * 32, (("weights", 2e-3, 1e-3),))
-    assert list(tell_replayed(far)) == [
+    assert list(describe_replayed(far)) == [
         "largest distance of the weights: 0.002, limit 0.001",
         "REJECT_STATE: the claimed end is not what this machine comes to. Who is wrong a dispute computes, "
         "from one number of the segment",
     ]
     same = Replayed("0xab", VoteWord.ACCEPT, b"c" * 32, b"c" * 32)
-    assert list(tell_replayed(same)) == [f"ACCEPT: the own end has the claim's root, 0x{'63' * 32}"]
+    assert list(describe_replayed(same)) == [f"ACCEPT: the own end has the claim's root, 0x{'63' * 32}"]

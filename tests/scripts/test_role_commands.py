@@ -33,7 +33,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S
 from touchstone.protocol.spec.game.purse import Purse
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.terms import GameAmounts
-from touchstone.scripts.account.task_words import tell_format, tell_seat, tell_solver
+from touchstone.scripts.account.task_words import describe_format, describe_seat, describe_solver
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.home.node_config import choose_executor
@@ -175,9 +175,9 @@ def _check_question(said: str) -> None:
 def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
     """A pruned round that is disputed is trained again before the first answer."""
     terms = make_terms(windows=replace(WINDOWS_12S, respond=WINDOWS_12S.train_min))
-    assert len(list(tell_solver(terms, 1_000))) == 1
+    assert len(list(describe_solver(terms, 1_000))) == 1
     short = replace(terms, windows=replace(terms.windows, respond=WINDOWS_12S.train_min - 1))
-    (_, warning) = tell_solver(short, 1_000)
+    (_, warning) = describe_solver(short, 1_000)
     assert (
         warning.startswith("WARNING") and "249 blocks (respond)" in warning and "250 (train_min)" in warning
     )
@@ -194,20 +194,20 @@ def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
 def test_what_a_seat_locks_and_until_when_is_told_in_blocks_and_hours(role: SeatRole, earns: str) -> None:
     """Three solvers, five verifiers and three whistleblowers sit; half of the claims are audited late."""
     game = make_world(windows=WINDOWS_12S).state
-    locks, pay = tell_seat(game, role, 10**18, Pace(7, 12.0))
+    locks, pay = describe_seat(game, role, 10**18, Pace(7, 12.0))
     assert locks == (
         f"joining as a {role.name.lower()} locks 1 tokens. You get them back some 7,925 blocks (about 26 h) "
         "after you leave (`touchstone leave`) or the task ends. If you are proven wrong you lose all of them"
     )
     assert pay.startswith(earns)
-    (unknown, _) = tell_seat(game, role, 10**18, Pace(7, None))
+    (unknown, _) = describe_seat(game, role, 10**18, Pace(7, None))
     assert "some 7,925 blocks after you leave" in unknown
 
 
 def test_who_stakes_on_an_exact_task_is_told_so() -> None:
     terms = make_terms()
-    assert not list(tell_format(terms))
-    (said,) = tell_format(replace(terms, is_exact=True))
+    assert not list(describe_format(terms))
+    (said,) = describe_format(replace(terms, is_exact=True))
     assert said.startswith("an exact task: ") and "lock only what you can lose" in said
 
 

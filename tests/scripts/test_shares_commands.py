@@ -53,7 +53,7 @@ class OddChain:
             ("read_shares", shares),
             ("read_pace", Pace(HEAD, 12.0)),
             ("require_tokens", None),
-            ("tell_wallet", 0),
+            ("notify_wallet", 0),
         ):
             monkeypatch.setattr(task_shares, name, _make_answering(answer))
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_quiet_world, make_world, post
-from touchstone.explorer.task_documents import count_active, tell_phase
+from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract import Receipt
@@ -27,7 +27,12 @@ from touchstone.scripts.account import sending
 from touchstone.scripts.account.requirements import require_agreement, require_coin, require_tokens
 from touchstone.scripts.account.sending import is_node_running, send, send_dues
 from touchstone.scripts.account.task_names import pick_task
-from touchstone.scripts.account.task_words import is_task_closable, list_open, tell_first_round, tell_missing
+from touchstone.scripts.account.task_words import (
+    describe_first_round,
+    describe_missing,
+    is_task_closable,
+    list_open,
+)
 from touchstone.scripts.command_line.console import Console
 
 TASK = b"t" * 32
@@ -216,7 +221,7 @@ TASKS = [bytes.fromhex("3fa9" + 60 * "0"), bytes.fromhex("3fb0" + 60 * "0")]
 
 
 def tell(world: World) -> str:
-    return tell_phase(world.state, world.block + 1)
+    return describe_phase(world.state, world.block + 1)
 
 
 def test_a_task_is_named_by_its_first_digits() -> None:
@@ -255,18 +260,18 @@ def test_a_halted_task_is_over_after_its_round() -> None:
 def test_who_is_missing_is_counted_by_role() -> None:
     world = make_world(solvers=0, verifiers=1, whistleblowers=3)
     assert tell(world) == "stands still"
-    assert tell_missing(world.state) == "1 more solver, 2 more verifiers"
+    assert describe_missing(world.state) == "1 more solver, 2 more verifiers"
     assert [count_active(world.state, role) for role in SeatRole] == [0, 1, 3]
 
 
 def test_a_late_seat_is_told_from_which_round_on_it_works() -> None:
     """The pool that is frozen next has it, and the last pool of two rounds is frozen with the start."""
     long, short = make_quiet_world(rounds=4), make_quiet_world(rounds=2)
-    (said,) = tell_first_round(long.state)
+    (said,) = describe_first_round(long.state)
     assert said == "a seat that is taken now works from round 2 on; the task ends with round 3"
-    (said,) = tell_first_round(short.state)
+    (said,) = describe_first_round(short.state)
     assert said.startswith("WARNING: it is fixed already who works")
-    assert not list(tell_first_round(make_world(solvers=0).state)), "before the start each round has it"
+    assert not list(describe_first_round(make_world(solvers=0).state)), "before the start each round has it"
 
 
 def test_a_task_that_was_played_to_its_end_is_closed() -> None:

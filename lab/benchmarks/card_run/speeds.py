@@ -86,7 +86,7 @@ def time_turns(calls: Mapping[str, Call], turns: int) -> dict[str, float]:
     return {name: statistics.median(own) for name, own in seconds.items()}
 
 
-def tell_rates(subject: Subject, seconds: Mapping[str, float]) -> dict[str, float]:
+def format_rates(subject: Subject, seconds: Mapping[str, float]) -> dict[str, float]:
     """Tokens a second, and each format over plain PyTorch."""
     tokens = subject.batches[0][0].numel()
     rates = {f"{name} tokens/s": round(tokens / own) for name, own in seconds.items()}

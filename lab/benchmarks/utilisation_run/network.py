@@ -49,7 +49,7 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.scripts.network.devnet import Devnet, DevnetOptions, fund, run_devnet
 
-Tell = Callable[[int, int, float], None]
+Report = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""
 ROLES = ("touchstone.node", "touchstone.verifier", "touchstone.whistleblower")
 DEFAULTS = frozenset({audit_room.__name__, dispute_records.__name__})
@@ -61,7 +61,7 @@ def draw_train_s(train_s: float, spread: float, name: str, seed: int) -> float:
     return train_s * (1 + random.Random(f"{seed} {name}").uniform(-spread, spread))
 
 
-def pace(train: Train, step_s: float, tell: Tell) -> Train:
+def pace(train: Train, step_s: float, report: Report) -> Train:
     """`train`, each of whose steps takes `step_s` seconds, or what it takes where that is longer."""
 
     def paced(
@@ -70,7 +70,7 @@ def pace(train: Train, step_s: float, tell: Tell) -> Train:
         first, started_s = state.global_step, time.monotonic()
         result = train(state, spec, get_batch, inner_step, steps)
         took_s = time.monotonic() - started_s
-        tell(first, steps, took_s)
+        report(first, steps, took_s)
         time.sleep(max(0.0, steps * step_s - took_s))
         return result
 
@@ -137,10 +137,10 @@ def make_compute(order: PacedOrder, line: Line) -> Compute:
             switch(retrace, planted.retrace, order.first_false_step),
         )
 
-    def tell(first_step: int, steps: int, seconds: float) -> None:
+    def report(first_step: int, steps: int, seconds: float) -> None:
         line.send(Trained(first_step, seconds / steps))
 
-    return Compute(pace(compute.train, order.step_s, tell), compute.retrace)
+    return Compute(pace(compute.train, order.step_s, report), compute.retrace)
 
 
 # --- The network ------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from touchstone.protocol.adapters.messages import Form
-from touchstone.protocol.adapters.wire.peer_faults import read_at_most, tell_reason
+from touchstone.protocol.adapters.wire.peer_faults import describe_reason, read_at_most
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.quicknet import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s
 
@@ -56,7 +56,7 @@ async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -
             try:
                 return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
             except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
-                failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
+                failures.append(f"{server}: {type(error).__name__} {describe_reason(error)}")
     raise _no_signature(round_number, failures)
 
 

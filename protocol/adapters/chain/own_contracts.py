@@ -171,7 +171,7 @@ async def _find_difference(connection: Connection, subject: _Subject, where: Map
         runtimes = [await _compute_runtime(connection, subject, code) for code in subject.codes]
     except InvalidInput as refusal:
         return f"cannot be created with these addresses and limits ({refusal.what})"
-    return "" if actual in runtimes else tell_difference(runtimes[0], actual, where)
+    return "" if actual in runtimes else describe_difference(runtimes[0], actual, where)
 
 
 async def _compute_runtime(connection: Connection, subject: _Subject, code: bytes) -> bytes:
@@ -185,7 +185,7 @@ async def _compute_runtime(connection: Connection, subject: _Subject, code: byte
     return runtime.replace(bytes.fromhex(elsewhere[2:]), bytes.fromhex(template[2:]))
 
 
-def tell_difference(expected: bytes, actual: bytes, where: Mapping[str, str]) -> str:
+def describe_difference(expected: bytes, actual: bytes, where: Mapping[str, str]) -> str:
     """Returns in words where two codes that differ do so first; a value that a constructor has put in is told
     as such. where: names of addresses."""
     if len(actual) != len(expected):

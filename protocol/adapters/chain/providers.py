@@ -22,7 +22,7 @@ from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderErr
 from touchstone.protocol.adapters.chain.refusals import explain_revert
 from touchstone.protocol.adapters.chain.rpc import Endpoint
 from touchstone.protocol.adapters.wire.peer import show
-from touchstone.protocol.adapters.wire.peer_faults import tell_reason
+from touchstone.protocol.adapters.wire.peer_faults import describe_reason
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")
@@ -308,7 +308,7 @@ class Providers:
             raise refusals[0]
         if isinstance(last, ProviderError):
             raise last
-        raise chain_fault(self.place, "a chain that answers", _tell_silence(last)) from None
+        raise chain_fault(self.place, "a chain that answers", _describe_silence(last)) from None
 
     async def _ask_one(self, endpoint: Endpoint, method: str, parameters: Sequence[Any], floor: int) -> Any:
         """The result of a request. A backend that tells how far it is with it is asked again where it lacks
@@ -406,13 +406,13 @@ def or_none(read: Callable[[Any], Answer]) -> Callable[[Any], Answer | None]:
     return lambda found: None if found is None else read(found)
 
 
-def _tell_silence(error: Exception) -> str:
+def _describe_silence(error: Exception) -> str:
     """Why no answer came. The text of some errors has the URL in it, and with it a key."""
     kind = type(error).__name__
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{kind}: status {error.status} {show(error.message)}"
     is_url = isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError)
-    return kind if is_url else f"{kind}: {tell_reason(error)}"
+    return kind if is_url else f"{kind}: {describe_reason(error)}"
 
 
 def chain_fault(place: str, expected: str, actual: str, retryable: bool = True) -> EnvironmentFault:

@@ -223,7 +223,7 @@ class Sender:
                         self._awaited.discard(waiting.nonce)
                     else:
                         self._forget(waiting.nonce)
-                    raise _tell_refusal(self.address, error) from error
+                    raise _describe_refusal(self.address, error) from error
                 except BaseException:
                     # Cancelled: it may have been handed in, so it stays in the queue.
                     self._awaited.discard(waiting.nonce)
@@ -429,7 +429,7 @@ class Sender:
                 self._underpriced.add(waiting.nonce)
         except ProviderError as error:
             if not error.may_have_arrived:
-                raise _tell_refusal(self.address, error) from error
+                raise _describe_refusal(self.address, error) from error
 
     async def _close_gap(self, nonce: int) -> None:
         """A reorg can drop a mined transaction for good; all later nonces then wait for that one for ever."""
@@ -450,7 +450,7 @@ class Sender:
                     self._forget(nonce)
             except ProviderError as error:
                 self._forget(nonce)
-                raise _tell_refusal(self.address, error) from error
+                raise _describe_refusal(self.address, error) from error
 
     async def _explain(self, waiting: Waiting, receipt: MinedTransaction, where: str) -> None:
         """Raises what the contract says to the same call after that block; it cannot be asked for the moment
@@ -464,7 +464,7 @@ class Sender:
         raise _fault(self.address, f"{where} reverted in block {block}, {used}")
 
 
-def _tell_refusal(address: str, error: ProviderError) -> EnvironmentFault:
+def _describe_refusal(address: str, error: ProviderError) -> EnvironmentFault:
     """The error of a transaction that the node does not take."""
     if error.kind is not Kind.POOR:
         return _fault(address, error.message)

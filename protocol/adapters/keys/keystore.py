@@ -46,7 +46,7 @@ def load_keystore(path: Path, password: str) -> AccountKey:
         raise InvalidInput(
             what="the keystore does not open",
             expected="a version 3 keystore and its password",
-            actual=_tell_reason(error),
+            actual=_describe_reason(error),
             where=str(path),
             remedy="Check the path and the password.",
         ) from None
@@ -99,5 +99,5 @@ def _write_keystore(path: Path, account: LocalAccount, password: str, work_facto
     return AccountKey(account)
 
 
-def _tell_reason(error: Exception) -> str:
+def _describe_reason(error: Exception) -> str:
     return "another password" if "MAC mismatch" in str(error) else f"{type(error).__name__} while reading it"

@@ -88,7 +88,7 @@ def read_node_state(home: Path) -> NodeState | None:
     return None
 
 
-def tell_node_state(state: NodeState, now_s: float) -> Iterator[str]:
+def describe_node_state(state: NodeState, now_s: float) -> Iterator[str]:
     """The same in lines for an operator."""
     age_s = max(0, int(now_s) - state.seen_s)
     if state.end is not End.KILLED:

@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.files.durable_files import fill_file, sync
 from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.adapters.files.private_files import require_private_folder
 from touchstone.protocol.adapters.files.unchanged_files import FilePrint, UnchangedFiles, take_print
-from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier, require_finite, tell_damage
+from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier, make_damage_fault, require_finite
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef, refer_roots
 from touchstone.protocol.adapters.store.chunk_trees import fold_chunks, open_leaves, split_roots
 from touchstone.protocol.spec import data_trees, merkle
@@ -208,7 +208,7 @@ class BlobStore:
             # A length that somebody else's task names says nothing against the file.
             if self.get_size_bytes(ref.key) == ref.size_bytes or not self._is_right(ref.key):
                 self.delete(ref.key)
-            raise tell_damage(fault) from fault
+            raise make_damage_fault(fault) from fault
         return verifier.chunk_roots
 
     def _is_right(self, key: BlobKey) -> bool:

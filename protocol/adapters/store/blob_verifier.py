@@ -108,7 +108,7 @@ def _refuse(ref: BlobRef, what: str, expected: object, actual: object, source: s
     )
 
 
-def tell_damage(fault: ProtocolFault) -> EnvironmentFault:
+def make_damage_fault(fault: ProtocolFault) -> EnvironmentFault:
     """The same of a blob on this machine's own disk: nobody is to blame."""
     return EnvironmentFault(
         what=f"a stored blob is damaged ({fault.what}) and was removed",

@@ -217,7 +217,7 @@ class Bucket:
             what="anybody may read this bucket",
             expected="a private bucket: a claim's pseudo-gradient is shown to nobody before its round closes",
             actual="an object that was read without credentials",
-            where=_tell_place(self.settings),
+            where=_describe_place(self.settings),
             remedy="Block public access to it (policy and access lists), or use another bucket.",
         )
 
@@ -364,7 +364,7 @@ def _no_storage(settings: ObjectStorage, actual: str, expected: str = "an answer
         what="this node's bucket cannot be used",
         expected=expected,
         actual=actual,
-        where=_tell_place(settings),
+        where=_describe_place(settings),
         remedy=(
             "Peers get the bytes from this node meanwhile. Check the bucket, and the credentials in the "
             "environment or in ~/.aws/credentials."
@@ -372,5 +372,5 @@ def _no_storage(settings: ObjectStorage, actual: str, expected: str = "an answer
     )
 
 
-def _tell_place(settings: ObjectStorage) -> str:
+def _describe_place(settings: ObjectStorage) -> str:
     return f"{settings.endpoint_url or 'Amazon S3'}, bucket {settings.bucket}"

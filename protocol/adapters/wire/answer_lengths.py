@@ -6,7 +6,7 @@ A root says nothing of zeros at the end of the last leaf (`BlobRef.allow_lengths
 from collections.abc import AsyncIterator
 
 
-def tell_lengths(lengths: range) -> str:
+def format_lengths(lengths: range) -> str:
     """The lengths that an answer may have, in words."""
     return f"{lengths[0]} bytes" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} bytes"
 

@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.store.leaf_runs import LeafRun, format_runs, m
 from touchstone.protocol.adapters.store.leaf_source import run_apart
 from touchstone.protocol.adapters.wire import request_handler, request_paths
 from touchstone.protocol.adapters.wire.addresses import may_lead_to
-from touchstone.protocol.adapters.wire.answer_lengths import fit, tell_lengths
+from touchstone.protocol.adapters.wire.answer_lengths import fit, format_lengths
 from touchstone.protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S, ask_in_turn
 from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
@@ -311,7 +311,7 @@ def _require_body(
 ) -> None:
     """Raises ProtocolFault unless the answer announces the bytes that were asked for."""
     if response.status != status or response.content_length not in lengths:
-        expected = f"status {status} with {tell_lengths(lengths)}"
+        expected = f"status {status} with {format_lengths(lengths)}"
         actual = f"status {response.status} with {response.content_length} bytes"
         raise blame(peer, path, "the answer is not what was asked for", expected, actual)
 

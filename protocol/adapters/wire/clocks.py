@@ -47,7 +47,7 @@ class PeerClocks:
             return False
         self._keep(account, ahead_s if abs(ahead_s) > OFF_S else 0.0)
         log.info("the clock of %s is %+.0f s from this machine's: it is asked by its own", account, ahead_s)
-        self._tell()
+        self._notify()
         return True
 
     def _keep(self, account: str, ahead_s: float) -> None:
@@ -56,7 +56,7 @@ class PeerClocks:
         if len(self._ahead_s) > MOST_CLOCKS:
             self._ahead_s.popitem(last=False)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         error_s = find_own_error(self._ahead_s.values())
         if error_s is not None and self._error_s is None:
             side = "behind" if error_s > 0 else "ahead of"

@@ -65,10 +65,10 @@ def sorted_errors(peer: Peer, path: str) -> Iterator[None]:
     except (aiohttp.ClientError, ConnectionError) as error:
         if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotLet):
             raise forbid_address(peer) from error
-        raise _no_answer(peer, path, tell_reason(error)) from error
+        raise _no_answer(peer, path, describe_reason(error)) from error
 
 
-def tell_reason(error: Exception) -> str:
+def describe_reason(error: Exception) -> str:
     """Why no connection came about, in words of the system: aiohttp's own text has objects in it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__

@@ -19,7 +19,7 @@ from yarl import URL
 
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.addresses import is_public
-from touchstone.protocol.adapters.wire.answer_lengths import fit, tell_lengths
+from touchstone.protocol.adapters.wire.answer_lengths import fit, format_lengths
 from touchstone.protocol.adapters.wire.endpoint_urls import find_endpoint_fault
 from touchstone.protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, find_origin, require_usable
@@ -92,7 +92,7 @@ class StorageReader:
         url, status = self._judge(location), 206 if len(left) < ref.size_bytes else 200
         headers = {"Range": f"bytes={left.start}-{left.stop - 1}"} if status == 206 else {}
         lengths = ref.allow_lengths(left)
-        expected = f"status {status} with {tell_lengths(lengths)}"
+        expected = f"status {status} with {format_lengths(lengths)}"
         until_s, received_bytes = asyncio.get_running_loop().time() + CONNECT_S + SILENCE_S, 0
         try:
             async with (

@@ -66,7 +66,7 @@ class Watch:
         for event in batch.events:
             beside.setdefault(event.transaction_hash, set()).add(event.name)
         for event in batch.events:
-            for line in teller.tell(event, beside[event.transaction_hash]):
+            for line in teller.describe_event(event, beside[event.transaction_hash]):
                 self.notify(f"block {event.block_number}", line)
             if event.name == "SeatJoined":
                 self.seated[event.arguments["account"]] = self.seconds()

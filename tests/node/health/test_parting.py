@@ -34,7 +34,7 @@ def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[
 
 
 def tell(party: Any) -> None:
-    Parting(party.chain, party.notify).tell(view_of(party))
+    Parting(party.chain, party.notify).notify_end(view_of(party))
 
 
 def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:

@@ -10,9 +10,9 @@ from msgspec import structs
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.own_contracts import (
+    describe_difference,
     find_other_contracts,
     find_other_creations,
-    tell_difference,
 )
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -44,7 +44,7 @@ def push(value: int) -> bytes:
 def test_what_a_constructor_has_put_in_is_told_by_its_value(
     expected: bytes, actual: bytes, words: str
 ) -> None:
-    assert tell_difference(expected, actual, {"Votes": VOTES}) == words
+    assert describe_difference(expected, actual, {"Votes": VOTES}) == words
 
 
 async def forget(*_: object) -> None:

@@ -20,8 +20,8 @@ from touchstone.protocol.adapters.reports.node_state import (
     HealthIssue,
     NodeState,
     SeenTrouble,
+    describe_node_state,
     read_node_state,
-    tell_node_state,
 )
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -155,7 +155,7 @@ def test_a_file_that_is_none_counts_as_none(tmp_path: Path, data: bytes) -> None
 
 
 def test_an_operator_is_told_of_troubles_and_restarts() -> None:
-    assert list(tell_node_state(STATE, 1_003)) == [
+    assert list(describe_node_state(STATE, 1_003)) == [
         "the node of this home has run for 103 s, at block 77",
         "it was started again 3 times, 2 of them after it was killed; the run before was killed",
         "WARNING: for 13 s: the chain's node is silent",
@@ -164,10 +164,10 @@ def test_an_operator_is_told_of_troubles_and_restarts() -> None:
 
 def test_a_node_that_has_ended_and_one_that_went_silent_are_told_apart() -> None:
     ended = NodeState("0xab", 900, 1_000, End.STOPPED, 0, 0, None, 77, ())
-    assert list(tell_node_state(ended, 1_500)) == [
+    assert list(describe_node_state(ended, 1_500)) == [
         "the node of this home does not run: it was stopped 500 s ago"
     ]
     assert not ended.is_running(1_001)
-    silent = list(tell_node_state(STATE, 1_000 + STALE_S))
+    silent = list(describe_node_state(STATE, 1_000 + STALE_S))
     assert silent[0].startswith("WARNING: the node of this home was seen last 10 s ago")
     assert not STATE.is_running(1_000 + STALE_S) and STATE.is_running(999 + STALE_S)
