@@ -227,7 +227,7 @@ MEASURES: dict[str, Callable[[Plan, Sequence[Way], Path], dict[str, Any]]] = {
     "speed": lambda plan, *_: measure_speed(plan),
     "audit": lambda plan, *_: {"audit": measure_audits(FORMAT, *plan.audited)},
     "bits": compare_walks,
-    "zoo": lambda plan, *_: {"zoo": judge_attacks(replace(ARENA, attacked=plan.attacked))},
+    "attacks": lambda plan, *_: {"attacks": judge_attacks(replace(ARENA, attacked=plan.attacked))},
     "disputes": lambda plan, *_: {"dispute": convict_faults(FORMAT, *plan.disputed)},
     "gas": lambda plan, *_: measure_gas(plan),
     "referee": lambda plan, *_: {"referee": judge_cases(plan)},

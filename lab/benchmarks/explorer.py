@@ -28,7 +28,7 @@ from playwright.async_api import Browser, Page
 
 from lab.benchmarks.reports import write_report
 from tests.explorer.browsing import WIDE, Flaws, open_browser, open_page
-from tests.explorer.crowd_files import PLACE, make_files
+from tests.explorer.many_accounts_files import PLACE, make_files
 
 SOLVERS, ROUNDS = 64, 1_000
 LIVE_MINUTES, PACE_S = 10.0, 0.5
@@ -81,7 +81,7 @@ class Server:
 @asynccontextmanager
 async def open_server(index: Path, live: Path, pace_s: float) -> AsyncIterator[Server]:
     """An explorer on these events."""
-    command = ("-m", "tests.explorer.crowd", str(index), str(live), str(pace_s))
+    command = ("-m", "tests.explorer.many_accounts", str(index), str(live), str(pace_s))
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

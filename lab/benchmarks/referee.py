@@ -23,9 +23,9 @@ from eth_account import Account
 from lab.benchmarks.program import SCALARS, make_setting
 from lab.benchmarks.referee_vectors import compare_verdicts, generate_cases
 from lab.benchmarks.reports import BUILD, write_report
+from tests.e2e.attacks import ATTACKS, QUICK_ATTACKS, attack
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all
-from tests.e2e.raids import ATTACKS, QUICK_ATTACKS, raid
 from tests.training_setting import build_trace_tree
 from touchstone.protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
 from touchstone.protocol.adapters.chain.abi_values import encode_call
@@ -156,11 +156,11 @@ def measure_faults(faults: list[str]) -> dict[str, Any]:
 
 
 def measure_attacks(styles: Sequence[str]) -> dict[str, Any]:
-    """A round of honest parties under each raid, one after the other."""
+    """A round of honest parties under each attack, one after the other."""
     found = []
     for style in styles:
         with tempfile.TemporaryDirectory() as folder:
-            found.append(asyncio.run(raid(Path(folder), style)))
+            found.append(asyncio.run(attack(Path(folder), style)))
             print(found[-1], flush=True)
     return {
         "disputes": sum(one.disputes for one in found),
@@ -177,7 +177,7 @@ def measure_attacks(styles: Sequence[str]) -> dict[str, Any]:
 def main() -> None:
     """Everything; `--quick` some of everything, in five minutes."""
     parser = argparse.ArgumentParser(description="Does the chain judge rightly, and what does it cost?")
-    parser.add_argument("--quick", action="store_true", help="some faults, some raids, fewer cases")
+    parser.add_argument("--quick", action="store_true", help="some faults, some attacks, fewer cases")
     options = parser.parse_args()
     pin_kernels()
     torch.set_num_threads(1)

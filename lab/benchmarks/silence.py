@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 
 from lab.benchmarks.reports import write_report
 from tests.e2e.leaving import list_leaving_flaws, play_leaving
+from tests.protocol.spec.game.faulty_world import PARTIES, FaultyWorld
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
-from tests.protocol.spec.game.troubled import PARTIES, FaultyWorld
 from tests.rounds.chain import open_round_chain
-from tests.rounds.troubled import choose_silences, open_faulty
+from tests.rounds.faulty_world import choose_silences, open_faulty
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 FOLDER = Path("build/silence")

@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.round_machine import get_state_at
-from touchstone.protocol.spec.game.seats import is_crowded_out
+from touchstone.protocol.spec.game.seats import is_outbid
 from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
@@ -51,7 +51,7 @@ def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[
 
 def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
     """What keeps an open seat."""
-    if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_crowded_out(now, seat):
+    if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_outbid(now, seat):
         yield f"the seat is open (task: {describe_phase(now, block)}); `touchstone leave` ends that"
 
 

@@ -299,7 +299,7 @@ def find_first(moves: list[float], spread: float) -> int | None:
 
 # --- Everything ---------------------------------------------------------------------------------------------
 def run_adaptive(quick: bool) -> dict[str, object]:
-    """Every plan over 5,000 steps (quick: 200); the "adaptive" field of the zoo's report."""
+    """Every plan over 5,000 steps (quick: 200); the "adaptive" field of the attack suite's report."""
     course = open_course(QUICK_STEPS if quick else FULL_STEPS)
     honest = run_honestly(course, QUICK_STARTS if quick else FULL_STARTS)
     plans = {name: attack(course, honest, plan) for name, plan in PLANS.items()}

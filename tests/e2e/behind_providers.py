@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tests.e2e.attacks import list_contests, make_attacker
 from tests.e2e.harassing import list_harassment
-from tests.e2e.raids import list_contests, make_raider
 from tests.e2e.reading import list_closed, read_happened
 from tests.e2e.roles import make_cast
 from tests.e2e.test_happy_path import withdraw
@@ -22,13 +22,13 @@ SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)
 
 
-def _list_raid(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
+def _list_attack(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
     """Disputes of all claims and votes, questions, and a contest of the root down to a leaf."""
     yield from list_harassment(view, block)
     yield from list_contests(view, block, is_silent=False)
 
 
-CAST = make_cast(2, 3, 0) | {"harasser": make_raider(_list_raid)}
+CAST = make_cast(2, 3, 0) | {"harasser": make_attacker(_list_attack)}
 
 
 @asynccontextmanager

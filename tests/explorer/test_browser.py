@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.explorer.browsing import LOOKS, Flaws, open_browser, open_page, require_chromium, see
-from tests.explorer.crowd import DISPUTED_EVERY, make_chain
-from tests.explorer.crowd_files import PLACE, make_files, report
+from tests.explorer.many_accounts import DISPUTED_EVERY, make_chain
+from tests.explorer.many_accounts_files import PLACE, make_files, report
 from tests.explorer.test_page_server import open_others, open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player

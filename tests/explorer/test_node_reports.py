@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.explorer.crowd import DEPLOYMENT, make_chain, make_head
+from tests.explorer.many_accounts import DEPLOYMENT, make_chain, make_head
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import make_word
 from tests.verifier.stage import (

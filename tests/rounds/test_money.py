@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.protocol.spec.game.faulty_world import PARTIES
 from tests.protocol.spec.game.mishaps import ROUNDS, MishapWorld, list_disputes
-from tests.protocol.spec.game.troubled import PARTIES
 from tests.protocol.spec.game.world import list_other_duties
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.troubled import ChainWorld, open_world
+from tests.rounds.faulty_world import ChainWorld, open_world
 from tests.rounds.twin import WEALTH_WEI
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.calls import GameCall

@@ -9,7 +9,7 @@ import pytest
 
 from tests.protocol.spec.game.silences import list_flaws
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.troubled import ChainWorld, choose_silences, open_faulty
+from tests.rounds.faulty_world import ChainWorld, choose_silences, open_faulty
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.events import RootFell, RootStood, SeatConvicted
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

@@ -34,7 +34,7 @@ SHIPPED = Limits(
 async def test_noise_in_one_element_excuses_no_other_one(
     tmp_path: Path, limits: Limits | None, off: float
 ) -> None:
-    """30 limits: `learning rate x 0.999` and `weight decay x 1.1` lie 33 off in the zoo (0016)."""
+    """30 limits: `learning rate x 0.999` and `weight decay x 1.1` lie 33 off in the attack suite (0016)."""
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)

@@ -1,4 +1,4 @@
-"""Who asks, disputes, contests and proves what is right: floods, delays, thefts. And crowds that join."""
+"""Attacks by queries, disputes, contests and proofs: floods, delays, thefts. And many accounts that join."""
 
 from dataclasses import dataclass
 
@@ -157,7 +157,7 @@ class Steals(Strategy):
 
 
 @dataclass(frozen=True)
-class Crowds(Strategy):
+class ManyAccounts(Strategy):
     """Fresh accounts join. why: `push`, with a wei more than each solver, and leave before a freeze; `fill`
     auditor seats, so that freeing an epoch reads them all; `delay`, joins whenever a task is about to end."""
 
@@ -235,7 +235,7 @@ AGENTS = (
     _make("thief of proofs", "sends a proof that it saw in the pool", Steals("copied")),
     _make("hoarder of seals", "seals a digest for ever", Steals("sealed")),
     _make("false proof", "proves a fault that is none", Steals("false")),
-    _make("crowd that pushes out", "fresh accounts with a wei more than each solver", Crowds("push")),
-    _make("crowd of auditors", "joins so that an epoch cannot be freed", Crowds("fill")),
-    _make("crowd at the end", "joins when the task is over", Crowds("delay")),
+    _make("accounts that push out", "fresh accounts with a wei more than each solver", ManyAccounts("push")),
+    _make("accounts of auditors", "joins so that an epoch cannot be freed", ManyAccounts("fill")),
+    _make("accounts at the end", "joins when the task is over", ManyAccounts("delay")),
 )

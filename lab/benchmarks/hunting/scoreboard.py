@@ -1,6 +1,7 @@
 """The scoreboard: docs/scoreboard.md and .svg, written from docs/scoreboard.json and from nothing else.
 
-The JSON holds the figures of the last full run of `./dev zoo`. A test writes both pages again and compares.
+The JSON holds the figures of the last full run of `./dev attacks`. A test writes both pages again and
+compares.
 """
 
 import json
@@ -110,8 +111,8 @@ def _introduce(figures: Figures) -> list[str]:
     return [
         "# Scoreboard: honest machines and cheats",
         "",
-        f"Written from `docs/scoreboard.json`, the figures of {run} of `./dev zoo`; do not edit. How it is",
-        "measured and what it does not show: `docs/decisions/0016-zoo.md`.",
+        f"Written from `docs/scoreboard.json`, the figures of {run} of `./dev attacks`; do not edit. How it",
+        "is measured and what it does not show: `docs/decisions/0016-attacks.md`.",
         "",
         "![Distances of honest machines and cheats over the limit](scoreboard.svg)",
     ]

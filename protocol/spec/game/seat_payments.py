@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
-from touchstone.protocol.spec.game.seats import get_seat, is_crowded_out
+from touchstone.protocol.spec.game.seats import get_seat, is_outbid
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
 
@@ -27,7 +27,7 @@ def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
 
 def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
     """Why a stake cannot be paid out yet, None where it can."""
-    if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_crowded_out(state, seat):
+    if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_outbid(state, seat):
         return "TaskRuns"
     is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
     return "SeatBusy" if is_busy else None

@@ -59,7 +59,7 @@ def list_open_solvers(state: GameState) -> tuple[int, ...]:
     return tuple(number for number, seat in state.seats.items() if (seat.role, seat.status) == kind)
 
 
-def is_crowded_out(state: GameState, seat: Seat) -> bool:
+def is_outbid(state: GameState, seat: Seat) -> bool:
     """Whether an open seat waits where no number is left for a larger stake."""
     if seat.role != SeatRole.SOLVER or _find_free_seat(state, SeatRole.SOLVER) is not None:
         return False

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from lab.benchmarks.explorer import Reading, list_shortfalls, make_report
-from tests.explorer.crowd import DEPLOYMENT, DISPUTED_EVERY, TASK, make_address, make_chain
-from tests.explorer.crowd_files import make_crowd, make_files
+from tests.explorer.many_accounts import DEPLOYMENT, DISPUTED_EVERY, TASK, make_address, make_chain
+from tests.explorer.many_accounts_files import make_accounts, make_files
 from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.names import Names
@@ -54,10 +54,10 @@ async def test_the_explorer_understands_all_that_is_made_up(tmp_path: Path) -> N
         index.close()
 
 
-def test_a_crowd_goes_on_where_it_was() -> None:
+def test_a_task_of_many_accounts_goes_on_where_it_was() -> None:
     """Blocks come in their order, each whole, and none is empty."""
-    crowd = make_crowd(3, SOLVERS)
-    blocks = list(crowd.play(3))
+    accounts = make_accounts(3, SOLVERS)
+    blocks = list(accounts.play(3))
     numbers = [batch.head.number for batch in blocks]
     assert numbers == sorted(set(numbers)) and all(batch.events for batch in blocks)
     assert all(event.block_number == one.head.number for one in blocks for event in one.events)

@@ -1,4 +1,4 @@
-"""The zoo counts what is a cheat, judges it as a verifier does, and tells how far out it was."""
+"""The attack suite counts what is a cheat, judges it as a verifier does, and tells how far out it was."""
 
 from dataclasses import replace
 from pathlib import Path

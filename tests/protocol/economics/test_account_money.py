@@ -3,9 +3,9 @@
 from functools import cache
 
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
+from tests.protocol.spec.game.faulty_world import PARTIES, FaultyWorld, make_faulty
 from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
-from tests.protocol.spec.game.troubled import PARTIES, FaultyWorld, make_faulty
 from tests.protocol.spec.game.world import KEEPER, World
 from touchstone.protocol.economics.account_locks import LockKind
 from touchstone.protocol.economics.account_money import AccountMoney

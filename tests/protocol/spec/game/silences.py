@@ -7,7 +7,7 @@ this one act and goes on. What comes before the point is played once, for all.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.protocol.spec.game.troubled import HONEST, Act, FaultyWorld, make_faulty, name_act
+from tests.protocol.spec.game.faulty_world import HONEST, Act, FaultyWorld, make_faulty, name_act
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
 from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_unserved

@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
+from tests.protocol.spec.game.faulty_world import PARTIES, PEST, SLEEPER, FaultyWorld
 from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_points, list_flaws, play_silence
-from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, FaultyWorld
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase

@@ -34,7 +34,7 @@ from touchstone.whistleblower.prosecuting import get_inner_step
 
 SEGMENTS = TINY_PLAN.inner_steps // TINY_PLAN.segment_steps
 LAST_BLOCKS = 3
-ListRaid = Callable[[View, int], Iterator[Duty[Member] | Wait]]
+ListAttack = Callable[[View, int], Iterator[Duty[Member] | Wait]]
 
 
 # --- Disputes -----------------------------------------------------------------------------------------------
@@ -175,33 +175,33 @@ def list_own_contests(view: View) -> list[InnerContest]:
     return [one for one in contests if one.contester == view.account and one.round == 0]
 
 
-# --- Raids --------------------------------------------------------------------------------------------------
-def make_raider(list_raid: ListRaid) -> Part:
+# --- Attackers ----------------------------------------------------------------------------------------------
+def make_attacker(list_attack: ListAttack) -> Part:
     """A solver that is honest in all else, and accuses nobody else."""
 
     def list_rooms(node: Member) -> Sequence[Room[Any]]:
-        return (*leave_out(node.list_rooms(), *DISPUTES, contesting.list_duties), Room(list_raid, node))
+        return (*leave_out(node.list_rooms(), *DISPUTES, contesting.list_duties), Room(list_attack, node))
 
     return replace(SOLVER, list_rooms=list_rooms)
 
 
 ATTACKS: Mapping[str, Sequence[Part]] = {
     "demands": (HARASSER,),
-    "silence": (make_raider(list_silence),),
-    "last": (make_raider(list_last_moves),),
-    "proofs": (make_raider(list_false_proofs),),
-    "contest": (make_raider(partial(list_contests, is_silent=False)),),
-    "silent_contest": (make_raider(partial(list_contests, is_silent=True)),),
-    "flood": (make_raider(list_flood), make_raider(list_flood)),
+    "silence": (make_attacker(list_silence),),
+    "last": (make_attacker(list_last_moves),),
+    "proofs": (make_attacker(list_false_proofs),),
+    "contest": (make_attacker(partial(list_contests, is_silent=False)),),
+    "silent_contest": (make_attacker(partial(list_contests, is_silent=True)),),
+    "flood": (make_attacker(list_flood), make_attacker(list_flood)),
 }
 QUICK_ATTACKS = ("demands", "proofs", "contest")
 SOLVERS, VERIFIERS = 2, 3
 
 
 @dataclass(frozen=True)
-class Raided:
-    """What a raid came to. unpaid: honest parties that ended with less than their pay; closed: honest parties
-    that lost their seats; lost: by the raiders, wei."""
+class AttackOutcome:
+    """What an attack came to. unpaid: honest parties that ended with less than their pay; closed: honest
+    parties that lost their seats; lost: by the attackers, wei."""
 
     style: str
     disputes: int
@@ -215,20 +215,20 @@ class Raided:
     lost: int
 
 
-async def raid(folder: Path, style: str) -> Raided:
-    """One round of honest parties under one raid, until the task is closed."""
-    raiders = {f"raider {n}": part for n, part in enumerate(ATTACKS[style])}
+async def attack(folder: Path, style: str) -> AttackOutcome:
+    """One round of honest parties under one attack, until the task is closed."""
+    attackers = {f"attacker {n}": part for n, part in enumerate(ATTACKS[style])}
     honest = {f"solver {n}": SOLVER for n in range(SOLVERS)}
     honest |= {f"verifier {n}": VERIFIER for n in range(VERIFIERS)}
     schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
-    count = SOLVERS + len(raiders)
+    count = SOLVERS + len(attackers)
     plan = replace(
         TINY_PLAN, rounds=1, schedule=schedule, late_chance=0, least_whistleblowers=0, windows=WINDOWS,
         solver_seats=count, least_solvers=count,
     )  # fmt: skip
-    async with open_world(folder, (*honest, *raiders)) as world:
+    async with open_world(folder, (*honest, *attackers)) as world:
         try:
-            game, _ = await run_world(world, plan, honest | raiders)
+            game, _ = await run_world(world, plan, honest | attackers)
         finally:
             (folder / "said.txt").write_text("\n".join(world.lines))
         happened, fates = await read_happened(world), read_fates(world, game, 0, 1 << 40)
@@ -237,7 +237,7 @@ async def raid(folder: Path, style: str) -> Raided:
     pay = {name: TINY_PLAN.amounts.solver_pay if name.startswith("solver") else 0 for name in honest}
     unpaid = [n for n in honest if earned[accounts[n]] < pay[n] or fates.get(n, "ACCEPTED") != "ACCEPTED"]
     closed = list_closed(world, game)
-    return Raided(
+    return AttackOutcome(
         style,
         disputes=len(happened.disputes),
         demands=len(happened.list_events("LeafShown")),
@@ -247,7 +247,7 @@ async def raid(folder: Path, style: str) -> Raided:
         unpaid=tuple(unpaid),
         closed=tuple(closed & honest.keys()),
         honest_lost=happened.compute_lost(accounts[name] for name in honest),
-        lost=happened.compute_lost(accounts[name] for name in raiders),
+        lost=happened.compute_lost(accounts[name] for name in attackers),
     )
 
 

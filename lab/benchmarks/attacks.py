@@ -2,7 +2,7 @@
 
 Attacks of solvers are judged segment by segment at the compute seam, by verifiers on several kernels, under
 limits from honest replays of the same model; beside that a process plays them as solvers over Anvil. Then the
-honest campaign, the adaptive adversary, and what each attack earns. build/zoo/report.json; with
+honest campaign, the adaptive adversary, and what each attack earns. build/attacks/report.json; with
 --publish also docs/scoreboard.json, .md and .svg.
 """
 
@@ -53,7 +53,7 @@ from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.task_spec import Limits
 
 
-def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
+def run_attacks(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
     """The report. cheats_only: without the honest campaign and the adaptive adversary, which take hours."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -223,9 +223,9 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help="write docs/scoreboard.* from this run")
     options = parser.parse_args()
     pin_kernels(1)
-    report = run_zoo(options.quick, options.cheats_only)
+    report = run_attacks(options.quick, options.cheats_only)
     print_report(report)
-    print(write_report("zoo", report))
+    print(write_report("attacks", report))
     if options.publish:
         publish(report)
 

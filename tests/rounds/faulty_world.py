@@ -1,4 +1,5 @@
-"""The task in which each kind of thing happens (`tests/protocol/spec/game/troubled.py`) on real contracts.
+"""The task in which each kind of thing happens (`tests/protocol/spec/game/faulty_world.py`) on real
+contracts.
 
 The world plays as in memory; each call that passes there goes to machine and contracts side by side, in a
 block of its own. Left out: what needs a real merge or a proof (the leaf of a contest, `Evidence`). So the
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from tests.protocol.spec.game.troubled import (
+from tests.protocol.spec.game.faulty_world import (
     CHEAT,
     FALSE_ROUND,
     FORGERS,

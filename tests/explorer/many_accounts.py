@@ -3,8 +3,8 @@
     post, seats, start, then for each round: claims, draw, votes, root; each epoch: settled, freed
 
 Nobody trains and nothing is sent: claims are accepted, a few are disputed in vain, one auditor is convicted.
-Each event is folded as it is made, since the draws decide who votes. `python -m tests.explorer.crowd` is the
-explorer that a benchmark measures: a process that computes nothing.
+Each event is folded as it is made, since the draws decide who votes. `python -m tests.explorer.many_accounts`
+is the explorer that a benchmark measures: a process that computes nothing.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def make_chain(live: Path | None = None, pace_s: float = 0.0) -> Any:
 
 
 @dataclass
-class Crowd:
+class ManyAccounts:
     """terms, training: of the posted task. block: the one that is filled; events: of it so far."""
 
     terms: Any

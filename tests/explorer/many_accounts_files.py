@@ -1,11 +1,19 @@
-"""A crowd's task in two files: what an explorer has stored, and what is still to come; and its reports."""
+"""A task of many accounts in two files, what an explorer has stored and what is to come; and its reports."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.explorer.crowd import DEPLOYMENT, SUBMITTER, TASK, Crowd, fill, make_address, make_word
+from tests.explorer.many_accounts import (
+    DEPLOYMENT,
+    SUBMITTER,
+    TASK,
+    ManyAccounts,
+    fill,
+    make_address,
+    make_word,
+)
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.report_documents import LOSS, Reported
 from touchstone.node.submit import build_task
@@ -18,7 +26,7 @@ MORE_ROUNDS = 4
 PLACE = f"#/task/0x{TASK.hex()}"
 
 
-def make_crowd(rounds: int, solvers: int) -> Crowd:
+def make_accounts(rounds: int, solvers: int) -> ManyAccounts:
     """A task of so many rounds and some more; nothing has happened yet."""
     rounds += MORE_ROUNDS
     steps = rounds * TINY_PLAN.inner_steps
@@ -27,13 +35,13 @@ def make_crowd(rounds: int, solvers: int) -> Crowd:
         schedule=replace(TINY_PLAN.schedule, total_steps=steps),
     )  # fmt: skip
     terms, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
-    return Crowd(terms, encode_training(training), solvers)
+    return ManyAccounts(terms, encode_training(training), solvers)
 
 
 def make_files(folder: Path, rounds: int, solvers: int, live_rounds: int) -> dict[str, int]:
     """An index with all rounds but the last ones, and one with those, which are still to come."""
-    crowd = make_crowd(rounds + live_rounds, solvers)
-    batches = crowd.play(rounds + live_rounds)
+    accounts = make_accounts(rounds + live_rounds, solvers)
+    batches = accounts.play(rounds + live_rounds)
 
     def take_stored() -> Iterator[LogBatch]:
         """Up to the root of the last stored round."""

@@ -1,12 +1,12 @@
-"""The report of the zoo says what falls short, and counts nothing that did not happen."""
+"""The report of the attack suite says what falls short, and counts nothing that did not happen."""
 
 from typing import Any
 
 import pytest
 
+from lab.benchmarks.attacks import describe_attack, list_attacks, list_excesses, list_shortfalls
 from lab.benchmarks.hunting.earnings import OWNED, compute_net, read_deal
 from lab.benchmarks.hunting.seam import Tally
-from lab.benchmarks.zoo import describe_attack, list_attacks, list_excesses, list_shortfalls
 
 DEAL = read_deal()
 
