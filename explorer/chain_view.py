@@ -56,7 +56,7 @@ class ChainView:
 
     By task: convictions, posted (block), totals (of votes, and of rounds that were freed), and touched: in
     which turn it last changed. turn: how often anything has changed; head: up to which all is folded;
-    trouble: why the chain is not read, else empty; others: contracts that are not those of this version, with
+    fault: why the chain is not read, else empty; others: contracts that are not those of this version, with
     what differs, None before they were looked at."""
 
     chain: GameChain
@@ -69,7 +69,7 @@ class ChainView:
     touched: dict[bytes, int] = field(default_factory=dict)
     turn: int = 0
     head: Head | None = None
-    trouble: str = ""
+    fault: str = ""
     others: dict[str, str] | None = None
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _pots: dict[bytes, bytes] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class ChainView:
                     raise
                 log.warning("The chain is not read for now: %s", fault)
                 # Not all that the fault says: the address of the chain's node may hold a key.
-                await self._announce(trouble=fault.what)
+                await self._announce(fault=fault.what)
                 await asyncio.sleep(RETRY_S)
 
     async def _find_others(self) -> dict[str, str] | None:
@@ -152,9 +152,9 @@ class ChainView:
             await self.changed.wait_for(lambda: self.turn > turn)
             return self.turn
 
-    async def _announce(self, trouble: str = "") -> None:
+    async def _announce(self, fault: str = "") -> None:
         async with self.changed:
-            self.turn, self.trouble = self.turn + 1, trouble
+            self.turn, self.fault = self.turn + 1, fault
             self.changed.notify_all()
 
     async def _fold_in_turns(self, events: Sequence[Event]) -> None:
@@ -256,7 +256,7 @@ class ChainView:
         self.index.put_report(task, index, one, signature)
         self._losses.pop((task, index), None)
         self.touched[task] = self.turn + 1
-        await self._announce(self.trouble)
+        await self._announce(self.fault)
 
     async def add_up(self) -> dict[tuple[str, bytes], Counter[str]]:
         """What each account did in each task, by `task_documents.DONE`. What has not changed is not added up

@@ -132,7 +132,7 @@ class ReportAsker:
     def choose(self) -> list[Question]:
         """A few questions, an account in one of them at most. Rounds take turns."""
         view, chosen = self.view, dict[str, Question]()
-        if view.head is None or view.trouble:
+        if view.head is None or view.fault:
             return []
         if len(self.pauses) > MOST_PAUSES:
             self.pauses.clear()

@@ -119,7 +119,7 @@ class PageServer:
             "head": None if view.head is None else view.head.number,
             "head_seconds": None if view.head is None else view.head.timestamp_s,
             "turn": view.turn,
-            "trouble": view.trouble,
+            "fault": view.fault,
             "tasks": len(view.posted),
             "events": view.index.count_events(),
         })  # fmt: skip
@@ -297,7 +297,7 @@ class PageServer:
                 continue
             changed = [to_hex(task) for task, at in view.touched.items() if at > seen]
             head = None if view.head is None else view.head.number
-            message = json.dumps({"head": head, "tasks": changed, "trouble": view.trouble})
+            message = json.dumps({"head": head, "tasks": changed, "fault": view.fault})
             await _write(response, f"data: {message}\n\n".encode())
             seen = turn
             await asyncio.sleep(PAUSE_S)

@@ -72,11 +72,11 @@ async function show(isLive = false) {
   }
 }
 
-function tellChain(head, trouble) {
+function tellChain(head, fault) {
   const place = document.getElementById("chain");
-  const text = trouble ? `the chain is silent: last block ${head}` : head === null ? "reading the chain" : `block ${head}`;
+  const text = fault ? `the chain is silent: last block ${head}` : head === null ? "reading the chain" : `block ${head}`;
   if (place.textContent !== text) place.textContent = text;
-  if (place.classList.toggle("bad", Boolean(trouble))) document.getElementById("news").textContent = text;
+  if (place.classList.toggle("bad", Boolean(fault))) document.getElementById("news").textContent = text;
 }
 
 // others: contracts that are not those of this version, with what differs; null before they were looked at.
@@ -93,13 +93,13 @@ function listen() {
   const stream = new EventSource("/api/live");
   let areToldContracts = false;
   const ask = () => fetchJson("/api/status").then((now) => {
-    tellChain(now.head, now.trouble);
+    tellChain(now.head, now.fault);
     areToldContracts = tellContracts(now.other_contracts, now.token);
   });
   stream.onmessage = (message) => {
     const told = JSON.parse(message.data);
     const [kind, task] = parts();
-    tellChain(told.head, told.trouble);
+    tellChain(told.head, told.fault);
     if (!areToldContracts) ask().catch(() => {});
     if (kind === "task" ? told.tasks.includes(task) : told.tasks.length) show(true);
   };

@@ -1,1 +1,1 @@
-"""What an operator has to know of a node: troubles, metrics, money."""
+"""What an operator has to know of a node: health issues, metrics, money."""

@@ -1,4 +1,4 @@
-"""A node's watch over its own troubles.
+"""A node's checks of its own health.
 
 Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
 disk has; every few seconds it asks each endpoint whether it still shows the chain of the deployment. What
@@ -42,7 +42,7 @@ from touchstone.protocol.adapters.reports.node_state import (
     End,
     HealthIssue,
     NodeState,
-    SeenTrouble,
+    SeenHealthIssue,
     read_node_state,
 )
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
@@ -116,7 +116,7 @@ def take_over(home: Path) -> Past:
 @dataclass
 class Watch:
     """The watch of one node. max_fee_wei: the most that one gas may cost; find_view: what may be looked at of
-    the task; troubles: those of now; counts: how often each began; gas_left: gas that the
+    the task; health_issues: those of now; counts: how often each began; gas_left: gas that the
     account's coin pays for at the price of now, gas_factor: how many times the gas of the
     figures calls take on this chain; None before that is known."""
 
@@ -126,7 +126,7 @@ class Watch:
     find_view: FindView
     max_fee_wei: int = NO_CAP_WEI
     past: Past = Past()
-    troubles: dict[HealthIssue, SeenTrouble] = field(default_factory=dict)
+    health_issues: dict[HealthIssue, SeenHealthIssue] = field(default_factory=dict)
     counts: Counter[HealthIssue] = field(default_factory=Counter)
     gas_left: int | None = None
     gas_factor: float | None = None
@@ -180,8 +180,8 @@ class Watch:
         if not is_asked and time.monotonic() - connection.health.answered_s > QUIET_S:
             await self._ask(connection.head)
         self._looks += 1
-        found = dict(self._list_troubles())
-        is_news = found.keys() != self.troubles.keys()
+        found = dict(self._list_issues())
+        is_news = found.keys() != self.health_issues.keys()
         self._notify(found)
         if is_news or self._refused or time.monotonic() - self._written_s >= WRITE_S:
             await asyncio.to_thread(self.write)
@@ -248,21 +248,21 @@ class Watch:
 
     def _notify(self, found: dict[HealthIssue, str]) -> None:
         now_s = int(time.time())
-        for kind in [kind for kind in self.troubles if kind not in found]:
-            lasted_s = now_s - self.troubles.pop(kind).since_s
+        for kind in [kind for kind in self.health_issues if kind not in found]:
+            lasted_s = now_s - self.health_issues.pop(kind).since_s
             if kind not in TOLD_BY_NAME:
                 log.warning("%s, after %d s", ENDS[kind], lasted_s)
         for kind, said in found.items():
-            if kind not in self.troubles:
+            if kind not in self.health_issues:
                 self.counts[kind] += 1
                 if kind not in TOLD_BY_NAME:
                     log.warning("%s", said)
-            since_s = self.troubles[kind].since_s if kind in self.troubles else now_s
-            self.troubles[kind] = SeenTrouble(kind, since_s, said)
+            since_s = self.health_issues[kind].since_s if kind in self.health_issues else now_s
+            self.health_issues[kind] = SeenHealthIssue(kind, since_s, said)
 
     def write(self, end: End = End.KILLED) -> None:
-        """Write the home's file. Where the disk refuses it, that is a trouble of the next look. After an end
-        nothing is written any more: a look may have been under way in another thread."""
+        """Write the home's file. Where the disk refuses it, that is a health issue of the next check. After
+        an end nothing is written any more: a look may have been under way in another thread."""
         with self._writing:
             if self._end is End.KILLED:
                 self._end, self._written_s = end, time.monotonic()
@@ -272,7 +272,7 @@ class Watch:
         """What the system says where it refuses; else empty."""
         past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
-        now = (self.chain_state.head_block, tuple(self.troubles.values()))
+        now = (self.chain_state.head_block, tuple(self.health_issues.values()))
         state = NodeState(self.chain.address, self._started_s, now_s, self._end, *counts, *now)
         try:
             replace_private_file(self.home / STATE_FILE, encode_message(state))
@@ -281,8 +281,8 @@ class Watch:
         return ""
 
     # --- What may be wrong ----------------------------------------------------------------------------------
-    def _list_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
-        of_chain = list(self._list_chain_troubles())
+    def _list_issues(self) -> Iterator[tuple[HealthIssue, str]]:
+        of_chain = list(self._list_chain_issues())
         yield from of_chain
         reason, sender = self.chain.gate.reason, self.chain.sender
         if reason and not of_chain:
@@ -295,7 +295,7 @@ class Watch:
         if sender is not None and sender.is_capped:
             said = "a transaction waits, and the chain asks for more than max_fee_gwei"
             yield HealthIssue.FEE_CAPPED, f"{said}: {self._describe_fees()}. Deadlines pass meanwhile"
-        yield from self._list_disk_troubles()
+        yield from self._list_disk_issues()
 
     def _describe_fees(self) -> str:
         """What one gas costs, and what it may cost."""
@@ -303,7 +303,7 @@ class Watch:
         asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
         return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
 
-    def _list_chain_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
+    def _list_chain_issues(self) -> Iterator[tuple[HealthIssue, str]]:
         health, name = self.chain.connection.health, self.chain.limits.name
         silence_s = time.monotonic() - health.answered_s
         if silence_s > SILENT_S:
@@ -322,7 +322,7 @@ class Watch:
         if said := list_said(one.change for one in self._endpoints):
             yield HealthIssue.CHAIN_CHANGED, said
 
-    def _list_disk_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
+    def _list_disk_issues(self) -> Iterator[tuple[HealthIssue, str]]:
         try:
             free_bytes = shutil.disk_usage(self.home).free
         except OSError as error:

@@ -17,15 +17,15 @@ from touchstone.protocol.adapters.chain.rpc import name_place
 SILENT_LOOKS = 2
 """So many looks in a row without an answer are a silence: one may be a request too many."""
 RIGHT_LOOKS = 3
-"""So many in a row are right before a trouble of an endpoint is over."""
+"""So many in a row are right before a health issue of an endpoint is over."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Lasting:
-    """A trouble of an endpoint that is told once when it begins and once when it ends. over: what is said
-    then; least: so many looks in a row begin it; said: in words while it lasts."""
+    """A health issue of an endpoint that is told once when it begins and once when it ends. over: what is
+    said then; least: so many looks in a row begin it; said: in words while it lasts."""
 
     over: str
     least: int = 1

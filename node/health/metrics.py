@@ -72,8 +72,8 @@ METRICS = (
     Metric("touchstone_served_bytes_total", "Bytes of blobs that were served."),
     Metric("touchstone_fetched_bytes_total", "Bytes that came from peers and their buckets."),
     Metric("touchstone_disk_free_bytes", "Room on the disk of the home."),
-    Metric("touchstone_trouble", "1 while the node has this trouble.", ("kind",)),
-    Metric("touchstone_troubles_total", "How often the node came to have this trouble.", ("kind",)),
+    Metric("touchstone_health_issue", "1 while the node has this health issue.", ("kind",)),
+    Metric("touchstone_health_issues_total", "How often the node came to have this health issue.", ("kind",)),
     Metric("touchstone_restarts", "Starts of this home's node after the first."),
     Metric("touchstone_kills", "Runs of this home's node that ended without a word."),
 )
@@ -146,8 +146,12 @@ class Measures:
         watch = self.watch
         return {
             "touchstone_disk_free_bytes": _one(shutil.disk_usage(self.watch.home).free),
-            "touchstone_trouble": {(kind.value,): float(kind in watch.troubles) for kind in HealthIssue},
-            "touchstone_troubles_total": {(kind.value,): float(watch.counts[kind]) for kind in HealthIssue},
+            "touchstone_health_issue": {
+                (kind.value,): float(kind in watch.health_issues) for kind in HealthIssue
+            },
+            "touchstone_health_issues_total": {
+                (kind.value,): float(watch.counts[kind]) for kind in HealthIssue
+            },
             "touchstone_restarts": _one(watch.past.restarts),
             "touchstone_kills": _one(watch.past.kills),
             "touchstone_gas_left": {} if watch.gas_left is None else _one(watch.gas_left),

@@ -145,7 +145,7 @@ class RoundFacts(Document, frozen=True):
 
 
 class IssueFacts(Document, frozen=True):
-    """A trouble of the node, and what it says of it."""
+    """A health issue of the node, and what it says of it."""
 
     kind: HealthIssue
     since_s: Count
@@ -162,7 +162,7 @@ class NodeFacts(Document, frozen=True):
     block: Count
     restarts: Count
     kills: Count
-    troubles: list[IssueFacts]
+    health_issues: list[IssueFacts]
 
 
 class StatusDocument(Document, frozen=True):

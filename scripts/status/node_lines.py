@@ -1,4 +1,4 @@
-"""What the node of a home wrote of its own troubles: it can be read where the chain is silent."""
+"""What the node of a home wrote of its own health issues: it can be read where the chain is silent."""
 
 import shutil
 from collections.abc import Iterator
@@ -30,5 +30,5 @@ def describe_node(node: NodeState | None, now_s: float) -> NodeFacts | None:
         block=node.head_block,
         restarts=node.restarts,
         kills=node.kills,
-        troubles=[IssueFacts(one.kind, one.since_s, one.said) for one in node.troubles],
+        health_issues=[IssueFacts(one.kind, one.since_s, one.said) for one in node.health_issues],
     )

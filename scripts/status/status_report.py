@@ -1,7 +1,7 @@
 """`touchstone status`: the tasks of the chain or one in detail, and what an account has and can take out.
 
 What is shown and what `--json` writes come from the same look at the chain. What the node of this home wrote
-of its own troubles is shown first.
+of its own health is shown first.
 """
 
 import asyncio

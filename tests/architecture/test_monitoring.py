@@ -62,7 +62,7 @@ def test_every_metric_has_a_place_on_the_dashboard() -> None:
     assert {metric.name for metric in METRICS} <= found
 
 
-def test_every_trouble_and_every_duty_with_a_deadline_has_an_alert() -> None:
+def test_every_health_issue_and_every_duty_with_a_deadline_has_an_alert() -> None:
     expressions = " ".join(rule["expr"] for rule in read_alerts())
     # Silence is told by its length.
     kinds = [kind.value for kind in HealthIssue if kind is not HealthIssue.RPC_SILENT]

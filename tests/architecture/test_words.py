@@ -17,6 +17,7 @@ OLD = {
     "Lookout": "ReachabilityProbe",
     "Party": "Node",
     "PartyConfig": "NodeConfig",
+    "SeenTrouble": "SeenHealthIssue",
     "SeatWish": "SeatRequest",
     "Sentence": "StatementKey",
     "Sitting": "SeatSession",
@@ -32,6 +33,7 @@ OLD = {
     "conduct": "strategy",
     "doubt": "open query",
     "knock": "probe",
+    "is_crowded_out": "is_outbid",
     "lent": "idle mode",
     "lookout": "probe",
     "make_desks": "list_answers",
@@ -43,6 +45,8 @@ OLD = {
     "shelf": "states",
     "slander": "false_rejection",
     "spell_id": "format_id",
+    "trouble": "health issue, or fault",
+    "troubles": "health_issues",
     "wish": "request",
 }
 """Name of the past -> what it is called now."""

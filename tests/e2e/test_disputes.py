@@ -157,7 +157,7 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         assert {one.ending for one in book.asks.values()} == {AskEnding.CLEARED}
         harasser = world.keys["harasser"].address.lower()
         assert {one.opener for one in book.disputes.values()} == {harasser}
-        # What it staked on them is gone: half to whom it put to the trouble.
+        # What it staked on them is gone: half goes to the account that it made answer.
         happened = await read_happened(world)
         opened = happened.list_events("DisputeOpened") + happened.list_events("AskOpened")
         lost, accounts = {MoneyReason.LOST_DISPUTE, MoneyReason.ANSWERED_ASK}, game.money.accounts

@@ -34,12 +34,12 @@ PLAN = replace(
     schedule=replace(TINY_PLAN.schedule, total_steps=ROUNDS * TINY_PLAN.inner_steps),
 )
 SAID = "the disk of this node is full"
-FULL = 'touchstone_trouble{kind="disk_full"}'
+FULL = 'touchstone_health_issue{kind="disk_full"}'
 
 
 @dataclass
 class Disk:
-    """Where the node's home is. said: what was seen of the trouble, by where it was seen."""
+    """Where the node's home is. said: what was seen of the full disk, by where it was seen."""
 
     home: Path
     said: dict[str, str] = field(default_factory=dict)
@@ -134,4 +134,4 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
     assert SAID in disk.said["log"] and "disk of this home is full" in disk.said["status"]
     assert float(disk.said["metric"]) == 1.0 and float(disk.said["metric after"]) == 0.0
     state = read_node_state(disk.home)
-    assert state is not None and HealthIssue.DISK_FULL not in [one.kind for one in state.troubles]
+    assert state is not None and HealthIssue.DISK_FULL not in [one.kind for one in state.health_issues]

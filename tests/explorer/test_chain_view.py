@@ -146,10 +146,10 @@ async def test_a_chain_that_is_silent_is_told_and_asked_again(
     """The pages say so meanwhile, without the chain's address, which may hold a key of the operator's
     provider; what waiting cannot mend ends the explorer."""
     monkeypatch.setattr(chain_view, "RETRY_S", 0.0)
-    troubles, follow = [True, True], GameChain.follow
+    failures, follow = [True, True], GameChain.follow
 
     def follow_or_fail(reader: GameChain, processed: Sequence[Head] = ()) -> AsyncIterator[LogBatch]:
-        return fail(troubles.pop()) if troubles else follow(reader, processed)
+        return fail(failures.pop()) if failures else follow(reader, processed)
 
     async def fail(retryable: bool) -> AsyncIterator[LogBatch]:
         for fault in (
@@ -163,12 +163,12 @@ async def test_a_chain_that_is_silent_is_told_and_asked_again(
     monkeypatch.setattr(GameChain, "follow", follow_or_fail)
     async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
         running = asyncio.create_task(view.run())
-        assert await view.wait_for_change(0) == 1 and view.trouble == "no chain"
+        assert await view.wait_for_change(0) == 1 and view.fault == "no chain"
         running.cancel()
         await follow_to(view, chain.get_block())
-        assert not view.trouble and not troubles
+        assert not view.fault and not failures
         assert_games(view, chain, players)
-        troubles.append(False)
+        failures.append(False)
         with pytest.raises(EnvironmentFault, match="no chain"):
             await view.run()
 

@@ -135,9 +135,9 @@ async def test_a_solver_is_asked_once_its_round_is_closed_and_no_other_account_i
     view.state.games[TASK] = cast(Any, replace(state, is_closed=True))
     assert not asker.choose(), "its nodes have ended"
     sync(view, stage)
-    view.trouble = "the chain is silent"
+    view.fault = "the chain is silent"
     assert not asker.choose()
-    view.trouble = ""
+    view.fault = ""
     assert asker.choose()
     del stage.peers[get_account(SOLVER)]
     assert not asker.choose()

@@ -140,7 +140,7 @@ def wait_for_metric(port: int, name: str, value: float) -> None:
         time.sleep(0.2)
 
 
-def test_troubles_are_in_the_log_in_the_metrics_and_in_the_status(
+def test_health_issues_are_in_the_log_in_the_metrics_and_in_the_status(
     node: Node,
     proxy: tuple[Proxy, str],
     capsys: pytest.CaptureFixture[str],
@@ -151,7 +151,7 @@ def test_troubles_are_in_the_log_in_the_metrics_and_in_the_status(
     monkeypatch.setenv("COLUMNS", "200")
     node.start()
     first = read_metrics(port)
-    assert first["touchstone_trouble rpc_silent"] == 0 == first["touchstone_restarts"]
+    assert first["touchstone_health_issue rpc_silent"] == 0 == first["touchstone_restarts"]
     assert first["touchstone_head_block"] > 0 and first["touchstone_disk_free_bytes"] > 0
     assert first["process_resident_memory_bytes"] > 1e7
     for mode, kind, words in (
@@ -162,17 +162,17 @@ def test_troubles_are_in_the_log_in_the_metrics_and_in_the_status(
         node.log.write_bytes(b"")
         proxy[0].mode = mode
         node.wait(words)
-        wait_for_metric(port, f"touchstone_trouble {kind}", 1)
+        wait_for_metric(port, f"touchstone_health_issue {kind}", 1)
         # The home's config.toml names the chain's node itself, which answers.
         assert words in read_status(node.home, capsys)
         proxy[0].mode = "pass"
         proxy[0].released.set()
         node.wait(", after ")
-        wait_for_metric(port, f"touchstone_trouble {kind}", 0)
+        wait_for_metric(port, f"touchstone_health_issue {kind}", 0)
         assert words not in read_status(node.home, capsys)
         proxy[0].released = threading.Event()
     last = read_metrics(port)
-    assert last["touchstone_troubles_total rpc_silent"] == 2
+    assert last["touchstone_health_issues_total rpc_silent"] == 2
     assert last["touchstone_rpc_errors_total connection"] > 0
 
 
@@ -192,13 +192,13 @@ def test_one_endpoint_of_two_is_named_once_when_it_fails_and_once_when_it_is_bac
         node.log.write_bytes(b"")
         proxy[0].mode = mode
         node.wait(f"{name} {words}")
-        wait_for_metric(port, f"touchstone_trouble {kind}", 1)
+        wait_for_metric(port, f"touchstone_health_issue {kind}", 1)
         proxy[0].mode = "pass"
         node.wait(f"{name} {over}, after ")
-        wait_for_metric(port, f"touchstone_trouble {kind}", 0)
+        wait_for_metric(port, f"touchstone_health_issue {kind}", 0)
         lines = [line for line in node.log.read_text().splitlines() if "WARNING" in line]
         assert len(lines) == 2, lines
-    assert read_metrics(port)["touchstone_troubles_total rpc_silent"] == 0
+    assert read_metrics(port)["touchstone_health_issues_total rpc_silent"] == 0
 
 
 def test_a_status_is_told_where_the_chain_is_silent_too(
@@ -234,5 +234,5 @@ def test_a_node_that_was_killed_says_so_at_its_next_start(
     assert main(["status", "--home", str(node.home), "--json"]) == 0
     found = check("status", json.loads(capsys.readouterr().out))["node"]
     state = read_node_state(node.home)
-    assert state is not None and found["running"] is True and found["troubles"] == []
+    assert state is not None and found["running"] is True and found["health_issues"] == []
     assert (found["restarts"], found["kills"]) == (2, 1) == (state.restarts, state.kills)

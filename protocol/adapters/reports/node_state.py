@@ -49,8 +49,8 @@ END_WORDS = {
 }
 
 
-class SeenTrouble(Message, frozen=True):
-    """A trouble that a node has, since when (Unix time in seconds), and what it says of it."""
+class SeenHealthIssue(Message, frozen=True):
+    """A health issue that a node has, since when (Unix time in seconds), and what it says of it."""
 
     kind: HealthIssue
     since_s: Count
@@ -70,7 +70,7 @@ class NodeState(Message, frozen=True):
     kills: Count
     earlier_end: End | None
     head_block: Count
-    troubles: tuple[SeenTrouble, ...]
+    health_issues: tuple[SeenHealthIssue, ...]
 
     def is_running(self, now_s: float) -> bool:
         """Whether the node that wrote it runs, as far as the file tells."""
@@ -107,5 +107,5 @@ def describe_node_state(state: NodeState, now_s: float) -> Iterator[str]:
         before = f"the run before {END_WORDS[state.earlier_end]}"
         times = "once" if state.restarts == 1 else f"{state.restarts} times"
         yield f"it was started again {times}{kills}; {before}"
-    for one in state.troubles:
+    for one in state.health_issues:
         yield f"WARNING: for {max(0, int(now_s) - one.since_s)} s: {one.said}"

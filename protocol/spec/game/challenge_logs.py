@@ -66,7 +66,7 @@ def apply_contest_ended(ledger: Ledger, values: Values) -> None:
 
 
 def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome, owner: str, answerer: str) -> None:
-    """answerer: who was put to the trouble."""
+    """answerer: the account that had to answer."""
     if outcome in _LOSSES:
         forfeit_bond(ledger, number, answerer)
     else:

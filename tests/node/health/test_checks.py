@@ -106,7 +106,7 @@ def list_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 def list_written(home: Path) -> list[HealthIssue]:
     state = read_node_state(home)
     assert state is not None
-    return [one.kind for one in state.troubles]
+    return [one.kind for one in state.health_issues]
 
 
 async def check_episode(
@@ -118,21 +118,21 @@ async def check_episode(
     mend: Any,
     right_looks: int = 1,
 ) -> str:
-    """A trouble comes, stays and goes: one line each time, in the file meanwhile; its line. right_looks: so
-    many end it."""
+    """A health issue comes, stays and goes: one line each time, in the file meanwhile; its line. right_looks:
+    so many end it."""
     await watch.check()
-    assert watch.troubles == {} and list_lines(caplog) == []
+    assert watch.health_issues == {} and list_lines(caplog) == []
     spoil()
     await watch.check()
     await watch.check()
-    assert list_written(home) == [kind] == list(watch.troubles)
+    assert list_written(home) == [kind] == list(watch.health_issues)
     assert len(list_lines(caplog)) == 1 == watch.counts[kind]
     mend()
     for _ in range(right_looks - 1):
         await watch.check()
-        assert list(watch.troubles) == [kind]
+        assert list(watch.health_issues) == [kind]
     await watch.check()
-    assert list_written(home) == [] == list(watch.troubles)
+    assert list_written(home) == [] == list(watch.health_issues)
     said, over = list_lines(caplog)
     assert ", after " in over
     return said
@@ -255,7 +255,7 @@ async def test_the_clock_of_a_test_network_skips(tmp_path: Path) -> None:
     watch = make_watch(tmp_path, "local")
     watch.chain.connection.health.head = Head(9, b"", b"", 5, 0)
     await watch.check()
-    assert watch.troubles == {}
+    assert watch.health_issues == {}
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ async def test_one_endpoint_of_several_that_does_not_answer_is_named(
 
 
 @pytest.mark.parametrize(("name", "value"), [("id", 5), ("bare", {"0xp", "0xk", "0xt"}), ("hash", b"g" * 32)])
-async def test_one_alien_endpoint_of_several_is_one_trouble_by_its_name(
+async def test_one_alien_endpoint_of_several_is_one_health_issue_by_its_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     """Asked together it was told anew with each endpoint that answered first, 38 times in three minutes."""
@@ -336,15 +336,15 @@ async def test_of_endpoints_that_disagree_from_the_start_the_one_with_the_folded
     first, second = add_endpoint(watch, monkeypatch)
     first.hash = b"g" * 32
     await watch.check()
-    assert watch.troubles == {}, "nothing is read yet"
+    assert watch.health_issues == {}, "nothing is read yet"
     watch.chain.gate.folded = Head(9, second.hash, b"", 0, 0)
     await watch.check()
-    assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED]
+    assert list(watch.health_issues) == [HealthIssue.CHAIN_CHANGED]
     (said,) = list_lines(caplog)
     assert said.startswith("the endpoint rpc_url http://127.0.0.1:1 shows another chain: block 4")
 
 
-async def test_an_answer_that_is_none_hides_no_other_trouble(
+async def test_an_answer_that_is_none_hides_no_other_health_issue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk fills up while something else than the chain's node answers for it."""
@@ -356,7 +356,7 @@ async def test_an_answer_that_is_none_hides_no_other_trouble(
     watch = make_watch(tmp_path)
     watch.chain.connection.chain_id = answer_nonsense
     await watch.check()
-    assert list(watch.troubles) == [HealthIssue.DISK_FULL] == list_written(tmp_path)
+    assert list(watch.health_issues) == [HealthIssue.DISK_FULL] == list_written(tmp_path)
     assert "the watch cannot ask the chain's node" in caplog.text
 
 
@@ -369,7 +369,7 @@ async def test_a_contract_that_has_gone_is_noticed_within_a_look_at_each(
     watch.chain.connection.bare = {address}
     for _ in range(3):
         await watch.check()
-    assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED], "and it does not come and go with the turns"
+    assert list(watch.health_issues) == [HealthIssue.CHAIN_CHANGED], "it does not come and go with the turns"
     await watch.check()
     assert watch.counts[HealthIssue.CHAIN_CHANGED] == 1
 
@@ -404,10 +404,10 @@ async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.
     spec, game = SimpleNamespace(terms=terms), SimpleNamespace(seats={})
     watch.find_view = lambda: SimpleNamespace(account=ACCOUNT, spec=spec, game=game)
     await watch.check()
-    assert watch.troubles == {}
+    assert watch.health_issues == {}
     terms.parameter_count = 10**9
     await watch.check()
-    assert list(watch.troubles) == [HealthIssue.DISK_LOW]
+    assert list(watch.health_issues) == [HealthIssue.DISK_LOW]
 
 
 async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -421,10 +421,10 @@ async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.
         await watch.check()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-    assert list(watch.troubles) == [HealthIssue.DISK_FULL]
+    assert list(watch.health_issues) == [HealthIssue.DISK_FULL]
     await watch.check()
     await watch.check()
-    assert watch.troubles == {} and list_written(tmp_path) == []
+    assert watch.health_issues == {} and list_written(tmp_path) == []
     said, over = list_lines(caplog)
     assert "takes no file of this node: File too large" in said and "has room again" in over
 
@@ -436,11 +436,11 @@ async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
     await watch.check()
     home.rename(tmp_path / "away")
     await watch.check()
-    assert "cannot be reached" in watch.troubles[HealthIssue.DISK_FULL].said
+    assert "cannot be reached" in watch.health_issues[HealthIssue.DISK_FULL].said
     (tmp_path / "away").rename(home)
     await watch.check()
     await watch.check()
-    assert watch.troubles == {} and list_written(home) == []
+    assert watch.health_issues == {} and list_written(home) == []
 
 
 # --- Restarts -----------------------------------------------------------------------------------------------
@@ -538,9 +538,9 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
             await asyncio.sleep(0.01)
         watch.chain.limits = SimpleNamespace(name="12s")
         health.head = Head(9, b"", b"", 5, 0)
-        while not watch.troubles:
+        while not watch.health_issues:
             await asyncio.sleep(0.01)
-    assert list(watch.troubles) == [HealthIssue.RPC_LAGGING]
+    assert list(watch.health_issues) == [HealthIssue.RPC_LAGGING]
 
 
 @pytest.mark.parametrize(("preset", "asked"), [("local", 13), ("12s", 3), ("2s", 3)])

@@ -257,7 +257,7 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     assert values["touchstone_seat_status"]["solver", "open"] == 1.0
     assert values["touchstone_seat_status"]["solver", "closed"] == 0.0
     assert values["touchstone_credit_tokens"] == {(): 0.5}
-    assert set(values["touchstone_trouble"]) == {(kind.value,) for kind in HealthIssue}
+    assert set(values["touchstone_health_issue"]) == {(kind.value,) for kind in HealthIssue}
     assert values["touchstone_rpc_errors_total"]["timeout",] == 2.0
 
 

@@ -19,7 +19,7 @@ from touchstone.protocol.adapters.reports.node_state import (
     End,
     HealthIssue,
     NodeState,
-    SeenTrouble,
+    SeenHealthIssue,
     describe_node_state,
     read_node_state,
 )
@@ -134,8 +134,8 @@ async def test_a_taken_port_is_named() -> None:
 
 
 # --- The file -----------------------------------------------------------------------------------------------
-TROUBLE = SeenTrouble(HealthIssue.RPC_SILENT, 990, "the chain's node is silent")
-STATE = NodeState("0xab", 900, 1_000, End.KILLED, 3, 2, End.KILLED, 77, (TROUBLE,))
+HEALTH_ISSUE = SeenHealthIssue(HealthIssue.RPC_SILENT, 990, "the chain's node is silent")
+STATE = NodeState("0xab", 900, 1_000, End.KILLED, 3, 2, End.KILLED, 77, (HEALTH_ISSUE,))
 
 
 def test_the_file_says_again_what_was_written(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_file_that_is_none_counts_as_none(tmp_path: Path, data: bytes) -> None
     assert read_node_state(tmp_path) is None
 
 
-def test_an_operator_is_told_of_troubles_and_restarts() -> None:
+def test_an_operator_is_told_of_health_issues_and_restarts() -> None:
     assert list(describe_node_state(STATE, 1_003)) == [
         "the node of this home has run for 103 s, at block 77",
         "it was started again 3 times, 2 of them after it was killed; the run before was killed",
