@@ -7,7 +7,7 @@ from touchstone.explorer.names import Names, make_person
 from touchstone.explorer.task_documents import to_hex
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound
@@ -73,7 +73,7 @@ def _make_slot(
         **make_person(claim.account, names),
         "claim": to_hex(claim.claim_root),
         "segments": claim.segments,
-        "fate": describe_claim(game, game_round, slot, block),
+        "status": describe_claim(game, game_round, slot, block),
         "is_merged": slot in game_round.merged,
         "draws": [
             _make_draw(game, game_round, *place, names) for place in _list_draws(game, game_round, slot)
@@ -82,10 +82,10 @@ def _make_slot(
 
 
 def describe_claim(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
-    """Tell what became of a claim, in a word."""
+    """Returns the status of a claim in words."""
     if game_round.claims[slot].is_convicted:
         return "convicted"
-    return get_claim_fate(game, game_round, slot, block).name.lower().replace("_", " ")
+    return get_claim_status(game, game_round, slot, block).name.lower().replace("_", " ")
 
 
 def _list_draws(game: LoggedGame, game_round: GameRound, slot: int) -> Iterator[tuple[int, int]]:

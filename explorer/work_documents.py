@@ -6,7 +6,7 @@ from typing import Any
 from touchstone.explorer.task_documents import FLOPS_PER_WEIGHT_AND_TOKEN, to_hex
 
 WORK_COLUMNS = (
-    "task", "round", "account", "slot", "shard", "segments", "steps", "tokens", "flops", "fate",
+    "task", "round", "account", "slot", "shard", "segments", "steps", "tokens", "flops", "status",
     "is_merged", "claim",
 )  # fmt: skip
 
@@ -22,7 +22,7 @@ def list_work(
         figures = count_work(one["segments"], training)
         yield (
             to_hex(task), number, one["account"], one["slot"], one["shard"], one["segments"], *figures,
-            one["fate"], int(one["is_merged"]), one["claim"],
+            one["status"], int(one["is_merged"]), one["claim"],
         )  # fmt: skip
 
 

@@ -198,7 +198,7 @@ export async function showRound(task, number) {
     table("Solvers of the round", [
       ["solver", person], ["shard", (row) => row.shard, true], ["segments", (row) => row.segments, true],
       ["claim", (row) => row.claim ? hash(row.claim) : "none"],
-      ["fate", (row) => el("span", { class: row.fate === "accepted" ? "good" : row.fate === "convicted" || row.fate === "void" ? "bad" : null }, row.fate || "")],
+      ["status", (row) => el("span", { class: row.status === "accepted" ? "good" : row.status === "convicted" || row.status === "void" ? "bad" : null }, row.status || "")],
       ["merged", (row) => row.claim ? (row.is_merged ? "yes" : "no") : ""],
       ["loss, reported", (row) => row.loss ? reported(nats(row.loss.mean)) : null, true],
       ["first and last step", (row) => row.loss ? reported(`${nats(row.loss.first)}, ${nats(row.loss.last)}`) : null, true],

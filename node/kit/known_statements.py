@@ -25,10 +25,10 @@ from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_draw_over
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, is_draw_over
 from touchstone.protocol.spec.game.dispute_moves import Move, list_moves
 from touchstone.protocol.spec.game.drawn_audits import get_place
-from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.enums import ClaimStatus, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -143,8 +143,8 @@ def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str,
 def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
     """Whether it can be disputed: once its claim is decided."""
     game_round = state.rounds[ref.round]
-    fate = get_claim_fate(state, game_round, ref.slot, block)
-    is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
+    status = get_claim_status(state, game_round, ref.slot, block)
+    is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
     return is_decided and is_provable(state, ref, seat, me, block)
 
 
@@ -153,7 +153,7 @@ def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment:
     from them. Its own draw and that of the segment before it, which ends where this one starts, are over:
     the claim may have failed by another one. A segment that is not drawn waits until the late draw is known;
     and for a late audit of it, or of the segment before it."""
-    if get_claim_fate(state, game_round, slot, block) not in (ClaimFate.ACCEPTED, ClaimFate.VOID):
+    if get_claim_status(state, game_round, slot, block) not in (ClaimStatus.ACCEPTED, ClaimStatus.VOID):
         return False
     segments = get_segments(state, game_round, slot)
     draws = [draw for draw, one in enumerate(segments) if one in (segment, segment - 1)]

@@ -4,9 +4,9 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.node.records.round_seats import sort_by_shard
 from touchstone.protocol.spec.commitments import compute_outer_root
-from touchstone.protocol.spec.game.claim_status import get_accepted_block, get_claim_fate, list_mergeable
+from touchstone.protocol.spec.game.claim_status import get_accepted_block, get_claim_status, list_mergeable
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimFate, RoundPhase
+from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, RoundPhase
 from touchstone.protocol.spec.game.events import RootPosted
 from touchstone.protocol.spec.game.round_opening import open_next
 from touchstone.protocol.spec.game.state import GameRound, GameState
@@ -32,9 +32,9 @@ def list_expected(
 
 def list_open(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
     """Slots of the claims that are mergeable or can still become it."""
-    fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in sorted(game_round.claims)}
+    statuses = {slot: get_claim_status(state, game_round, slot, block) for slot in sorted(game_round.claims)}
     mergeable = list_mergeable(state, game_round, block)
-    return tuple(s for s, fate in fates.items() if s in mergeable or fate == ClaimFate.UNDECIDED)
+    return tuple(s for s, status in statuses.items() if s in mergeable or status == ClaimStatus.UNDECIDED)
 
 
 def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the node of a home wrote of its own health issues: it can be read where the chain is silent."""
+"""What a home's node wrote of its own health. It can be read while the chain is silent."""
 
 import shutil
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.e2e.faults import WINDOWS
 from tests.e2e.harassing import HARASSER, Harass
-from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
+from tests.e2e.reading import Happened, list_closed, read_happened, read_statuses
 from tests.e2e.roles import DISPUTES, SOLVER, VERIFIER, leave_out
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from touchstone.node.kit.duty import Duty, Room, Wait
@@ -231,11 +231,11 @@ async def attack(folder: Path, style: str) -> AttackOutcome:
             game, _ = await run_world(world, plan, honest | attackers)
         finally:
             (folder / "said.txt").write_text("\n".join(world.lines))
-        happened, fates = await read_happened(world), read_fates(world, game, 0, 1 << 40)
+        happened, statuses = await read_happened(world), read_statuses(world, game, 0, 1 << 40)
         accounts = {name: key.address.lower() for name, key in world.keys.items()}
     earned = compute_earned(happened)
     pay = {name: TINY_PLAN.amounts.solver_pay if name.startswith("solver") else 0 for name in honest}
-    unpaid = [n for n in honest if earned[accounts[n]] < pay[n] or fates.get(n, "ACCEPTED") != "ACCEPTED"]
+    unpaid = [n for n in honest if earned[accounts[n]] < pay[n] or statuses.get(n, "ACCEPTED") != "ACCEPTED"]
     closed = list_closed(world, game)
     return AttackOutcome(
         style,

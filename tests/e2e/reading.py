@@ -9,7 +9,7 @@ from touchstone.protocol.adapters.chain.abi import load_own_abi
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.inner_contest import InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
@@ -123,13 +123,13 @@ def list_closed(world: World, game: GameState) -> set[str]:
     return {name for name, key in world.keys.items() if key.address.lower() in closed}
 
 
-def read_fates(world: World, game: GameState, index: int, block: int) -> dict[str, str]:
-    """What became of each claim of a round, by the name of its solver: a fate, or CONVICTED."""
+def read_statuses(world: World, game: GameState, index: int, block: int) -> dict[str, str]:
+    """What became of each claim of a round, by the name of its solver: a status, or CONVICTED."""
     game_round, names = game.rounds[index], {k.address.lower(): n for n, k in world.keys.items()}
     found = {}
     for slot, claim in game_round.claims.items():
         seat = game.seats.get(claim.seat) or game.former[claim.seat]
-        fate = get_claim_fate(game, game_round, slot, block).name
+        status = get_claim_status(game, game_round, slot, block).name
         is_closed = seat.status == SeatStatus.CLOSED
-        found[names[seat.account]] = CONVICTED if claim.is_convicted or is_closed else fate
+        found[names[seat.account]] = CONVICTED if claim.is_convicted or is_closed else status
     return found

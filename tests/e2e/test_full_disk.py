@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.reading import list_closed, read_fates
+from tests.e2e.reading import list_closed, read_statuses
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.protocol.adapters.reports.node_state import HealthIssue, read_node_state
-from touchstone.protocol.spec.game.enums import ClaimFate
+from touchstone.protocol.spec.game.enums import ClaimStatus
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.scripts.status.node_lines import list_node_lines
 
@@ -128,9 +128,9 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
 
     async with open_world(tmp_path, list(cast)) as world:
         game, _ = await run_world(world, PLAN, cast, get_view)
-        fates = read_fates(world, replace(game, rounds=rounds), ROUNDS - 1, 1 << 40)
+        statuses = read_statuses(world, replace(game, rounds=rounds), ROUNDS - 1, 1 << 40)
     assert game.is_closed and list_closed(world, game) == set()
-    assert fates[NAME] == ClaimFate.ACCEPTED.name, fates
+    assert statuses[NAME] == ClaimStatus.ACCEPTED.name, statuses
     assert SAID in disk.said["log"] and "disk of this home is full" in disk.said["status"]
     assert float(disk.said["metric"]) == 1.0 and float(disk.said["metric after"]) == 0.0
     state = read_node_state(disk.home)

@@ -53,7 +53,7 @@ async def count_by_hand(browser: aiohttp.ClientSession, player: Player) -> dict[
         for row in csv.DictReader(io.StringIO(await response.text())):
             done = found[row["account"]]
             done["rounds_trained"] += 1
-            done["rounds_accepted"] += row["fate"] == "accepted"
+            done["rounds_accepted"] += row["status"] == "accepted"
             done["rounds_merged"] += int(row["is_merged"])
             done.update({name: int(row[name]) for name in ("steps", "tokens", "flops")})
     for game_round in state.rounds.values():

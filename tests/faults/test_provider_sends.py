@@ -167,7 +167,7 @@ async def test_provider_that_told_of_too_few_transactions_holds_up_no_later_call
         sender = chain.sender
         assert sender is not None
         if not knows_its_own:
-            sender.fates.next_nonce = 0
+            sender.mined_nonces.next_nonce = 0
 
         async def be_elsewhere(request: Request) -> Any:
             if request.method == "eth_sendRawTransaction":

@@ -9,8 +9,8 @@ from eth_utils.crypto import keccak
 
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import list_draws
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, list_mergeable
-from touchstone.protocol.spec.game.enums import ClaimFate, RoundPhase
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, list_mergeable
+from touchstone.protocol.spec.game.enums import ClaimStatus, RoundPhase
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
@@ -118,15 +118,15 @@ def _list_round(state: GameState, game_round: GameRound, block: int) -> Words:
         yield f"root until {name}", game_round.root_until
         yield f"root {name}", int.from_bytes(game_round.root or b"")
     if game_round.closed is not None:
-        yield from _list_fates(state, game_round, block, name)
+        yield from _list_statuses(state, game_round, block, name)
     yield from _list_votes(state, game_round, name)
 
 
-def _list_fates(state: GameState, game_round: GameRound, block: int, name: str) -> Words:
-    fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in game_round.claims}
-    undecided = [slot for slot, fate in fates.items() if fate == ClaimFate.UNDECIDED]
-    late = [slot for slot, fate in fates.items() if fate == ClaimFate.LATE_UNDECIDED]
-    yield f"accepted {name}", _bits([s for s, fate in fates.items() if fate == ClaimFate.ACCEPTED])
+def _list_statuses(state: GameState, game_round: GameRound, block: int, name: str) -> Words:
+    statuses = {slot: get_claim_status(state, game_round, slot, block) for slot in game_round.claims}
+    undecided = [slot for slot, status in statuses.items() if status == ClaimStatus.UNDECIDED]
+    late = [slot for slot, status in statuses.items() if status == ClaimStatus.LATE_UNDECIDED]
+    yield f"accepted {name}", _bits([s for s, status in statuses.items() if status == ClaimStatus.ACCEPTED])
     yield f"mergeable {name}", _bits(list_mergeable(state, game_round, block))
     yield f"undecided {name}", _bits(undecided)
     yield f"open {name}", _bits([*undecided, *late])

@@ -11,8 +11,8 @@ from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.claim_status import compute_draw_fate, list_mergeable
-from touchstone.protocol.spec.game.enums import DrawFate, RoundPhase
+from touchstone.protocol.spec.game.claim_status import compute_draw_status, list_mergeable
+from touchstone.protocol.spec.game.enums import DrawStatus, RoundPhase
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import restitution_of
 from touchstone.protocol.spec.game.state import GameState, StatementRef
@@ -108,7 +108,7 @@ def test_convictions(chain: RoundChain) -> None:
         for index, game_round in state.rounds.items():
             for (slot, draw), votes in game_round.votes.items():
                 rejects = [rank for rank, vote in votes.items() if vote.word == VoteWord.REJECT_STATE]
-                is_first = draw < state.terms.draws and compute_draw_fate(votes) == DrawFate.FAILED
+                is_first = draw < state.terms.draws and compute_draw_status(votes) == DrawStatus.FAILED
                 if rejects and is_first:
                     return StatementRef(index, slot, draw, rejects[0])
         return None

@@ -17,9 +17,9 @@ from touchstone.node.kit.known_statements import (
 )
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
-from touchstone.protocol.spec.game.enums import ClaimFate, SeatStatus
+from touchstone.protocol.spec.game.enums import ClaimStatus, SeatStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.statements import Vote, VoteWord
@@ -100,7 +100,7 @@ def test_where_another_draw_has_failed_what_is_still_voted_on_is_not_shown() -> 
     failed = {0: CountedVote(VoteWord.REJECT_STATE, 1), 1: CountedVote(VoteWord.REJECT_STATE, 1)}
     game_round = replace(game.rounds[0], votes={(0, 0): failed}, late_seed=b"z" * 32)
     block = (game_round.closed or 0) + 1
-    assert get_claim_fate(game, game_round, 0, block) == ClaimFate.VOID
+    assert get_claim_status(game, game_round, 0, block) == ClaimStatus.VOID
     assert are_steps_shown(game, game_round, 0, first, block), "its draw is over"
     behind = [second + 1] if second + 1 < game_round.claims[0].segments else []
     last = (game_round.closed or 0) + 2 * game.terms.windows.audit_max

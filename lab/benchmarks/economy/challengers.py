@@ -10,8 +10,8 @@ from lab.benchmarks.economy.signers import Forges
 from lab.benchmarks.economy.solvers import Spoils
 from lab.benchmarks.economy.strategy import Agent, Audit, Claim, Sends, Strategy
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.claim_status import get_claim_status
+from touchstone.protocol.spec.game.enums import ClaimStatus, ContestTurn, ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
 from touchstone.protocol.spec.statements import VoteWord
@@ -26,8 +26,8 @@ def list_decided(play: Play, owner: str = "") -> list[StatementRef]:
         game_round = play.now.rounds[index]
         if slot not in game_round.claims or not play.claims[index, slot].owner.startswith(owner):
             continue
-        fate = get_claim_fate(play.now, game_round, slot, play.block)
-        if fate in (ClaimFate.ACCEPTED, ClaimFate.VOID):
+        status = get_claim_status(play.now, game_round, slot, play.block)
+        if status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID):
             found.append(StatementRef(index, slot))
     return found
 

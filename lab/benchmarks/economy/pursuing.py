@@ -11,9 +11,9 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import (
-    ClaimFate,
+    ClaimStatus,
     ContestTurn,
     GameOutcome,
     ProofKind,
@@ -41,8 +41,8 @@ def _list_accusations(play: Play) -> Sends:
     for ref, seer in play.seen.items():
         claim, game_round = play.get_claim(ref), play.table.state.rounds[ref.round]
         seat = play.get_seat(claim.owner)
-        fate = get_claim_fate(play.now, game_round, ref.slot, play.block)
-        is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
+        status = get_claim_status(play.now, game_round, ref.slot, play.block)
+        is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
         if seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round or not is_decided:
             continue
         if ref in play.given_up:

@@ -23,7 +23,7 @@ from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.defence import make_accomplice, make_attacker
 from tests.attacks.frame import Attack
 from tests.e2e.cheating import allow_cheating
-from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
+from tests.e2e.reading import CONVICTED, list_closed, read_happened, read_statuses
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.task_plans import respecify_plan
@@ -31,7 +31,7 @@ from touchstone.node.loop.node import Node
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.enums import ClaimFate
+from touchstone.protocol.spec.game.enums import ClaimStatus
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
@@ -52,7 +52,7 @@ WINDOWS = GameWindows(
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attack ended. status: the fate of its claim, or CONVICTED; by: the call that convicted it;
+    """How an attack ended. status: its claim's, or CONVICTED; by: the call that convicted it;
     slashed: of its stake, wei; is_idle: it changed no bit of any segment, and so was no cheat here."""
 
     number: str
@@ -65,7 +65,7 @@ class Outcome:
     @property
     def is_caught(self) -> bool:
         """Whether its work was neither merged nor paid."""
-        return self.status in (CONVICTED, ClaimFate.VOID.name)
+        return self.status in (CONVICTED, ClaimStatus.VOID.name)
 
     @property
     def is_convicted(self) -> bool:
@@ -155,9 +155,9 @@ async def _play(
         if game is None or 0 not in game.rounds:
             return False
         if game.rounds[0].claims:
-            last["fates"] = read_fates(world, game, 0, submitter.state.head_block)
+            last["statuses"] = read_statuses(world, game, 0, submitter.state.head_block)
         closed = list_closed(world, game)
-        is_over = cheats <= closed and last["fates"][HONEST] != ClaimFate.UNDECIDED.name
+        is_over = cheats <= closed and last["statuses"][HONEST] != ClaimStatus.UNDECIDED.name
         return is_over and known is None
 
     async with open_world(folder, tuple(cast)) as world:
@@ -168,17 +168,17 @@ async def _play(
             await run_world(world, plan, cast, is_enough, deadline_s=DEADLINE_S)
         happened = await read_happened(world)
         (folder / "said.txt").write_text("\n".join(world.lines))
-    slashed, fates = happened.read_slashed(), last["fates"]
+    slashed, statuses = happened.read_slashed(), last["statuses"]
     by = {one.accused: one.by for one in happened.disputes if one.outcome.name == CONVICTED}
     outcomes = []
     for number, attack in enumerate(attacks):
         name = f"cheat-{number}"
         told = (by.get(accounts[name], ""), slashed.get(accounts[name], 0), attack.name not in changed)
-        outcomes.append(Outcome(attack.number, attack.name, fates[name], *told))
+        outcomes.append(Outcome(attack.number, attack.name, statuses[name], *told))
     accomplices = [accounts[name] for name in cast if name.startswith("accomplice")]
     honest = [accounts[name] for name in cast if not name.startswith(("accomplice", "cheat"))]
     lost = happened.compute_lost(honest), happened.compute_lost(accomplices)
-    return Played(tuple(outcomes), fates[HONEST], *lost)
+    return Played(tuple(outcomes), statuses[HONEST], *lost)
 
 
 def deal(attacks: Sequence[Attack], at_once: int = CHEATS_AT_ONCE) -> Iterator[Sequence[Attack]]:

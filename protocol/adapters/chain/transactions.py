@@ -25,8 +25,8 @@ from eth_utils.address import to_checksum_address
 from touchstone.protocol.adapters.chain.answers import MinedTransaction
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.fees import MOST_TIMES, NO_CAP_WEI, FeeOffer, ask_fee, limit_tip
+from touchstone.protocol.adapters.chain.mined_nonces import MinedNonces
 from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
-from touchstone.protocol.adapters.chain.transaction_fate import Fates
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -113,7 +113,7 @@ class Sender:
         self.mined_block = 0
         self.is_capped = False
         self.gate: Callable[[], Awaitable[None]] | None = None
-        self.fates = Fates(connection, self.address, self.queue, self._pass_gate)
+        self.mined_nonces = MinedNonces(connection, self.address, self.queue, self._pass_gate)
         self._connection = connection
         self._account = account
         self._chain_id = chain_id
@@ -173,7 +173,7 @@ class Sender:
         for one in rows if is_alone else ():
             if one.nonce >= mined:
                 self._signed_s[one.nonce] = began_s
-            elif await self.fates.is_settled(one):
+            elif await self.mined_nonces.is_settled(one):
                 self.queue.drop(one.nonce)
         patience_s *= 1 + (self._patience.attempts or MOST_RECOVERY_ATTEMPTS)
         while is_alone and mined < end and time.monotonic() < began_s + patience_s:
@@ -236,7 +236,7 @@ class Sender:
     async def _give_out(self, to: str, data: bytes, gas: int, fee: FeeOffer, taken: int) -> Waiting:
         """The call with the lowest nonce that nobody has, signed and written down."""
         rows = self.queue.list_all()
-        known = max([self.fates.next_nonce, *(one.nonce + 1 for one in rows)])
+        known = max([self.mined_nonces.next_nonce, *(one.nonce + 1 for one in rows)])
         mined = await self._count_surely("latest", known)
         pending = await self._count_surely("pending", max(known, mined))
         if pending > max(known, mined) + MOST_FOREIGN:
@@ -374,10 +374,10 @@ class Sender:
             waiting = self.queue.find(nonce)
             if waiting is None:
                 raise AssertionError("only who waits for a transaction strikes it out")
-            receipt = await self.fates.find_receipt(waiting)
+            receipt = await self.mined_nonces.find_receipt(waiting)
             if receipt is not None:
                 return True, receipt
-            return await self.fates.is_displaced(waiting), None
+            return await self.mined_nonces.is_displaced(waiting), None
         except EnvironmentFault as fault:
             if fault.what == NO_COIN:
                 raise
@@ -415,7 +415,7 @@ class Sender:
             await self._pass_gate()
             asked = await ask_fee(self._connection, NO_CAP_WEI)
             offers_less = waiting.fee.is_below(asked) or nonce in self._underpriced
-            if offers_less or await self.fates.is_known(waiting):
+            if offers_less or await self.mined_nonces.is_known(waiting):
                 self._offer_more(waiting, asked)
             else:
                 # It offers enough, and no pool has it: an endpoint has dropped it.

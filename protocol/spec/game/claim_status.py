@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from touchstone.protocol.spec.game.assignments import count_claim_draws, get_drawn_segment
-from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimFate, DrawFate
+from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_votes_from, is_unsealed
 from touchstone.protocol.spec.statements import VoteWord
@@ -16,14 +16,14 @@ def get_votes(game_round: GameRound, slot: int, draw: int) -> Mapping[int, Count
     return game_round.votes.get((slot, draw), NO_VOTES)
 
 
-def compute_draw_fate(votes: Mapping[int, CountedVote]) -> DrawFate:
+def compute_draw_status(votes: Mapping[int, CountedVote]) -> DrawStatus:
     """ACCEPTED: the primary, or both reserves, say ACCEPT. FAILED: that has become impossible."""
     accepts = {rank: vote.word == VoteWord.ACCEPT for rank, vote in votes.items()}
     if accepts.get(0) or (accepts.get(1) and accepts.get(2)):
-        return DrawFate.ACCEPTED
+        return DrawStatus.ACCEPTED
     is_primary_against = accepts.get(0) is False
     is_reserve_against = accepts.get(1) is False or accepts.get(2) is False
-    return DrawFate.FAILED if is_primary_against and is_reserve_against else DrawFate.UNDECIDED
+    return DrawStatus.FAILED if is_primary_against and is_reserve_against else DrawStatus.UNDECIDED
 
 
 def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
@@ -40,7 +40,7 @@ def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
     """Whether a late audit takes a claim's pay: it has failed, and two say that the claim is false or was not
     served. Who abstains says nothing against it."""
     against = sum(vote.word in REJECT_WORDS or vote.word == VoteWord.UNSERVED for vote in votes.values())
-    return against >= 2 and compute_draw_fate(votes) == DrawFate.FAILED
+    return against >= 2 and compute_draw_status(votes) == DrawStatus.FAILED
 
 
 def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
@@ -54,33 +54,33 @@ def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> in
     if game_round.seed is None:
         return None
     all_votes = [get_votes(game_round, slot, d) for d in range(count_claim_draws(state, game_round, slot))]
-    if any(compute_draw_fate(votes) != DrawFate.ACCEPTED for votes in all_votes):
+    if any(compute_draw_status(votes) != DrawStatus.ACCEPTED for votes in all_votes):
         return None
     return max(get_decided_block(votes) for votes in all_votes)
 
 
-def get_claim_fate(state: GameState, game_round: GameRound, slot: int, block: int) -> ClaimFate:
+def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: int) -> ClaimStatus:
     """What a claim of a round is at `block`. Raises KeyError where the slot has not committed."""
     claim, closed = game_round.claims[slot], game_round.closed
     if claim.is_void or claim.is_convicted or is_unsealed(state, game_round, block):
-        return ClaimFate.VOID
+        return ClaimStatus.VOID
     if closed is None:
-        return ClaimFate.UNDECIDED
+        return ClaimStatus.UNDECIDED
     draws = range(count_claim_draws(state, game_round, slot))
-    if any(compute_draw_fate(get_votes(game_round, slot, d)) == DrawFate.FAILED for d in draws):
-        return ClaimFate.VOID
+    if any(compute_draw_status(get_votes(game_round, slot, d)) == DrawStatus.FAILED for d in draws):
+        return ClaimStatus.VOID
     if get_accepted_block(state, game_round, slot) is not None:
-        return ClaimFate.ACCEPTED
+        return ClaimStatus.ACCEPTED
     audit_max = state.terms.windows.audit_max
     if block > closed + 2 * audit_max:
-        return ClaimFate.VOID
-    return ClaimFate.LATE_UNDECIDED if block > closed + audit_max else ClaimFate.UNDECIDED
+        return ClaimStatus.VOID
+    return ClaimStatus.LATE_UNDECIDED if block > closed + audit_max else ClaimStatus.UNDECIDED
 
 
 def has_undecided(state: GameState, game_round: GameRound, block: int) -> bool:
     """Whether a claim of the round is still to be decided in time for the merge."""
-    fates = (get_claim_fate(state, game_round, slot, block) for slot in game_round.claims)
-    return any(fate == ClaimFate.UNDECIDED for fate in fates)
+    statuses = (get_claim_status(state, game_round, slot, block) for slot in game_round.claims)
+    return any(status == ClaimStatus.UNDECIDED for status in statuses)
 
 
 def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
@@ -88,7 +88,7 @@ def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple
     closed, merged = game_round.closed, []
     for slot in sorted(game_round.claims):
         accepted = get_accepted_block(state, game_round, slot)
-        is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
+        is_accepted = get_claim_status(state, game_round, slot, block) == ClaimStatus.ACCEPTED
         in_time = closed is not None and (accepted or 0) <= closed + state.terms.windows.audit_max
         if is_accepted and in_time:
             merged.append(slot)
@@ -101,7 +101,7 @@ def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, 
     start = get_votes_from(state, game_round, draw)
     if start is None or get_drawn_segment(state, game_round, slot, draw) is None:
         return False
-    is_decided = compute_draw_fate(get_votes(game_round, slot, draw)) != DrawFate.UNDECIDED
+    is_decided = compute_draw_status(get_votes(game_round, slot, draw)) != DrawStatus.UNDECIDED
     return is_decided or block > start + 2 * state.terms.windows.audit_max
 
 
@@ -109,5 +109,5 @@ def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw:
     """Whether an UNSERVED counts in a draw that has failed: until its time is over. Otherwise a solver that
     serves no auditor would save its fee by a reserve of its own that abstains first."""
     start = get_votes_from(state, game_round, draw)
-    has_failed = compute_draw_fate(get_votes(game_round, slot, draw)) == DrawFate.FAILED
+    has_failed = compute_draw_status(get_votes(game_round, slot, draw)) == DrawStatus.FAILED
     return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max

@@ -2,14 +2,14 @@
 
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.claim_status import (
-    compute_draw_fate,
+    compute_draw_status,
     count_unserved,
-    get_claim_fate,
+    get_claim_status,
     get_votes,
     is_rejected_late,
 )
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimFate, DrawFate, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import PayRestored
 from touchstone.protocol.spec.game.pools import is_closed
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, SLASHED, credit_of
@@ -29,8 +29,8 @@ def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) 
     if vote is None or vote.word not in REJECT_WORDS or drawn != number:
         return False
     if not is_late_draw(state, ref.draw):
-        return compute_draw_fate(votes) == DrawFate.FAILED
-    is_accepted = get_claim_fate(state, game_round, ref.slot, block) == ClaimFate.ACCEPTED
+        return compute_draw_status(votes) == DrawStatus.FAILED
+    is_accepted = get_claim_status(state, game_round, ref.slot, block) == ClaimStatus.ACCEPTED
     return is_accepted and game_round.phase != RoundPhase.UNDONE and is_rejected_late(votes)
 
 
@@ -80,5 +80,5 @@ def compute_owed(state: GameState, indices: list[int], block: int) -> int:
         for slot, claim in state.rounds[index].claims.items()
         if slot not in state.rounds[index].restored
         and not is_closed(state, claim.seat)
-        and get_claim_fate(state, state.rounds[index], slot, block) == ClaimFate.ACCEPTED
+        and get_claim_status(state, state.rounds[index], slot, block) == ClaimStatus.ACCEPTED
     )

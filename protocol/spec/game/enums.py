@@ -39,7 +39,7 @@ OPENED_WORDS = COMPARED
 """Votes that are paid with a fitting opening only."""
 
 
-class DrawFate(IntEnum):
+class DrawStatus(IntEnum):
     """What the counted votes make of a draw. FAILED: it can no longer be accepted."""
 
     UNDECIDED = 0
@@ -47,7 +47,7 @@ class DrawFate(IntEnum):
     FAILED = 2
 
 
-class ClaimFate(IntEnum):
+class ClaimStatus(IntEnum):
     """What has become of a claim at a block. LATE_UNDECIDED: no longer merged, may be accepted for pay."""
 
     UNDECIDED = 0

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.claim_status import get_claim_status
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, has_place
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import freeze_pool, list_unclosed
@@ -81,8 +81,8 @@ def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -
 def _void_undecided(state: GameState, game_round: GameRound, seat: int, block: int) -> GameState:
     claims = dict(game_round.claims)
     for slot, claim in game_round.claims.items():
-        undecided = (ClaimFate.UNDECIDED, ClaimFate.LATE_UNDECIDED)
-        if claim.seat == seat and get_claim_fate(state, game_round, slot, block) in undecided:
+        undecided = (ClaimStatus.UNDECIDED, ClaimStatus.LATE_UNDECIDED)
+        if claim.seat == seat and get_claim_status(state, game_round, slot, block) in undecided:
             claims[slot] = replace(claim, is_void=True)
     return state if claims == game_round.claims else _change_round(state, game_round.index, claims=claims)
 
@@ -184,8 +184,8 @@ def _draw_late(
     state: GameState, rounds: tuple[GameRound, ...], seed: bytes, from_block: int, block: int
 ) -> GameState:
     for game_round in rounds:
-        fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in game_round.claims}
-        slots = frozenset(slot for slot, fate in fates.items() if fate != ClaimFate.VOID)
+        statuses = {slot: get_claim_status(state, game_round, slot, block) for slot in game_round.claims}
+        slots = frozenset(slot for slot, status in statuses.items() if status != ClaimStatus.VOID)
         state = _change_round(state, game_round.index, late_seed=seed, late_slots=slots, late_from=from_block)
     return state
 

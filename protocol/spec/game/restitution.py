@@ -1,8 +1,8 @@
 """What a seat gets of the money that a slash holds for work which a fall made undone."""
 
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.compensation import compute_claim_pay
-from touchstone.protocol.spec.game.enums import ClaimFate, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.enums import ClaimStatus, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat
 
 
@@ -22,6 +22,6 @@ def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, blo
     is_claim = slot in game_round.claims and slot not in game_round.restored
     if fall is None or not fall.owed or not is_claim or seat.status == SeatStatus.CLOSED:
         return 0, 0
-    is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
+    is_accepted = get_claim_status(state, game_round, slot, block) == ClaimStatus.ACCEPTED
     pay = compute_claim_pay(state, game_round, slot) * is_accepted
     return fall.number, pay * fall.held // fall.owed

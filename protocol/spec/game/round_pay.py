@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.claim_status import (
-    compute_draw_fate,
+    compute_draw_status,
     count_unserved,
-    get_claim_fate,
+    get_claim_status,
     get_votes,
     is_rejected_late,
     is_unserved,
 )
 from touchstone.protocol.spec.game.compensation import compute_claim_pay
-from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.enums import ClaimStatus, DrawStatus, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.money_reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.silence import is_missed
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
@@ -82,10 +82,10 @@ def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) 
         return MoneyReason.CONVICTED_CLAIM
     if slot in game_round.restored:
         return MoneyReason.RESTORED_CLAIM
-    fate = get_claim_fate(state, game_round, slot, block)
-    if fate in (ClaimFate.UNDECIDED, ClaimFate.LATE_UNDECIDED):
+    status = get_claim_status(state, game_round, slot, block)
+    if status in (ClaimStatus.UNDECIDED, ClaimStatus.LATE_UNDECIDED):
         return MoneyReason.OPEN_CLAIM
-    if fate == ClaimFate.VOID:
+    if status == ClaimStatus.VOID:
         return _judge_void(state, game_round, slot, block)
     is_rejected = is_rejected_late(get_votes(game_round, slot, state.terms.draws))
     return MoneyReason.LATE_REJECTED_CLAIM if is_rejected else MoneyReason.ACCEPTED_CLAIM
@@ -96,8 +96,8 @@ def _judge_void(state: GameState, game_round: GameRound, slot: int, block: int) 
         return MoneyReason.CONVICTED_SEAT
     if is_unsealed(state, game_round, block):
         return MoneyReason.MISSED_DRAW
-    fates = (compute_draw_fate(get_votes(game_round, slot, draw)) for draw in range(state.terms.draws))
-    return MoneyReason.REJECTED_CLAIM if DrawFate.FAILED in fates else MoneyReason.UNDECIDED_CLAIM
+    statuses = (compute_draw_status(get_votes(game_round, slot, draw)) for draw in range(state.terms.draws))
+    return MoneyReason.REJECTED_CLAIM if DrawStatus.FAILED in statuses else MoneyReason.UNDECIDED_CLAIM
 
 
 _sums_of_audits: dict[int, tuple[GameRound, GameTerms, Mapping[int, Sums]]] = {}

@@ -10,7 +10,7 @@ from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
 from touchstone.explorer.convicted_number import ConvictedNumber
 from touchstone.protocol.economics.account_money import AccountMoney
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import PAID, MoneyKind, MoneyReason
@@ -117,13 +117,13 @@ def list_claims(run: Run) -> list[Json]:
     found = []
     for game_round in run.game.rounds.values():
         for slot, claim in sorted(game_round.claims.items()):
-            fate = get_claim_fate(run.game, game_round, slot, run.block)
+            status = get_claim_status(run.game, game_round, slot, run.block)
             is_merged = game_round.phase == RoundPhase.POSTED and slot in game_round.merged
             found.append(
                 {
                     "round": game_round.index,
                     "solver": _name(run, claim.account),
-                    "fate": fate.name,
+                    "status": status.name,
                     "is_merged": is_merged,
                     "is_convicted": claim.is_convicted,
                     "train_s": round(run.pace.trained.get((claim.account, game_round.index), 0.0), 3),

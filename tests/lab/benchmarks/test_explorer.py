@@ -36,7 +36,7 @@ async def test_the_explorer_understands_all_that_is_made_up(tmp_path: Path) -> N
         closed = [one for one in game.rounds.values() if one.index < ROUNDS]
         assert all(one.phase == RoundPhase.POSTED and len(one.merged) == SOLVERS for one in closed)
         old = view.make_round(TASK, 7)
-        assert old is not None and {one["fate"] for one in old["slots"]} == {"accepted"}
+        assert old is not None and {one["status"] for one in old["slots"]} == {"accepted"}
         solver = make_address(SeatRole.SOLVER.name, 0)
         paid = game.freed_epochs * EPOCH_ROUNDS * game.terms.amounts.solver_pay
         found = view.find_money(TASK)[solver]

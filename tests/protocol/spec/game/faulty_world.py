@@ -31,7 +31,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import (
-    get_claim_fate,
+    get_claim_status,
     get_votes,
     is_draw_over,
     is_taking_unserved,
@@ -275,10 +275,10 @@ def list_false(world: FaultyWorld, now: GameState, index: int) -> Iterator[State
     if game_round is None:
         return
     for slot, draw in list_draws(now, game_round):
-        fate = get_claim_fate(now, game_round, slot, world.block).name
+        status = get_claim_status(now, game_round, slot, world.block).name
         refs = (StatementRef(index, slot, draw, rank) for rank in get_votes(game_round, slot, draw))
         for ref in (*refs, StatementRef(index, slot)):
-            if fate in ("ACCEPTED", "VOID") and world.is_statement_false(ref):
+            if status in ("ACCEPTED", "VOID") and world.is_statement_false(ref):
                 yield ref
 
 

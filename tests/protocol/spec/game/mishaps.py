@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from tests.protocol.spec.game.world import KEEPER, World, make_world
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome
+from touchstone.protocol.spec.game.claim_status import get_claim_status
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome
 from touchstone.protocol.spec.game.open_questions import count_open_disputes
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
@@ -78,11 +78,11 @@ def list_disputes(world: World) -> Iterator[tuple[str, GameCall]]:
 
 def is_disputable(world: World, now: GameState, ref: StatementRef, opener: str) -> bool:
     """Whether it is decided, and was not disputed yet."""
-    fate = get_claim_fate(now, now.rounds[ref.round], ref.slot, world.block)
+    status = get_claim_status(now, now.rounds[ref.round], ref.slot, world.block)
     done = {
         (sender, call.statement) for _, sender, call in world.acts if isinstance(call, calls.DisputeStatement)
     }
-    return fate in (ClaimFate.ACCEPTED, ClaimFate.VOID) and (opener, ref) not in done
+    return status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID) and (opener, ref) not in done
 
 
 def make_mishaps() -> MishapWorld:

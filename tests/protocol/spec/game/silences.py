@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from tests.protocol.spec.game.faulty_world import HONEST, Act, FaultyWorld, make_faulty, name_act
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_unserved
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, is_unserved
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -168,9 +168,9 @@ def compute_least_gain(world: FaultyWorld, party: str) -> int:
 
 def _is_earned(world: FaultyWorld, game_round: GameRound, slot: int) -> bool:
     """Accepted, and no two auditors were left without service."""
-    fate = get_claim_fate(world.state, game_round, slot, world.block)
+    status = get_claim_status(world.state, game_round, slot, world.block)
     votes = (one for place, one in game_round.votes.items() if place[0] == slot)
-    return fate == ClaimFate.ACCEPTED and not any(is_unserved(one) for one in votes)
+    return status == ClaimStatus.ACCEPTED and not any(is_unserved(one) for one in votes)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 
 from tests.protocol.spec.game.world import make_terms, make_word
 from touchstone.protocol.spec.game import assignments, claim_status
-from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole
+from touchstone.protocol.spec.game.enums import ClaimStatus, SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import (
     CountedVote,
@@ -102,7 +102,7 @@ def test_a_claim_has_no_late_audit_without_seed_place_and_three_whistleblowers(
 
 # --- Claims -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("votes", "fate_by_block"),
+    ("votes", "status_by_block"),
     [
         ({}, {103: "UNDECIDED", 133: "UNDECIDED", 134: "LATE_UNDECIDED", 163: "LATE_UNDECIDED", 164: "VOID"}),
         ({0: (A, 110)}, {110: "ACCEPTED", 134: "ACCEPTED", 164: "ACCEPTED"}),
@@ -111,27 +111,27 @@ def test_a_claim_has_no_late_audit_without_seed_place_and_three_whistleblowers(
     ],
 )  # fmt: skip
 def test_a_claim_is_merged_until_audit_max_and_accepted_for_pay_until_twice_that(
-    votes: Words, fate_by_block: dict[int, str]
+    votes: Words, status_by_block: dict[int, str]
 ) -> None:
     game_round = make_round(votes={(0, 0): count(votes)})
     state = make_state(game_round)
-    for block, fate in fate_by_block.items():
-        assert claim_status.get_claim_fate(state, game_round, 0, block).name == fate, block
+    for block, status in status_by_block.items():
+        assert claim_status.get_claim_status(state, game_round, 0, block).name == status, block
         assert claim_status.has_undecided(
             state, replace(game_round, claims={0: game_round.claims[0]}), block
-        ) == (fate == "UNDECIDED")
+        ) == (status == "UNDECIDED")
 
 
 @pytest.mark.parametrize(
-    ("changes", "block", "fate"),
+    ("changes", "block", "status"),
     [
-        ({"closed": None}, 104, ClaimFate.UNDECIDED), ({"seed": None}, 112, ClaimFate.UNDECIDED),
-        ({"seed": None}, 113, ClaimFate.VOID), ({"is_void": True}, 112, ClaimFate.VOID),
-        ({"is_convicted": True}, 112, ClaimFate.VOID),
+        ({"closed": None}, 104, ClaimStatus.UNDECIDED), ({"seed": None}, 112, ClaimStatus.UNDECIDED),
+        ({"seed": None}, 113, ClaimStatus.VOID), ({"is_void": True}, 112, ClaimStatus.VOID),
+        ({"is_convicted": True}, 112, ClaimStatus.VOID),
     ],
 )  # fmt: skip
 def test_neither_votes_nor_time_help_a_claim_that_was_not_drawn_or_is_void(
-    changes: dict[str, Any], block: int, fate: ClaimFate
+    changes: dict[str, Any], block: int, status: ClaimStatus
 ) -> None:
     """A draw that was not sealed by 112 is missed. A marked claim has the vote that would accept it."""
     game_round, flags = (
@@ -143,7 +143,7 @@ def test_neither_votes_nor_time_help_a_claim_that_was_not_drawn_or_is_void(
     game_round = replace(
         game_round, claims=claims, votes={(0, 0): count({0: (A, 110)})} if flags else {}, **rest
     )
-    assert claim_status.get_claim_fate(make_state(game_round), game_round, 0, block) == fate
+    assert claim_status.get_claim_status(make_state(game_round), game_round, 0, block) == status
 
 
 @pytest.mark.parametrize(

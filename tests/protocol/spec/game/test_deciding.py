@@ -17,14 +17,14 @@ from tests.protocol.spec.game.world import (
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
 from touchstone.protocol.spec.game.claim_status import (
-    compute_draw_fate,
-    get_claim_fate,
+    compute_draw_status,
+    get_claim_status,
     get_votes,
     is_rejected_late,
     is_unserved,
     list_mergeable,
 )
-from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
+from touchstone.protocol.spec.game.enums import ClaimStatus, DrawStatus, ProofKind, RoundPhase
 from touchstone.protocol.spec.game.state import CountedVote, StatementRef
 from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
@@ -42,33 +42,33 @@ def make_drawn(**changes: int) -> World:
     return world
 
 
-def fate_of(world: World, slot: int = 0) -> ClaimFate:
-    return get_claim_fate(world.get_now(), world.get_now().rounds[0], slot, world.block)
+def status_of(world: World, slot: int = 0) -> ClaimStatus:
+    return get_claim_status(world.get_now(), world.get_now().rounds[0], slot, world.block)
 
 
 @pytest.mark.parametrize(
-    ("words", "fate"),
+    ("words", "status"),
     [
-        ({}, DrawFate.UNDECIDED),
-        ({0: A}, DrawFate.ACCEPTED),
-        ({0: R}, DrawFate.UNDECIDED),
-        ({0: X}, DrawFate.UNDECIDED),
-        ({0: R, 1: A}, DrawFate.UNDECIDED),
-        ({0: R, 1: A, 2: A}, DrawFate.ACCEPTED),
-        ({0: R, 1: A, 2: R}, DrawFate.FAILED),
-        ({0: R, 2: D}, DrawFate.FAILED),
-        ({0: U, 1: X}, DrawFate.FAILED),
-        ({1: A}, DrawFate.UNDECIDED),
-        ({1: A, 2: A}, DrawFate.ACCEPTED),
-        ({1: R, 2: R}, DrawFate.UNDECIDED),
-        ({1: R, 2: S, 0: A}, DrawFate.ACCEPTED),
-        ({1: R, 2: S, 0: R}, DrawFate.FAILED),
+        ({}, DrawStatus.UNDECIDED),
+        ({0: A}, DrawStatus.ACCEPTED),
+        ({0: R}, DrawStatus.UNDECIDED),
+        ({0: X}, DrawStatus.UNDECIDED),
+        ({0: R, 1: A}, DrawStatus.UNDECIDED),
+        ({0: R, 1: A, 2: A}, DrawStatus.ACCEPTED),
+        ({0: R, 1: A, 2: R}, DrawStatus.FAILED),
+        ({0: R, 2: D}, DrawStatus.FAILED),
+        ({0: U, 1: X}, DrawStatus.FAILED),
+        ({1: A}, DrawStatus.UNDECIDED),
+        ({1: A, 2: A}, DrawStatus.ACCEPTED),
+        ({1: R, 2: R}, DrawStatus.UNDECIDED),
+        ({1: R, 2: S, 0: A}, DrawStatus.ACCEPTED),
+        ({1: R, 2: S, 0: R}, DrawStatus.FAILED),
     ],
 )
 def test_a_draw_is_decided_by_its_primary_or_both_reserves(
-    words: dict[int, VoteWord], fate: DrawFate
+    words: dict[int, VoteWord], status: DrawStatus
 ) -> None:
-    assert compute_draw_fate({rank: CountedVote(word, 1) for rank, word in words.items()}) == fate
+    assert compute_draw_status({rank: CountedVote(word, 1) for rank, word in words.items()}) == status
 
 
 def test_two_of_three_say_unserved() -> None:
@@ -93,8 +93,8 @@ def test_a_late_audit_rejects_by_two_words_against_the_claim(
 
 def test_a_claim_is_accepted_with_its_last_draw() -> None:
     world = make_drawn(draws=2, least_verifiers=6, verifiers=6)
-    assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.UNDECIDED
-    assert vote(world, 0, 1, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
+    assert vote(world, 0, 0, 0, A) and status_of(world) == ClaimStatus.UNDECIDED
+    assert vote(world, 0, 1, 0, A) and status_of(world) == ClaimStatus.ACCEPTED
 
 
 def test_a_claim_of_few_segments_has_fewer_draws() -> None:
@@ -102,7 +102,7 @@ def test_a_claim_of_few_segments_has_fewer_draws() -> None:
     world = make_quiet_world(draws=2, segment_count=3, least_verifiers=6, verifiers=6)
     commit(world, "solver0")
     seal_draw(world)
-    assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
+    assert vote(world, 0, 0, 0, A) and status_of(world) == ClaimStatus.ACCEPTED
 
 
 def test_an_unserved_counts_in_a_failed_draw_until_its_time_is_over() -> None:
@@ -117,7 +117,7 @@ def test_an_unserved_counts_in_a_failed_draw_until_its_time_is_over() -> None:
     assert vote(world, 2, 0, 0, A) and not vote(world, 2, 0, 1, U), "a draw that is accepted takes no word"
     world.jump(163)
     assert vote(world, 0, 0, 2, U) and not vote(world, 0, 0, 2, U), "once"
-    assert fate_of(world) == ClaimFate.VOID and is_unserved(get_votes(world.state.rounds[0], 0, 0))
+    assert status_of(world) == ClaimStatus.VOID and is_unserved(get_votes(world.state.rounds[0], 0, 0))
     world.jump(164)
     assert not vote(world, 1, 0, 2, U)
 
@@ -126,7 +126,7 @@ def test_one_failed_draw_makes_the_claim_void() -> None:
     world = make_drawn(draws=2, least_verifiers=6, verifiers=6)
     assert vote(world, 0, 0, 0, A)
     assert vote(world, 0, 1, 0, R) and vote(world, 0, 1, 2, X)
-    assert fate_of(world) == ClaimFate.VOID
+    assert status_of(world) == ClaimStatus.VOID
 
 
 def test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max() -> None:
@@ -144,16 +144,16 @@ def test_a_vote_counts_until_twice_audit_max() -> None:
     world.jump(163)
     assert vote(world, 0, 0, 0, A)
     world.jump(164)
-    assert not vote(world, 1, 0, 0, A) and fate_of(world, 1) == ClaimFate.VOID
+    assert not vote(world, 1, 0, 0, A) and status_of(world, 1) == ClaimStatus.VOID
 
 
 def test_what_is_accepted_after_audit_max_is_paid_and_not_merged() -> None:
     world = make_drawn()
     world.jump(133)
-    assert fate_of(world) == ClaimFate.UNDECIDED and vote(world, 1, 0, 0, A)
+    assert status_of(world) == ClaimStatus.UNDECIDED and vote(world, 1, 0, 0, A)
     world.jump(134)
-    assert fate_of(world) == ClaimFate.LATE_UNDECIDED
-    assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
+    assert status_of(world) == ClaimStatus.LATE_UNDECIDED
+    assert vote(world, 0, 0, 0, A) and status_of(world) == ClaimStatus.ACCEPTED
     assert list_mergeable(world.state, world.state.rounds[0], world.block) == (1,)
 
 
@@ -163,7 +163,7 @@ def test_votes_that_do_not_count_are_skipped_and_the_others_count() -> None:
     votes = tuple(make_vote(world, world.state, (0, slot, 0, 0), A) for slot in range(3))
     world.send(calls.JudgeVotes(0, votes[1:2]), "front-runner")
     world.send(calls.JudgeVotes(0, votes), "x")
-    assert all(fate_of(world, slot) == ClaimFate.ACCEPTED for slot in range(3))
+    assert all(status_of(world, slot) == ClaimStatus.ACCEPTED for slot in range(3))
     world.send(calls.JudgeVotes(0, votes), "again")
     assert world.try_send(calls.JudgeVotes(3, votes), "x") == "RoundUnknown"
 
@@ -187,7 +187,7 @@ def test_a_vote_names_its_claim_seed_and_segment(changes: dict[str, object], fla
     one = replace(make_vote(world, world.state, (0, 0, 0, 0), A), **changes)  # type: ignore[arg-type]
     assert get_vote_flaw(world.state, world.state.rounds[0], one, world.block) == flaw
     world.send(calls.JudgeVotes(0, (one,)), "x")
-    assert (fate_of(world) == ClaimFate.ACCEPTED) == (flaw is None)
+    assert (status_of(world) == ClaimStatus.ACCEPTED) == (flaw is None)
 
 
 def test_within_one_call_votes_count_in_their_order() -> None:
@@ -216,7 +216,7 @@ def test_a_second_word_of_the_same_auditor_counts_for_nothing(second: VoteWord) 
     world = make_drawn()
     assert vote(world, 0, 0, 0, X)
     assert not vote(world, 0, 0, 0, second)
-    assert get_votes(world.state.rounds[0], 0, 0)[0].word == X and fate_of(world) == ClaimFate.UNDECIDED
+    assert get_votes(world.state.rounds[0], 0, 0)[0].word == X and status_of(world) == ClaimStatus.UNDECIDED
 
 
 def test_an_opening_comes_with_or_after_the_decision() -> None:
@@ -274,8 +274,8 @@ def test_late_audits_come_with_the_next_rounds_seed() -> None:
     assert first.late_from == world.state.rounds[1].closed == 105
     late = world.state.terms.draws
     assert vote(world, 0, late, 0, R) and vote(world, 0, late, 1, A) and vote(world, 0, late, 2, R)
-    assert compute_draw_fate(get_votes(world.state.rounds[0], 0, late)) == DrawFate.FAILED
-    assert fate_of(world) == ClaimFate.ACCEPTED, "it decides pay only"
+    assert compute_draw_status(get_votes(world.state.rounds[0], 0, late)) == DrawStatus.FAILED
+    assert status_of(world) == ClaimStatus.ACCEPTED, "it decides pay only"
     assert world.state.rounds[0].phase == RoundPhase.POSTED
     world.jump(165)
     assert vote(world, 1, late, 0, A)

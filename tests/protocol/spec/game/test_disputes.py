@@ -19,8 +19,8 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.claim_status import get_claim_status
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
 from touchstone.protocol.spec.game.purse import bond_of, credit_of
 from touchstone.protocol.spec.game.reducer import fold
@@ -153,7 +153,7 @@ def test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls() -> 
     answer_reject(world)
     assert world.state.rounds[0].restored == {0} and get_credit(world, "solver0") == 100
     assert get_burned(world) == 500 - 125 - 125, "100 less of the slash, and 100 of the escrow"
-    assert get_claim_fate(world.state, world.state.rounds[0], 0, world.block) == ClaimFate.VOID
+    assert get_claim_status(world.state, world.state.rounds[0], 0, world.block) == ClaimStatus.VOID
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
     answer_reject(world, 1)
     assert get_credit(world, "solver0") == 100, "paid once"
@@ -326,7 +326,7 @@ def test_a_vote_is_disputed_too() -> None:
     assert dispute(world, VOTE) is None
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     assert world.state.seats[number].status == SeatStatus.CLOSED
-    assert get_claim_fate(world.state, world.state.rounds[0], 0, world.block) == ClaimFate.ACCEPTED
+    assert get_claim_status(world.state, world.state.rounds[0], 0, world.block) == ClaimStatus.ACCEPTED
 
 
 def list_undrawn(world: World) -> list[int]:
@@ -382,8 +382,8 @@ def test_a_conviction_makes_undecided_claims_void_and_decided_ones_stay() -> Non
         world.send(calls.SealProof(DIGEST), "x")
         world.jump(world.block + 1)
         world.send(calls.ConvictSeat(ref, ProofKind.DELTA_LEAF, DIGEST), "x")
-    fates = [get_claim_fate(world.state, world.state.rounds[0], slot, world.block) for slot in range(3)]
-    assert fates == [ClaimFate.VOID, ClaimFate.VOID, ClaimFate.ACCEPTED]
+    statuses = [get_claim_status(world.state, world.state.rounds[0], slot, world.block) for slot in range(3)]
+    assert statuses == [ClaimStatus.VOID, ClaimStatus.VOID, ClaimStatus.ACCEPTED]
     assert post(world, (2,), (0, 2)) == "NotMergeable", "what is convicted in time is not merged"
     assert post(world, (2,), (2,)) is None
 
@@ -395,10 +395,10 @@ def test_a_conviction_makes_the_seats_undecided_claims_of_other_rounds_void() ->
     dispute(world)
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     later = world.state.rounds[1]
-    fates = [get_claim_fate(world.state, later, slot, world.block) for slot in range(3)]
-    assert fates == [ClaimFate.VOID, ClaimFate.UNDECIDED, ClaimFate.ACCEPTED]
+    statuses = [get_claim_status(world.state, later, slot, world.block) for slot in range(3)]
+    assert statuses == [ClaimStatus.VOID, ClaimStatus.UNDECIDED, ClaimStatus.ACCEPTED]
     assert vote(world, 0, 0, 0, A, 1), "its auditors have done their work"
-    assert get_claim_fate(world.state, world.state.rounds[1], 0, world.block) == ClaimFate.VOID
+    assert get_claim_status(world.state, world.state.rounds[1], 0, world.block) == ClaimStatus.VOID
 
 
 def test_a_convicted_claim_that_was_merged_stays_merged() -> None:

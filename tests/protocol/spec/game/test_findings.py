@@ -23,8 +23,8 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.round_machine import apply
@@ -47,7 +47,7 @@ def test_c1_a_claim_without_data_is_not_accepted() -> None:
     world.play(until=lambda w: 1 in w.state.rounds)
     first = world.state.rounds[0]
     slot = first.pool.solvers.index(world.get_seat("solver0").number)
-    assert get_claim_fate(world.state, first, slot, world.block) == ClaimFate.VOID
+    assert get_claim_status(world.state, first, slot, world.block) == ClaimStatus.VOID
     assert slot not in first.merged and len(first.merged) == 2
 
 

@@ -20,8 +20,8 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.purse import ESCROW, restitution_of, stake_of
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
@@ -109,7 +109,7 @@ def test_late_votes_of_a_later_round_decide_pay(words: tuple[VoteWord, ...], pay
     world = make_late()
     for rank, word in enumerate(words):
         assert vote(world, 0, LATE, rank, word, 1)
-    assert get_claim_fate(world.state, world.state.rounds[1], 0, world.block) == ClaimFate.ACCEPTED
+    assert get_claim_status(world.state, world.state.rounds[1], 0, world.block) == ClaimStatus.ACCEPTED
     assert post(world, (0, 1), (0, 1, 2), 2) is None
     world.jump(2_000)
     world.send(calls.LetStand(3), "x")

@@ -15,8 +15,8 @@ from touchstone.protocol.economics.owned_auditors import (
 )
 from touchstone.protocol.spec.audit_draws import compute_permutation, get_auditor_places
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.claim_status import compute_draw_fate
-from touchstone.protocol.spec.game.enums import DrawFate
+from touchstone.protocol.spec.game.claim_status import compute_draw_status
+from touchstone.protocol.spec.game.enums import DrawStatus
 from touchstone.protocol.spec.game.state import CountedVote
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -30,7 +30,9 @@ def list_hands(owned: int, pool: int) -> list[frozenset[int]]:
 def is_accepting(hand: frozenset[int], places: tuple[int, ...]) -> bool:
     """By the machine's own rule: own auditors accept, honest ones do not."""
     words = [VoteWord.ACCEPT if place in hand else VoteWord.UNSERVED for place in places]
-    return compute_draw_fate({r: CountedVote(word, 1) for r, word in enumerate(words)}) == DrawFate.ACCEPTED
+    return (
+        compute_draw_status({r: CountedVote(word, 1) for r, word in enumerate(words)}) == DrawStatus.ACCEPTED
+    )
 
 
 @pytest.mark.parametrize(("owned", "pool", "audits"), [*product((0, 1, 2, 3, 4), (6, 7, 9), (1, 2))])

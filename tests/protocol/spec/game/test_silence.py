@@ -22,8 +22,8 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_unserved
-from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, is_unserved
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import SeatConvicted, SeatSettled
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -124,8 +124,8 @@ def get_least_gain(world: World, account: str, silent: str | None) -> int:
         if game_round.phase == RoundPhase.UNDONE:
             continue
         for slot in game_round.claims:
-            fate = get_claim_fate(state, game_round, slot, world.block)
-            if world.claimants[game_round.index, slot] == account and fate == ClaimFate.ACCEPTED:
+            status = get_claim_status(state, game_round, slot, world.block)
+            if world.claimants[game_round.index, slot] == account and status == ClaimStatus.ACCEPTED:
                 late = get_votes(game_round, slot, state.terms.draws)
                 gain += 0 if is_unserved(late) else AMOUNTS.solver_pay
     for (index, slot, draw, _), (voter, word) in world.voters.items():

@@ -20,7 +20,7 @@ UNKNOWN_PAUSE_S = 0.5
 """Between two looks for what stands at a nonce."""
 
 
-class Fates:
+class MinedNonces:
     """Finds out what stands at the nonces of one account. next_nonce: one more than the highest nonce of
     which the receipt was seen."""
 
