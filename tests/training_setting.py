@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from tests.task_models import compute_loss, describe_step, make_plain_step, make_training, split_parameters
-from touchstone.protocol.compute.audit.compare import Distances, Floors
 from touchstone.protocol.compute.audit.distance_survey import FLOORS, count_floor_units
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.batches import Corpus, dataset_root, open_corpus
@@ -15,6 +14,7 @@ from touchstone.protocol.compute.bounds.trace_check import Provider
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances, Floors
 from touchstone.protocol.spec.calibration_rules import make_limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import float_to_bits, nearest

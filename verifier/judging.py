@@ -17,10 +17,9 @@ from touchstone.node.kit.stored_tensors import StoredTensor, open_tensor
 from touchstone.node.records.audit_records import EndsShown
 from touchstone.node.serving.audit_room import AuditTask
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
-from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.outer.pseudo_gradients import PART_ELEMENTS, encode_delta
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.claim_tree import compute_carried_root
-from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.game.previous_claim import find_last_merged
@@ -38,20 +37,10 @@ class Finding:
     leaf: int = 0
 
 
-def judge_ends(
-    about: AuditTask, states: StateStore, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
-    is_exact: bool,
-) -> Finding | None:  # fmt: skip
-    """Returns REJECT_STATE if the claimed end differs from the replayed end by more than the limits, else
-    None. Both ends are in the store. Ends with one root are one state, whatever is in them. In an exact task
-    any other end is beyond, and is not read: nobody can query a leaf of an exact task. place: round and
-    segment."""
-    if compute_state_root(own) == compute_state_root(end):
-        return None
-    if is_exact or (own.local_step, own.global_step) != (end.local_step, end.global_step):
-        return Finding(VoteWord.REJECT_STATE)
-    claimed, replayed = states.open(end), states.open(own)
-    verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), about.limits)
+def judge_ends(about: AuditTask, end: ClaimedEnd) -> Finding | None:
+    """Returns REJECT_STATE if the claimed end is beyond the task's tolerance of the replayed end, else None.
+    Ends with one root are one state, whatever is in them."""
+    verdict = about.tolerance.judge(end)
     return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
 
 

@@ -31,6 +31,7 @@ from touchstone.node.serving.audit_messages import (
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_ends_until, compute_serving_until
@@ -78,11 +79,10 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
     handed = await sign_seal(room, made)
     fetch = partial(_fetch_ends, room, drawn, made, ends, handed)
     await ask_until(room, drawn.solver, fetch, until, "the end state")
-    place, is_exact = (drawn.place.round, drawn.segment), room.get_game().terms.is_exact
-    pair = (made.own_end, ends.end.header)
-    found = await asyncio.to_thread(
-        judge_ends, room.about, room.states, place, *pair, is_exact=is_exact
-    ) or await asyncio.to_thread(judge_work, room.states, base.weights_root, ends)
+    rate_sum = room.about.get_rate_sum(drawn.place.round, drawn.segment)
+    end = ClaimedEnd(ends.end.header, made.own_end, room.states.open, rate_sum)
+    found = await asyncio.to_thread(judge_ends, room.about, end)
+    found = found or await asyncio.to_thread(judge_work, room.states, base.weights_root, ends)
     return found or Finding(VoteWord.ACCEPT)
 
 
@@ -95,7 +95,7 @@ async def _fetch_ends(
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
     hold(room, drawn, ends.end.header, ends.last.header)
     try:
-        if ends.end.header != made.own_end and not room.get_game().terms.is_exact:
+        if ends.end.header != made.own_end and room.about.tolerance.reads_states:
             await room.states.fetch(room.client, peers, ends.end.header)
         await room.client.fetch_from_any(peers, refer_tensor(ends.last.header.weights_root, count))
         await room.client.fetch_from_any(peers, refer_delta(ends.work.delta_root, count))

@@ -24,10 +24,10 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.wire.hedging import ask_in_turn
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import Batch
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.calibration_profile import QUANTITIES
 from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from touchstone.protocol.spec.commitments import (
@@ -236,14 +236,14 @@ async def _find_base(audit: SeatlessAudit) -> OuterHeader:
 
 async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, word: VoteWord) -> Replayed:
     about, place = audit.about, audit.place
-    is_exact, client = audit.game.terms.is_exact, audit.reader.client
+    tolerance, client = about.tolerance, audit.reader.client
     state_bytes = 12 * about.parameter_count
     # The start and both ends. A node of the same home writes to this disk too.
-    needed_bytes = (2 if is_exact else 3) * state_bytes + SPARE_DISK_BYTES
+    needed_bytes = (3 if tolerance.reads_states else 2) * state_bytes + SPARE_DISK_BYTES
     audit.states.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
     audit.notify(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
     await audit.states.fetch(client, audit.peers, start)
-    if not is_exact:
+    if tolerance.reads_states:
         await audit.states.fetch(client, audit.peers, end)
     segment = audit.segment
     audit.notify(f"fetching the samples of {about.segment_steps} steps")
@@ -266,19 +266,10 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     own = trees.header
     await asyncio.to_thread(audit.states.put, trees)
     found = Replayed(solver, word, claimed, compute_state_root(own))
-    is_comparable = (own.local_step, own.global_step) == (end.local_step, end.global_step)
-    if own != end and not is_exact and is_comparable:
-        found = replace(found, distances=await asyncio.to_thread(_measure, audit, own, end))
-    where = (place.round, place.segment)
-    judged = await asyncio.to_thread(
-        partial(judge_ends, about, audit.states, where, own, end, is_exact=is_exact)
-    )
+    ends = ClaimedEnd(end, own, audit.states.open, about.get_rate_sum(place.round, place.segment))
+    pairs = await asyncio.to_thread(tolerance.measure, ends)
+    if pairs:
+        distances = tuple((name, *pair) for name, pair in zip(QUANTITIES, pairs, strict=True))
+        found = replace(found, distances=distances)
+    judged = await asyncio.to_thread(judge_ends, about, ends)
     return found if judged is None or word != VoteWord.ACCEPT else replace(found, word=judged.word)
-
-
-def _measure(
-    audit: SeatlessAudit, own: StateHeader, end: StateHeader
-) -> tuple[tuple[str, float, float], ...]:
-    rate = audit.about.get_rate_sum(audit.place.round, audit.place.segment)
-    pairs = measure_apart(audit.states.open(end), audit.states.open(own), rate, audit.about.limits)
-    return tuple((name, *pair) for name, pair in zip(QUANTITIES, pairs, strict=True))

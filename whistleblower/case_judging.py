@@ -22,7 +22,7 @@ from touchstone.node.records.dispute_records import (
     StatementKey,
     list_fields,
 )
-from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.terms import GameTerms

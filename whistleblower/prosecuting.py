@@ -31,8 +31,6 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
-from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
-from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
 from touchstone.protocol.compute.bounds.fault_proof import (
     ClaimedLeaf,
     ClaimedTrace,
@@ -45,7 +43,8 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
-from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.inner_dispute import (
     LEAVES_MAX,
@@ -56,7 +55,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
 )
 from touchstone.protocol.spec.merkle import compute_path
 from touchstone.protocol.spec.openings import LeafProof
-from touchstone.protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
+from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.protocol.spec.program import INPUTS, Program, Role, get_constant_roots
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from touchstone.protocol.spec.shard_draws import draw_sample_start
@@ -274,19 +273,20 @@ class Prosecuting:
             return hurry(remote.fetch(buffer))
 
         def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """The first leaf that differs from the own one. In a task with limits the whole can be
-            fetched."""
-            fetching = remote.find_leaf(buffer, own)
-            return watch(buffer, fetching) if is_exact else hurry(fetching)
+            """The first leaf that differs from the own one."""
+            return watch(buffer, remote.find_leaf(buffer, own))
 
+        def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
+            """The same where the whole can be fetched instead."""
+            return hurry(remote.find_leaf(buffer, own))
+
+        spec = self.get_view().spec
         batches = self.segments.get_batches(dispute.statement.round, dispute.statement.slot)
         batch = await asyncio.to_thread(batches, get_inner_step(self.get_view(), dispute))
-        is_exact = self.get_view().spec.training.numeric_format in PRODUCT_BITS
-        roots, listed = remote.roots, remote.listed
-        claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
-        if is_exact:
-            claimed = ClaimedRoots(roots, find_leaf, listed)
-        search = partial(_search, self.get_view(), built, start, batch, claimed)
+        scalars = compute_scalars(spec.training, start.local_step, start.global_step)
+        claimed = ClaimedTrace(remote.roots, fetch, remote.listed, fetch_cut, try_leaf, find_leaf)
+        tolerance = choose_tolerance(spec.training.numeric_format, spec.terms.limits)
+        search = partial(tolerance.prove, built, start, batch, scalars, claimed)
         return await loop.run_in_executor(self.cases.searchers, search)
 
     async def _find_step_start(
@@ -329,21 +329,6 @@ def _get_waited_until(view: View, dispute: InnerDispute) -> int:
     nothing is left to do but to find the fault."""
     is_demandable = dispute.stage == DisputeStage.PROVE
     return start_waiting(view, get_half_time(view, dispute) if is_demandable else dispute.clock)
-
-
-def _search(
-    view: View,
-    built: BuiltProgram,
-    start: TrainingState,
-    batch: Batch,
-    claimed: ClaimedTrace | ClaimedRoots,
-) -> OperationFault | InputFault | None:
-    training = view.spec.training
-    scalars = compute_scalars(training, start.local_step, start.global_step)
-    vectors = (start.weights, start.first_moment, start.second_moment)
-    if isinstance(claimed, ClaimedRoots):
-        return ExactFaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
-    return FaultFinder(built).find(vectors, batch, scalars, claimed)
 
 
 def get_inner_step(view: View, dispute: InnerDispute) -> int:

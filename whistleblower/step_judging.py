@@ -5,20 +5,7 @@ state they mostly do not. So a segment is false where one of its steps is. If ev
 limits, the distance of the ends is drift, however large. The task's limits allow for k steps: they are taken
 as they are, with one step's learning rate.
 
-At many times the usual rate a single step multiplies noise as well (docs/decisions/0037-drift.md). So a step
-beyond the limits is computed up to SHAKES times more, each time from weights shaken otherwise in their last
-bit. It is drift as well if the distances of the own results cover it, up to a cap:
-
-    ranked       the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
-                 elements wander, and so far
-    each         an element beyond the limits by OWN_MARGIN times what that very element wanders: elements
-                 that wander excuse no others, at whatever place
-    cap          NOISE_CAP limits, or half of what a step lies off that was not taken at all, if that is less
-
-The cap is there because a cheat may make a state from which training is chaos, and must not be free to claim
-anything after it.
-
-In an exact task honest machines have equal bits: a step is false where its state is another one.
+What one step may lie off, the task's `Tolerance` says (compute/tolerance).
 
 The opener of a dispute names the step that it judged to be false before, where the posted roots around it are
 those that it judged. Else it names the first step that is false from the claimant's own state before it.
@@ -30,9 +17,8 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
-from math import inf
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from touchstone.node.defending.step_requests import SHOWN_FORM, STEPS, StepsAsked, StepsShown
 from touchstone.node.defending.step_serving import list_kept
@@ -54,11 +40,10 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import Verdict, gather_excess, judge_state
-from touchstone.protocol.compute.audit.conditioning import shake, unshake
-from touchstone.protocol.compute.audit.step_noise import compute_cap, is_explained
-from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedStep
+from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
 from touchstone.protocol.spec.claim_tree import verify_in_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, decode_state
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -67,10 +52,6 @@ from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
 from touchstone.whistleblower.claimant_patience import NEVER, get_half_time, start_waiting, wait_for
-
-SHAKES = 4
-"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
-most lie far apart (docs/decisions/0037-drift.md)."""
 
 
 @dataclass
@@ -138,61 +119,30 @@ class StepJudging:
     async def _judge_step(
         self, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
     ) -> Verdict:
-        before, after = around = headers[step], headers[step + 1]
+        before, after = headers[step], headers[step + 1]
+        spec = self.get_view().spec
+        tolerance = choose_tolerance(spec.training.numeric_format, spec.terms.limits)
         async with AsyncExitStack() as held:
-            await held.enter_async_context(self.borrow_state(claimed, before))
-            work: tuple[Any, ...] = (self._compare_roots, claimed, around, step)
-            if not self.get_view().game.terms.is_exact:
-                end = await held.enter_async_context(self.borrow_state(claimed, after))
-                work = (self._compare_step, claimed, around, end, step)
+            for header in (before, after) if tolerance.reads_states else (before,):
+                await held.enter_async_context(self.borrow_state(claimed, header))
             began = self.get_view().head_block
-            verdict: Verdict = await self.recompute_queue.compute(until, *work)
+            told = self._describe(claimed, before, after, step)
+            verdict = await self.recompute_queue.compute(until, tolerance.judge_step, told)
             claimed.until += self.get_view().head_block - began
             return verdict
 
-    def _compare_step(
-        self, claimed: Claimed, around: tuple[StateHeader, StateHeader], end: StoredState, step: int
-    ) -> Verdict:
-        """around: the claimed states before and after the step; end: the one after it, in the store."""
-        view = self.get_view()
-        terms, schedule = view.spec.terms, view.spec.training.schedule
-        before, _ = around
-        place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
-        own = self._take_step(claimed, before, step)
-        verdict = judge_state(end, own, *place)
-        if not verdict.is_beyond:
-            return verdict
-        undone = replace(self.states.load(before), local_step=own.local_step, global_step=own.global_step)
-        cap = compute_cap(judge_state(undone, own, *place).excess)
-        noises = (
-            gather_excess(self._take_step(claimed, before, step, secrets.randbits(31)), own, *place)
-            for _ in range(SHAKES)
-        )
-        return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
-
-    def _compare_roots(self, claimed: Claimed, around: tuple[StateHeader, StateHeader], step: int) -> Verdict:
-        """In an exact task the state after the step is the own one or false: it is not fetched. No claim has
-        the roots of a state that is not finite."""
-        before, after = around
-        own = self._take_step(claimed, before, step)
-        try:
-            is_other = state_header(own) != after
-        except ProtocolFault:
-            is_other = True
-        return Verdict(is_other, 0, inf if is_other else 0.0)
-
-    def _take_step(
-        self, claimed: Claimed, before: StateHeader, step: int, seed: int | None = None
-    ) -> TrainingState:
-        """One step from the claimed state. seed: from weights that are shaken so, and moved back
-        afterwards."""
-        spec, start = self.get_view().spec, self.states.load(before)
+    def _describe(self, claimed: Claimed, before: StateHeader, after: StateHeader, step: int) -> ClaimedStep:
+        spec = self.get_view().spec
         inner_step = claimed.segment * spec.terms.segment_steps + step
         batches = self.segments.get_batches(claimed.round, claimed.slot)
-        train = self.cases.compute.train
-        if seed is None:
-            return train(start, spec.training, batches, inner_step, 1)[0]
-        return unshake(train(shake(start, seed), spec.training, batches, inner_step, 1)[0], start, seed)
+
+        def train(start: TrainingState) -> TrainingState:
+            return self.cases.compute.train(start, spec.training, batches, inner_step, 1)[0]
+
+        schedule = spec.training.schedule
+        rate_sum = compute_learning_rate_sum(schedule, before.global_step, 1, spec.terms.inner_steps)
+        load_start, draw_seed = partial(self.states.load, before), partial(secrets.randbits, 31)
+        return ClaimedStep(after, self.states.open, load_start, train, rate_sum, draw_seed)
 
     @asynccontextmanager
     async def borrow_state(self, claimed: Claimed, header: StateHeader) -> AsyncIterator[StoredState]:

@@ -33,7 +33,6 @@ from lab.benchmarks.program import SCALARS, Setting, make_setting, time_in_turn
 from lab.benchmarks.reports import write_report
 from tests.task_models import split_parameters
 from tests.training_setting import read_standard_library
-from touchstone.protocol.compute.audit.compare import judge_state, measure_distances
 from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.audit.kernel_configurations import list_devices
 from touchstone.protocol.compute.bounds.retrace import retrace
@@ -45,6 +44,7 @@ from touchstone.protocol.compute.program.exact.product_families import FAMILIES,
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import advance, replay_segment, train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import judge_state, measure_distances
 from touchstone.protocol.spec.operation_bounds import ULPS
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program_operations import Operation

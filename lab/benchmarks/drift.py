@@ -27,9 +27,9 @@ from lab.benchmarks.replays.pairs import PHASES, Track, compare_pairs, open_trac
 from lab.benchmarks.reports import write_report
 from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS
-from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import judge_state
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 from touchstone.scripts.calibration.measuring import make_starts

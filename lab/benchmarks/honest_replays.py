@@ -39,10 +39,10 @@ from lab.benchmarks.replays.pairs import (
 from lab.benchmarks.reports import BUILD, write_report
 from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS, propose_limits
-from touchstone.protocol.compute.audit.compare import Distances
 from touchstone.protocol.compute.audit.conditioning import find_usual, is_well_conditioned
 from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.calibration_rules import MARGIN
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibration.calibration_folder import Segment, Workplace

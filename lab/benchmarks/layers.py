@@ -223,7 +223,7 @@ def search(folder: Path, built: BuiltProgram, step: Step, claim: Claim) -> dict[
     shown, started = Shown(folder, built.program), time.monotonic()
     roots = [bytes.fromhex(root) for root in json.loads((folder / "roots").read_text())]
     finder = FaultFinder(built)
-    claimed = ClaimedTrace(roots, shown.fetch, find_leaf=shown.find_leaf)
+    claimed = ClaimedTrace(roots, shown.fetch, try_leaf=shown.find_leaf)
     fault = finder.find(step.vectors, step.batch, step.scalars, claimed)
     node = fault.node.number if isinstance(fault, OperationFault) else None
     return {"share": shown.share, "found": node, "seconds": time.monotonic() - started}

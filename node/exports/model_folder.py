@@ -16,9 +16,9 @@ from torch import Tensor
 from touchstone.node.kit.stored_tensors import keep_tree
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.compute.digest import build_tensor_tree
 from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
+from touchstone.protocol.compute.tolerance.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout

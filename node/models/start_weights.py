@@ -13,11 +13,11 @@ from touchstone.node.kit.view import View
 from touchstone.node.kit.waiting import telling_bytes
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
-from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.compute.tolerance.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec

@@ -20,6 +20,8 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.task_tolerance import Tolerance
+from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.schedule import compute_schedule_sums
@@ -85,6 +87,11 @@ class AuditTask:
     carry_moments: bool
     limits: Limits
     rate_sums: tuple[int, ...]
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """How far a claimed state may lie from the own one."""
+        return choose_tolerance(self.training.numeric_format, self.limits)
 
     def get_rate_sum(self, index: int, segment: int) -> int:
         """The learning rates of a segment, summed, in units of 2^-64."""

@@ -8,8 +8,7 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, format_distances
-from touchstone.protocol.compute.audit.compare import measure_apart
-from touchstone.protocol.spec.commitments import compute_state_root
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.game.drawn_audits import (
     COMPARED_ENDS,
     AuditPlace,
@@ -54,28 +53,27 @@ async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
 
 def measure_audit(room: AuditRoom, made: SealMade, vote: VoteMade) -> DistanceReport:
     """What is to be reported of an audit that compared."""
-    assert vote.ends is not None, "it compared both ends"
-    own, end, said = made.own_end, vote.ends.end.header, made.sealed
-    comparison = _compare(room, made, vote)
+    said, ends = made.sealed, _pair_ends(room, made, vote)
+    comparison = _name_comparison(room, ends)
     apart = {"weights": 0, "first_moment": 0, "second_moment": 0}
     if comparison is Comparison.MEASURED:
-        rate, states = room.about.get_rate_sum(said.round, said.segment), room.states
-        pairs = measure_apart(states.open(end), states.open(own), rate, room.about.limits)
-        shares = [_count_limits(*pair) for pair in pairs]
+        shares = [_count_limits(*pair) for pair in room.about.tolerance.measure(ends)]
         apart = dict(zip(("first_moment", "second_moment", "weights"), shares, strict=True))
     place = (said.domain, said.round, said.base_root, said.seed, said.slot, said.claim_root, said.draw)
     far = (apart["weights"], apart["first_moment"], apart["second_moment"])
     return DistanceReport(*place, said.rank, said.segment, vote.vote.word, comparison, *far)
 
 
-def _compare(room: AuditRoom, made: SealMade, vote: VoteMade) -> Comparison:
+def _pair_ends(room: AuditRoom, made: SealMade, vote: VoteMade) -> ClaimedEnd:
     assert vote.ends is not None, "it compared both ends"
-    own, end = made.own_end, vote.ends.end.header
-    if compute_state_root(own) == compute_state_root(end):
+    rate_sum = room.about.get_rate_sum(made.sealed.round, made.sealed.segment)
+    return ClaimedEnd(vote.ends.end.header, made.own_end, room.states.open, rate_sum)
+
+
+def _name_comparison(room: AuditRoom, ends: ClaimedEnd) -> Comparison:
+    if ends.is_equal:
         return Comparison.EQUAL
-    is_placed = (own.local_step, own.global_step) == (end.local_step, end.global_step)
-    is_exact = room.get_game().terms.is_exact
-    return Comparison.MEASURED if is_placed and not is_exact else Comparison.OTHER
+    return Comparison.MEASURED if room.about.tolerance.is_measured(ends) else Comparison.OTHER
 
 
 def _count_limits(distance: float, limit: float) -> int:
@@ -93,7 +91,8 @@ def list_unreported(room: AuditRoom, block: int) -> Iterator[AuditPlace]:
             is_due = vote is not None and vote.vote.word in COMPARED_ENDS and place not in book.reports
             if vote is None or not is_due or find_stated(game, place) is None:
                 continue
-            if _compare(room, made, vote) is not Comparison.MEASURED or _are_ends_here(room, made, vote):
+            is_measured = room.about.tolerance.is_measured(_pair_ends(room, made, vote))
+            if not is_measured or _are_ends_here(room, made, vote):
                 yield place
 
 

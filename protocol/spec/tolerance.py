@@ -4,7 +4,7 @@
 Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight
 set the scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach
 the same answer. Every finite element has a judgement: what exceeds 2^64 in magnitude counts as 2^64. All
-intermediate results stay below 2^256. `compute/audit/compare.py` measures; this module judges.
+intermediate results stay below 2^256. `compute/tolerance/compare.py` measures; this module judges.
 """
 
 from collections.abc import Sequence

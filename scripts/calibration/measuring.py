@@ -17,8 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.audit.compare import Distances, measure_distances
-from touchstone.protocol.compute.audit.conditioning import find_usual, is_well_conditioned, shake, unshake
+from touchstone.protocol.compute.audit.conditioning import find_usual, is_well_conditioned
 from touchstone.protocol.compute.audit.distance_survey import FLOORS, Survey, count_floor_units, name_stage
 from touchstone.protocol.compute.audit.kernel_configurations import (
     KernelConfiguration,
@@ -30,6 +29,8 @@ from touchstone.protocol.compute.outer.nesterov_step import begin_outer, merge
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.compute.tolerance.compare import Distances, measure_distances
+from touchstone.protocol.compute.tolerance.shaking import shake, unshake
 from touchstone.protocol.spec.calibration_profile import PROFILE_VERSION, Profile, compute_subject
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS

@@ -33,8 +33,8 @@ from tests.attacks.adaptive_course import (
     open_course,
 )
 from tests.task_models import compute_gradient, get_model
-from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import compute_allowances
 from touchstone.protocol.spec.task_spec import Limits
 
 FULL_STEPS, QUICK_STEPS = 5000, 200

@@ -23,11 +23,11 @@ from tests.training_setting import (
     read_standard_library,
     train_plainly,
 )
-from touchstone.protocol.compute.audit.compare import Distances, compute_excess, measure_distances
 from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.batches import Corpus, dataset_root, get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances, compute_excess, measure_distances
 from touchstone.protocol.spec.audit_draws import draw_circle_segments
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION

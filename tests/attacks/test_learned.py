@@ -23,12 +23,12 @@ from touchstone.node.records.claim_records import ClaimFinished
 from touchstone.node.serving import audit_room
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.compute.audit import compare
-from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.audit.distance_survey import FLOORS, count_floor_units
 from touchstone.protocol.compute.batches import dataset_root, get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance import compare
+from touchstone.protocol.compute.tolerance.compare import judge_state
 from touchstone.protocol.spec.audit_draws import draw_circle_segments, draw_late
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.posted_terms import PostedTerms

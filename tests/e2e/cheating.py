@@ -16,12 +16,12 @@ from touchstone.node.kit.duty import Duty, Room, Wait
 from touchstone.node.kit.view import View
 from touchstone.node.records.compute import Compute
 from touchstone.node.training import claims, speculation
-from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, retrace
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import compute_allowances
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits, TrainingSpec

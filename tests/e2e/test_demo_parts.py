@@ -30,9 +30,9 @@ from tests.task_models import draw_first
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.tolerance.compare import judge_state
 from touchstone.protocol.economics.account_locks import Lock, LockKind
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

@@ -197,13 +197,19 @@ def train_claim(beacon: bytes, shard: int, twist: Twist, spec: TaskSpec = TINY) 
 
 # --- The chain ----------------------------------------------------------------------------------------------
 def make_stage(
-    twist: Twist = HONEST, *, is_late: bool = False, spec: TaskSpec = TINY, **changes: Any
+    twist: Twist = HONEST,
+    *,
+    is_late: bool = False,
+    is_exact: bool = False,
+    spec: TaskSpec = TINY,
+    **changes: Any,
 ) -> Stage:
     """Round 0 with one claim, closed and drawn. is_late: and the late audit of that claim as well; spec: of
     four segments."""
+    spec = get_spec("exact15") if is_exact else spec
     terms = make_terms(
         domain=DOMAIN, root=compute_outer_root(get_base(spec)), segment_count=4, rounds=1,
-        late_chance=1 << 16 if is_late else 0, **changes,
+        late_chance=1 << 16 if is_late else 0, is_exact=is_exact, **changes,
     )  # fmt: skip
     world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
     groups = [(SeatRole.SOLVER, (SOLVER, OTHER_SOLVER)), (SeatRole.VERIFIER, VERIFIERS)]

@@ -11,6 +11,7 @@ from touchstone.node.kit.states import StateStore
 from touchstone.node.records.audit_records import EndsShown
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier.judging import Finding, is_start_right, judge_ends, judge_work
@@ -70,7 +71,9 @@ def test_a_named_leaf_is_always_one_of_the_state(claim: Claim, states: StateStor
     weights[-1] += 1.0
     end = states.keep(replace(claim.states[1], weights=weights))
     count = -(-get_task().parameter_count // 256)
-    found = judge_ends(get_task(), states, (0, 0), claim.headers[1], end, is_exact=False)
+    found = judge_ends(
+        get_task(), ClaimedEnd(end, claim.headers[1], states.open, get_task().get_rate_sum(0, 0))
+    )
     assert found == Finding(VoteWord.REJECT_STATE, count - 1)
 
 
@@ -78,7 +81,8 @@ def test_another_root_is_beyond_in_an_exact_task_whose_end_nobody_has(
     claim: Claim, states: StateStore
 ) -> None:
     end = replace(claim.headers[1], weights_root=bytes(31) + b"\1")
-    found = judge_ends(get_task(), states, (0, 0), claim.headers[1], end, is_exact=True)
+    about = replace(get_task(), training=replace(get_task().training, numeric_format="exact15"))
+    found = judge_ends(about, ClaimedEnd(end, claim.headers[1], states.open, about.get_rate_sum(0, 0)))
     assert found == Finding(VoteWord.REJECT_STATE)
 
 

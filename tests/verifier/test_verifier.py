@@ -39,7 +39,7 @@ from touchstone.verifier.seatless_audit import Place, Replayed, SeatlessAudit, r
 
 def begin(stage: Stage, node: Node, segment: int, initial: bytes | None = None) -> SeatlessAudit:
     """A stranger's audit on what the stage has. initial: the weights that the task says to begin with."""
-    base, about = get_base(), get_task()
+    base, about = get_base(stage.spec), get_task(stage.spec)
     terms = SimpleNamespace(initial_weights_root=initial or base.weights_root, zero_root=base.momentum_root)
     state = SimpleNamespace(task_terms={AUDITED: terms}, head_block=stage.head)
     reader = SimpleNamespace(account=node.account, store=node.store, client=node.client, state=state)

@@ -31,7 +31,7 @@ from touchstone.node.records.dispute_records import (
     name_vote,
 )
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
-from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until

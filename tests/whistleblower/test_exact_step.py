@@ -9,11 +9,12 @@ import torch
 
 from tests.kit.views import make_audits, rooms_of, view_of
 from tests.node.merging.stage import TASK, open_stage
+from tests.node.specs import get_spec
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import Verdict, compute_allowances
 from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.compute.tolerance.compare import Verdict, compute_allowances
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.whistleblower.step_judging import Claimed, find_false_step
 
@@ -25,7 +26,8 @@ async def test_a_step_of_other_bits_is_disputed(tmp_path: Path, off: float, fals
         party, slot = stage.parties[1], stage.get_slot(1)
         assert party.game.terms.is_exact
         audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
+        told = {"spec": get_spec("exact15"), "cases": DisputeRecords(party.journal, TASK)}
+        party.joined = replace(party.task, audits=audits, **told)
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
         start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
@@ -46,7 +48,8 @@ async def test_a_step_that_leaves_the_finite_numbers_is_false_whatever_is_claime
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
         audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
+        told = {"spec": get_spec("exact15"), "cases": DisputeRecords(party.journal, TASK)}
+        party.joined = replace(party.task, audits=audits, **told)
         start = rooms_of(party).states.load(get_finished(view_of(party), 0).boundaries[0])
         steep = replace(
             start,

@@ -29,7 +29,7 @@ from touchstone.node.defending.step_requests import StepsAsked, StepsShown
 from touchstone.node.records.dispute_records import NO_STEP, name_vote
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.spec.claim_tree import compute_claim_root
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, encode_state
 from touchstone.protocol.spec.errors import ProtocolFault

@@ -16,9 +16,9 @@ from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import Verdict, compute_allowances, compute_excess
-from touchstone.protocol.compute.audit.conditioning import shake, unshake
 from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.compute.tolerance.compare import Verdict, compute_allowances, compute_excess
+from touchstone.protocol.compute.tolerance.shaking import shake, unshake
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.whistleblower.step_judging import Claimed, find_false_step

@@ -211,8 +211,8 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
             return claimed.fetch(buffer)
 
         async def find_leaf(buffer: int, own: ByteTree) -> Any:
-            assert claimed.find_leaf
-            return claimed.find_leaf(buffer, own)
+            assert claimed.try_leaf
+            return claimed.try_leaf(buffer, own)
 
         async def open_remote(*_: Any) -> Any:
             told = {"received_bytes": 0, "size_bytes": 0, "roots": claimed.roots, "listed": claimed.roots}

@@ -14,11 +14,12 @@ from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import Verdict, judge_state
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict, judge_state
+from touchstone.protocol.compute.tolerance.within_limits import SHAKES
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
-from touchstone.whistleblower.step_judging import SHAKES, Claimed, find_false_step
+from touchstone.whistleblower.step_judging import Claimed, find_false_step
 
 
 @pytest.mark.parametrize("chaotic", [None, 1, SHAKES])

@@ -26,6 +26,7 @@ from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import zero_root
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.verifier.judging import judge_ends
 
@@ -56,7 +57,9 @@ def judge_attacks(arena: Arena = ARENA) -> dict[str, Any]:
                 continue
             place = divmod(stage // arena.segment_steps, arena.inner_steps // arena.segment_steps)
             samples += 1
-            rejected += judge_ends(_read_task(ground), states, place, own, end, is_exact=True) is not None
+            about = _read_task(ground)
+            ends = ClaimedEnd(end, own, states.open, about.get_rate_sum(*place))
+            rejected += judge_ends(about, ends) is not None
     return {"samples": samples, "attacks": len(ATTACKS), "rejected": rejected, "idle": idle}
 
 

@@ -28,7 +28,6 @@ from tests.training_setting import (
     propose_limits,
     read_standard_library,
 )
-from touchstone.protocol.compute.audit.compare import measure_distances
 from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.batches import Corpus, get_batch, open_corpus
@@ -36,6 +35,7 @@ from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_k
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import measure_distances
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum

@@ -35,11 +35,12 @@ from touchstone.node.records.audit_records import EndsShown, ShownWork
 from touchstone.node.serving.audit_room import AuditTask
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.audit.compare import compute_excess
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.digest import build_delta_tree, tensor_root, zero_root
 from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, decode_delta, encode_delta
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import compute_excess
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -215,8 +216,8 @@ def _judge_claim(segment: Segment, claimed: TrainingState, tally: Tally) -> bool
     header, rate = segment.states.keep(claimed), segment.about.get_rate_sum(*segment.place)
     found = []
     for name, end in segment.ends.items():
-        place = (segment.states, segment.place, segment.headers[name], header)
-        found.append(judge_ends(segment.about, *place, is_exact=False) is not None)
+        ends = ClaimedEnd(header, segment.headers[name], segment.states.open, rate)
+        found.append(judge_ends(segment.about, ends) is not None)
         excess = float(compute_excess(claimed, end, rate, limits).max())
         tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, found[-1])
     return any(found)

@@ -37,9 +37,6 @@ from torch import Tensor
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
 from tests.training_setting import INNER_STEPS, build_trace_tree
-from touchstone.protocol.compute.audit.compare import Verdict, gather_excess, judge_state
-from touchstone.protocol.compute.audit.conditioning import shake, unshake
-from touchstone.protocol.compute.audit.step_noise import compute_cap, is_explained
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
 from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace, InputFault
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
@@ -47,11 +44,14 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict, gather_excess, judge_state
+from touchstone.protocol.compute.tolerance.shaking import shake, unshake
+from touchstone.protocol.compute.tolerance.step_noise import compute_cap, is_explained
+from touchstone.protocol.compute.tolerance.within_limits import SHAKES
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 from touchstone.scripts.calibration.measuring import SEED
-from touchstone.whistleblower.step_judging import SHAKES
 
 Product = Callable[..., Tensor]
 """Of two matrices, or batches of them, `out` as in `torch.mm`: where it is missing a new tensor."""

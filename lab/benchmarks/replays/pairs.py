@@ -36,11 +36,11 @@ from tests.training_setting import (
     open_demo_corpus,
     read_standard_library,
 )
-from touchstone.protocol.compute.audit.compare import Distances, Verdict, judge_state, measure_distances
 from touchstone.protocol.compute.audit.conditioning import ILL_CONDITIONED_RATIO
 from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.batches import Corpus, get_batch
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances, Verdict, judge_state, measure_distances
 from touchstone.protocol.spec.calibration_rules import MARGIN
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec

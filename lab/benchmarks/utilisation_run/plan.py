@@ -12,7 +12,7 @@ from tests.e2e.demo.plan import AMOUNTS, HELDOUT_BYTES, HONEST_MAXIMA
 from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.compute.audit.compare import Distances
+from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms import ROUNDS_UNDER_WAY, GameWindows

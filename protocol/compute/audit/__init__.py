@@ -1,1 +1,1 @@
-"""How far two states lie apart, and from honest distances to limits."""
+"""From honest distances to the limits of a task."""

@@ -11,52 +11,16 @@ shaken in their last bit, and sees how far its own two results lie apart. That d
 noise*. The usual own noise is the median over the task's segments (`find_usual`).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from statistics import median
 
-import torch
-from torch import Tensor
-
-from touchstone.protocol.compute.audit.compare import PART_ELEMENTS, Distances
-from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
-from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM
 
-SHAKE = 2.0**-24
-"""Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
 ILL_CONDITIONED_RATIO = 32
 """Times the median over a task's segments: own noise above it is that of an ill-conditioned segment. Of 35
 segments after a merge all but two lay below 11 times it, those two above 200 times
 (docs/decisions/0024-conditioning.md)."""
-
-
-def shake(state: TrainingState, seed: int) -> TrainingState:
-    """The state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
-    weights = allocate(state.elements)
-    for start, part in _iterate_shaken(state, seed):
-        weights[start : start + PART_ELEMENTS] = part
-    return replace(state, weights=weights)
-
-
-def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
-    """What came of `shake(start, seed)`, with each weight moved back by what it was shaken by: its distance
-    from what comes of `start` is what the steps between made of that."""
-    weights = allocate(end.elements)
-    for first, part in _iterate_shaken(start, seed):
-        place = slice(first, first + PART_ELEMENTS)
-        weights[place] = end.weights[place] - (part - start.weights[place])
-    return replace(end, weights=weights)
-
-
-def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tensor]]:
-    """Parts of the shaken weights, and where each begins."""
-    generator = torch.Generator().manual_seed(seed)
-    for start in range(0, state.elements, PART_ELEMENTS):
-        part = state.weights[start : start + PART_ELEMENTS]
-        ways = torch.randint(-1, 2, part.shape, generator=generator).float()
-        yield start, part + part * (ways * SHAKE)
-        relax()
 
 
 def find_usual(own_noise: Sequence[Distances]) -> Distances:

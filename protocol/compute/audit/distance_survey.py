@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
 
-from touchstone.protocol.compute.audit.compare import Floors, measure_distances
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Floors, measure_distances
 from touchstone.protocol.spec.calibration_profile import QUANTILES, QUANTITIES, Measurement
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT

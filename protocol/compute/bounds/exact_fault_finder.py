@@ -9,14 +9,13 @@ fetched.
         --> the chunk that differs, fetched --> the element that differs --> proof
 """
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Set
 
 from torch import Tensor
 
 from touchstone.protocol.compute.bounds.fault_proof import (
     ClaimedLeaf,
-    FindLeaf,
+    ClaimedTrace,
     InputFault,
     OperationFault,
     Vectors,
@@ -29,7 +28,7 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes, list_written
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
+from touchstone.protocol.spec.merkle import compute_path
 from touchstone.protocol.spec.merkle_sets import compute_set_path
 from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import (
@@ -46,21 +45,6 @@ Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
 """W, m, v; tokens; labels; scalars."""
 
 
-@dataclass(frozen=True)
-class ClaimedRoots:
-    """A claimed trace of which next to nothing is fetched. roots: of all buffers' trees, in order; listed: as
-    of `ClaimedTrace`."""
-
-    roots: Sequence[bytes]
-    find_leaf: FindLeaf
-    listed: Sequence[bytes] = ()
-
-    @property
-    def levels(self) -> Levels:
-        """Of the tree that leads to the trace root."""
-        return compute_levels(self.listed or self.roots)
-
-
 class ExactFaultFinder:
     """Looks for faults in traces of one exact program."""
 
@@ -73,7 +57,7 @@ class ExactFaultFinder:
         self._written = list_written(built.program)
 
     def find(
-        self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedRoots
+        self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
     ) -> OperationFault | InputFault | None:
         """The first fault of a claimed step from the state `vectors`, on the data that the task gives; None
         where the trace is the own one. Raises InvalidInput where it is that of another state or program, and
@@ -97,7 +81,7 @@ class ExactFaultFinder:
     def _build_own(self, buffer: int) -> ByteTree:
         return build_buffer_tree(self.program, self._interpreter.tensors.__getitem__, buffer)
 
-    def _compare_inputs(self, claimed: ClaimedRoots) -> InputFault | None:
+    def _compare_inputs(self, claimed: ClaimedTrace) -> InputFault | None:
         for buffer in range(len(INPUTS)):
             tree = self._build_own(buffer)
             if tree.root == claimed.roots[buffer]:
@@ -111,8 +95,9 @@ class ExactFaultFinder:
             return InputFault(buffer, element, opening)
         return None
 
-    def _find_element(self, buffer: int, tree: ByteTree, claimed: ClaimedRoots) -> tuple[ClaimedLeaf, int]:
+    def _find_element(self, buffer: int, tree: ByteTree, claimed: ClaimedTrace) -> tuple[ClaimedLeaf, int]:
         """The leaf that differs, and the number of the first element in it that does."""
+        assert claimed.find_leaf is not None, "it shows leaves of exact programs"
         leaf = claimed.find_leaf(buffer, tree)
         own, _ = tree.open_leaf(leaf.index)
         width, size = ELEMENT_BYTES[self.program.buffers[buffer].role], self.program.buffers[buffer].size
@@ -122,7 +107,7 @@ class ExactFaultFinder:
             raise refuse_trace("a leaf that is not padded with zeros", "zeros", leaf.data[differing], buffer)
         return leaf, element
 
-    def _prove(self, buffer: int, tree: ByteTree, claimed: ClaimedRoots, inputs: Inputs) -> OperationFault:
+    def _prove(self, buffer: int, tree: ByteTree, claimed: ClaimedTrace, inputs: Inputs) -> OperationFault:
         """What the element was computed from was complete before it: the same on both sides, or an earlier
         tensor would differ."""
         leaf, at = self._find_element(buffer, tree, claimed)

@@ -248,14 +248,14 @@ class _Search:
         """The fault of a node of which honest machines have the same bits, in the first leaf that differs:
         the claimed leaf is put into the own tensor. None where that leaf proves nothing, or is not shown. No
         buffer's leaf is asked for twice, and none of who did not show one."""
-        node, find_leaf = self._program.nodes[number], self.claimed.find_leaf
+        node, try_leaf = self._program.nodes[number], self.claimed.try_leaf
         buffer = node.output.buffer
         may_differ = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
-        if find_leaf is None or may_differ or buffer in self._asked or not self._shows_leaves:
+        if try_leaf is None or may_differ or buffer in self._asked or not self._shows_leaves:
             return None
         self._asked.add(buffer)
         try:
-            leaf = find_leaf(buffer, build_buffer_tree(self._program, self.finder.get_own, buffer))
+            leaf = try_leaf(buffer, build_buffer_tree(self._program, self.finder.get_own, buffer))
         except (ProtocolFault, EnvironmentFault) as withheld:
             log.info("a leaf of buffer %d is not shown: %s", buffer, withheld)
             self._shows_leaves = False

@@ -62,8 +62,10 @@ class ClaimedTrace:
     listed: Sequence[bytes] = ()
     fetch_cut: Provider | None = None
     """As `fetch`, for a search in layers: where it raises, the search goes on without layers."""
-    find_leaf: FindLeaf | None = None
+    try_leaf: FindLeaf | None = None
     """For a tensor that follows bit by bit from others: where it raises, the whole tensor is fetched."""
+    find_leaf: FindLeaf | None = None
+    """As `fetch`: of an exact program next to nothing else is fetched."""
 
     @property
     def levels(self) -> Levels:

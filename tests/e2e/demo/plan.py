@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.compute.audit.compare import Distances
+from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI

@@ -21,11 +21,11 @@ from lab.benchmarks.replays.machines import (
     show_trace,
 )
 from lab.benchmarks.replays.pairs import PHASES, Track, bend_batches, open_track
-from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 

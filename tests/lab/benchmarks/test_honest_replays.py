@@ -15,9 +15,9 @@ from lab.benchmarks import honest_replays
 from lab.benchmarks.replays.machines import SUMS, list_machines
 from lab.benchmarks.replays.pairs import RATIO_UNIT, Track, judge_pairs, measure_pairs
 from tests.training_setting import propose_limits
-from touchstone.protocol.compute.audit.compare import Distances
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances
 
 RATE_SUM = 1 << 62
 LIMITS = propose_limits([Distances(1e-5, 1e-5, 1e-5, 0, 0, 0)])

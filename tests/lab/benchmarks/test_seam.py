@@ -15,11 +15,11 @@ from tests.attacks.steps import skip
 from tests.task_models import respecify
 from touchstone.node.kit.states import StateStore
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import compute_allowances
 from touchstone.protocol.spec.params import MIN_TAU
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW

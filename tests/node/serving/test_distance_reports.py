@@ -15,7 +15,7 @@ from touchstone.node.records.audit_records import DistancesReported
 from touchstone.node.serving.distance_reports import list_distances, list_unreported, report_distances
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_distances
 from touchstone.protocol.adapters.store.blobs import refer_state
-from touchstone.protocol.compute.audit.compare import measure_apart
+from touchstone.protocol.compute.tolerance.compare import measure_apart
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS

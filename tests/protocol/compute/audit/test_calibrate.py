@@ -8,11 +8,11 @@ import torch
 
 from tests.task_models import get_model, parameter_layout
 from tests.training_setting import list_configurations, propose_limits
-from touchstone.protocol.compute.audit.compare import Distances, Floors
 from touchstone.protocol.compute.audit.distance_survey import FLOORS, Survey, get_tensor_class, name_stage
 from touchstone.protocol.compute.audit.kernel_configurations import list_devices, list_every_configuration
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.compare import Distances, Floors
 from touchstone.protocol.spec.calibration_profile import STAGES, TENSOR_CLASSES
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec

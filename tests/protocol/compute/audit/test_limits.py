@@ -18,13 +18,13 @@ from tests.training_setting import (
     propose_limits,
     train_plainly,
 )
-from touchstone.protocol.compute.audit.compare import judge_state, measure_distances
 from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import judge_state, measure_distances
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.schedule import compute_learning_rate

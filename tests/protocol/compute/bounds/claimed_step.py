@@ -67,7 +67,7 @@ class Claimant:
             index = next(n for n, one in enumerate(claimed.levels[0]) if one != own.levels[0][n])
             return ClaimedLeaf(index, *claimed.open_leaf(index))
 
-        return ClaimedTrace(tree.roots, fetch, find_leaf=find_leaf if self.shows_leaves else None), tree
+        return ClaimedTrace(tree.roots, fetch, try_leaf=find_leaf if self.shows_leaves else None), tree
 
 
 def make_claimant(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> Claimant:

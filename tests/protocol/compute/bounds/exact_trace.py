@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
-from touchstone.protocol.compute.bounds.fault_proof import ClaimedLeaf, InputFault, OperationFault
+from touchstone.protocol.compute.bounds.exact_fault_finder import ExactFaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import (
+    ClaimedLeaf,
+    ClaimedTrace,
+    InputFault,
+    OperationFault,
+)
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
@@ -52,6 +57,11 @@ class Trace:
         return ClaimedLeaf(index, *claimed.open_leaf(index))
 
 
+def fetch_nothing(buffer: int) -> Tensor:
+    """A whole buffer, which no search through an exact program asks for."""
+    raise AssertionError(f"buffer {buffer}, whole")
+
+
 @dataclass
 class Step:
     """An honest step, its inputs and all that it computes."""
@@ -79,7 +89,7 @@ class Step:
 
     def find(self, trace: Trace, roots: list[bytes] | None = None) -> OperationFault | InputFault | None:
         """roots: of the trace, where they are known."""
-        claimed = ClaimedRoots(roots or trace.roots, trace.find_leaf)
+        claimed = ClaimedTrace(roots or trace.roots, fetch_nothing, find_leaf=trace.find_leaf)
         return self.finder.find(self.vectors, self.batch, self.scalars, claimed)
 
 

@@ -8,12 +8,13 @@ import pytest
 from torch import Tensor
 
 from tests.protocol.compute.bounds.claimed_step import Claimant, make_claimant
-from tests.protocol.compute.bounds.exact_trace import Step, change, record_step
+from tests.protocol.compute.bounds.exact_trace import Step, change, fetch_nothing, record_step
 from tests.protocol.compute.conftest import build_tiny_training
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder, find_writer
+from touchstone.protocol.compute.bounds.exact_fault_finder import ExactFaultFinder, find_writer
 from touchstone.protocol.compute.bounds.fault_proof import (
     ClaimedLeaf,
+    ClaimedTrace,
     InputFault,
     OperationFault,
     prove_operation,
@@ -225,7 +226,7 @@ def test_a_trace_of_another_state_or_program_is_refused(step: Step) -> None:
         step.find(step.claim(lambda tensors: change(tensors[1], 3)))
     finder, roots = ExactFaultFinder(step.built, FORMAT), step.claim(lambda tensors: None).tree.roots
     with pytest.raises(InvalidInput, match="another program"):
-        finder.find(step.vectors, step.batch, step.scalars, ClaimedRoots(roots[:-1], lambda *_: None))  # type: ignore[arg-type]
+        finder.find(step.vectors, step.batch, step.scalars, ClaimedTrace(roots[:-1], fetch_nothing))
 
 
 def test_a_leaf_that_differs_in_its_padding_alone_is_refused(step: Step) -> None:
@@ -239,7 +240,12 @@ def test_a_leaf_that_differs_in_its_padding_alone_is_refused(step: Step) -> None
 
     finder = ExactFaultFinder(step.built, FORMAT)
     with pytest.raises(InvalidInput, match="padded"):
-        finder.find(step.vectors, step.batch, step.scalars, ClaimedRoots(trace.tree.roots, pad))
+        finder.find(
+            step.vectors,
+            step.batch,
+            step.scalars,
+            ClaimedTrace(trace.tree.roots, fetch_nothing, find_leaf=pad),
+        )
 
 
 @pytest.mark.parametrize("numeric_format", ["exact8", "exact20"])

@@ -28,8 +28,6 @@ from tests.task_models import DecoderStep, build_program, get_model
 from touchstone.protocol.compute import determinism
 from touchstone.protocol.compute.batches import Corpus, get_batch
 from touchstone.protocol.compute.bounds import rehearsal, rehearsal_trace
-from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
-from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
 from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace
 from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.digest import state_header
@@ -42,9 +40,10 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import advance, compute_scalars, replay_segment, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.state_headers import StateHeader
-from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.protocol.spec.task_spec import Limits, TrainingSpec
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 
@@ -54,6 +53,9 @@ SEED = bytes(32)
 
 def make_batches(corpus: Corpus, spec: TrainingSpec) -> Callable[[int], Batch]:
     return lambda step: get_batch(corpus, spec, SEED, 0, step)
+
+
+NO_LIMITS = Limits(0, 0, 0, 0, 0, 0)
 
 
 def train(
@@ -101,12 +103,8 @@ def test_a_device_computes_whole_tensors() -> None:
 
 def _find(built: BuiltProgram, state: TrainingState, spec: TrainingSpec, batch: Batch) -> None:
     scalars, roots = compute_scalars(spec, 0, 0), [bytes(32)] * len(built.program.buffers)
-    if spec.numeric_format == "float32":
-        claimed = ClaimedTrace(roots, lambda number: torch.zeros(0))
-        FaultFinder(built).find(state.vectors, batch, scalars, claimed)
-    else:
-        finder = ExactFaultFinder(built, spec.numeric_format)
-        finder.find(state.vectors, batch, scalars, ClaimedRoots(roots, lambda number, tree: pytest.fail()))
+    claimed = ClaimedTrace(roots, lambda number: torch.zeros(0), find_leaf=lambda number, tree: pytest.fail())
+    choose_tolerance(spec.numeric_format, NO_LIMITS).prove(built, state, batch, scalars, claimed)
 
 
 @pytest.mark.parametrize("numeric_format", FORMATS)

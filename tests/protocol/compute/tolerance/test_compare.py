@@ -10,8 +10,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from touchstone.protocol.adapters.files.mapped_files import make_mapped
-from touchstone.protocol.compute.audit import compare
-from touchstone.protocol.compute.audit.compare import (
+from touchstone.protocol.compute.audit.conditioning import (
+    ILL_CONDITIONED_RATIO,
+    find_usual,
+    is_well_conditioned,
+)
+from touchstone.protocol.compute.program import tensor_allocator
+from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
+from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance import compare
+from touchstone.protocol.compute.tolerance.compare import (
     PART_ELEMENTS,
     Distances,
     Floors,
@@ -20,17 +28,8 @@ from touchstone.protocol.compute.audit.compare import (
     judge_state,
     measure_distances,
 )
-from touchstone.protocol.compute.audit.conditioning import (
-    ILL_CONDITIONED_RATIO,
-    find_usual,
-    is_well_conditioned,
-    shake,
-    unshake,
-)
-from touchstone.protocol.compute.audit.step_noise import OWN_MARGIN, compute_cap, is_explained, stands_out
-from touchstone.protocol.compute.program import tensor_allocator
-from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
-from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tolerance.shaking import shake, unshake
+from touchstone.protocol.compute.tolerance.step_noise import OWN_MARGIN, compute_cap, is_explained, stands_out
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.task_spec import Limits

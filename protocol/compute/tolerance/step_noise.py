@@ -1,12 +1,24 @@
-"""Whether a node's own noise explains a step of which an element lies beyond the limits."""
+"""Whether a node's own noise explains a step of which an element lies beyond the limits.
+
+It does if the distances of the node's own results cover the claim's, up to a cap:
+
+    ranked       the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
+                 elements wander, and so far
+    each         an element beyond the limits by OWN_MARGIN times what that very element wanders: elements
+                 that wander excuse no others, at whatever place
+    cap          NOISE_CAP limits, or half of what a step lies off that was not taken at all, if that is less
+
+The cap is there because a cheat may make a state from which training is chaos, and must not be free to claim
+anything after it.
+"""
 
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.audit.compare import PART_ELEMENTS
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
+from touchstone.protocol.compute.tolerance.compare import PART_ELEMENTS
 from touchstone.protocol.spec.calibration_rules import MARGIN
 
 OWN_MARGIN = 100.0

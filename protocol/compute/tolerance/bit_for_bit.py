@@ -1,0 +1,53 @@
+"""The tolerance of exact tasks: honest machines have equal bits, so any other state or number is false."""
+
+from dataclasses import dataclass
+from math import inf
+
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.exact_fault_finder import ExactFaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace, InputFault, OperationFault
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, ClaimedStep, Tolerance
+from touchstone.protocol.spec.errors import ProtocolFault
+
+
+@dataclass(frozen=True)
+class BitForBit(Tolerance):
+    """Allows nothing. No state is read: nobody can query a leaf of an exact task."""
+
+    numeric_format: str
+    reads_states: bool = False
+
+    def judge(self, end: ClaimedEnd) -> Verdict:
+        """Judges by the roots alone."""
+        return _judge(is_other=not end.is_equal)
+
+    def judge_step(self, step: ClaimedStep) -> Verdict:
+        """Judges by the roots alone. No claim has the roots of a state that is not finite."""
+        own = step.train(step.load_start())
+        try:
+            return _judge(state_header(own) != step.end)
+        except ProtocolFault:
+            return _judge(is_other=True)
+
+    def is_measured(self, end: ClaimedEnd) -> bool:
+        """Measures nothing: no distance is allowed."""
+        return False
+
+    def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:
+        """Measures nothing."""
+        return ()
+
+    def prove(
+        self, built: BuiltProgram, start: TrainingState, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
+    ) -> OperationFault | InputFault | None:
+        """Finds the first number that differs, by hashes."""
+        return ExactFaultFinder(built, self.numeric_format).find(start.vectors, batch, scalars, claimed)
+
+
+def _judge(is_other: bool) -> Verdict:
+    return Verdict(is_other, 0, inf if is_other else 0.0)

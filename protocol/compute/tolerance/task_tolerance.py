@@ -1,0 +1,83 @@
+"""What a task allows a claimed number to differ by: nothing, or its limits.
+
+All other rooms ask a `Tolerance` and have one path for both kinds of tasks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace, InputFault, OperationFault
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.training_state import Batch, PiecewiseState, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict
+from touchstone.protocol.spec.commitments import compute_state_root
+from touchstone.protocol.spec.state_headers import StateHeader
+
+OpenState = Callable[[StateHeader], PiecewiseState]
+"""Gives the values of a state that is in the store."""
+
+
+@dataclass(frozen=True)
+class ClaimedEnd:
+    """A claimed state beside the own one of the same step. open_state: for both; rate_sum: of the learning
+    rates up to it, in units of 2^-64."""
+
+    claimed: StateHeader
+    own: StateHeader
+    open_state: OpenState
+    rate_sum: int
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both have one root: they are one state then, whatever is in them."""
+        return compute_state_root(self.claimed) == compute_state_root(self.own)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether both are the state of one step."""
+        places = [(one.local_step, one.global_step) for one in (self.claimed, self.own)]
+        return places[0] == places[1]
+
+
+@dataclass(frozen=True)
+class ClaimedStep:
+    """A claimed step, and what computes it again. end: the claimed state after it; load_start: gives the
+    claimed state before it; train: one step; rate_sum: its learning rate, in units of 2^-64; draw_seed: gives
+    a number that the claimant could not know."""
+
+    end: StateHeader
+    open_state: OpenState
+    load_start: Callable[[], TrainingState]
+    train: Callable[[TrainingState], TrainingState]
+    rate_sum: int
+    draw_seed: Callable[[], int]
+
+
+class Tolerance(Protocol):
+    """How far a claimed number may lie from the right one."""
+
+    @property
+    def reads_states(self) -> bool:
+        """Whether a claimed state is read to judge it. Else its root says all, and nobody fetches it."""
+
+    def judge(self, end: ClaimedEnd) -> Verdict:
+        """Judges a claimed state; one with the own state's root is never beyond."""
+
+    def judge_step(self, step: ClaimedStep) -> Verdict:
+        """Judges one claimed step, from the claimed state before it."""
+
+    def is_measured(self, end: ClaimedEnd) -> bool:
+        """Tells whether there is a distance to measure: the states differ, and can be compared."""
+
+    def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:
+        """Measures as `measure_apart` a pair of states that `is_measured`; returns () otherwise."""
+
+    def prove(
+        self, built: BuiltProgram, start: TrainingState, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
+    ) -> OperationFault | InputFault | None:
+        """Finds a false number in the trace of a claimed step from the state `start`; None where there is
+        none. Raises InvalidInput where the trace is that of another state or program, and whatever fetching
+        raises."""

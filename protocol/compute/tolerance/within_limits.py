@@ -1,0 +1,78 @@
+"""The tolerance of float32 tasks: the limits of the task, and what a step's own noise explains.
+
+At many times the usual learning rate a single step multiplies noise as well (docs/decisions/0037-drift.md).
+So a step beyond the limits is computed up to SHAKES times more, each time from weights shaken otherwise in
+their last bit. `step_noise.py` says what the distances of these own results explain.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace, InputFault, OperationFault
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.compute.tolerance.compare import Verdict, gather_excess, judge_state, measure_apart
+from touchstone.protocol.compute.tolerance.shaking import shake, unshake
+from touchstone.protocol.compute.tolerance.step_noise import compute_cap, is_explained
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, ClaimedStep, Tolerance
+from touchstone.protocol.spec.task_spec import Limits
+
+SHAKES = 4
+"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
+most lie far apart (docs/decisions/0037-drift.md)."""
+
+
+@dataclass(frozen=True)
+class WithinLimits(Tolerance):
+    """Allows what honest machines differ by."""
+
+    limits: Limits
+    reads_states: bool = True
+
+    def judge(self, end: ClaimedEnd) -> Verdict:
+        """Judges every element. The state of another step is beyond, and is not read."""
+        if end.is_equal:
+            return Verdict(False, 0, 0.0)
+        if not end.is_placed:
+            return Verdict(True, 0, float("inf"))
+        claimed, own = end.open_state(end.claimed), end.open_state(end.own)
+        return judge_state(claimed, own, end.rate_sum, self.limits)
+
+    def judge_step(self, step: ClaimedStep) -> Verdict:
+        """Judges every element by the limits, and what lies beyond by the step's own noise."""
+        place, end = (step.rate_sum, self.limits), step.open_state(step.end)
+        own = step.train(step.load_start())
+        verdict = judge_state(end, own, *place)
+        if not verdict.is_beyond:
+            return verdict
+        undone = replace(step.load_start(), local_step=own.local_step, global_step=own.global_step)
+        cap = compute_cap(judge_state(undone, own, *place).excess)
+        noises = (gather_excess(other, own, *place) for other in _train_shaken(step))
+        return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
+
+    def is_measured(self, end: ClaimedEnd) -> bool:
+        """Measures states of one step that differ."""
+        return end.is_placed and not end.is_equal
+
+    def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:
+        """Measures how far apart the states of one step lie."""
+        if not self.is_measured(end):
+            return ()
+        claimed, own = end.open_state(end.claimed), end.open_state(end.own)
+        return measure_apart(claimed, own, end.rate_sum, self.limits)
+
+    def prove(
+        self, built: BuiltProgram, start: TrainingState, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
+    ) -> OperationFault | InputFault | None:
+        """Finds a number outside its bound."""
+        return FaultFinder(built).find(start.vectors, batch, scalars, claimed)
+
+
+def _train_shaken(step: ClaimedStep) -> Iterator[TrainingState]:
+    """Own results from weights that are shaken, and moved back afterwards."""
+    for _ in range(SHAKES):
+        seed, start = step.draw_seed(), step.load_start()
+        yield unshake(step.train(shake(start, seed)), start, seed)
