@@ -26,8 +26,8 @@ async def test_a_step_of_other_bits_is_disputed(tmp_path: Path, off: float, fals
         party, slot = stage.parties[1], stage.get_slot(1)
         assert party.game.terms.is_exact
         audits = make_audits(party.journal, TASK)
-        told = {"spec": get_spec("exact15"), "cases": DisputeRecords(party.journal, TASK)}
-        party.joined = replace(party.task, audits=audits, **told)
+        cases = DisputeRecords(party.journal, TASK)
+        party.joined = replace(party.task, spec=get_spec("exact15"), cases=cases, audits=audits)
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
         start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
@@ -48,8 +48,8 @@ async def test_a_step_that_leaves_the_finite_numbers_is_false_whatever_is_claime
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
         audits = make_audits(party.journal, TASK)
-        told = {"spec": get_spec("exact15"), "cases": DisputeRecords(party.journal, TASK)}
-        party.joined = replace(party.task, audits=audits, **told)
+        cases = DisputeRecords(party.journal, TASK)
+        party.joined = replace(party.task, spec=get_spec("exact15"), cases=cases, audits=audits)
         start = rooms_of(party).states.load(get_finished(view_of(party), 0).boundaries[0])
         steep = replace(
             start,
