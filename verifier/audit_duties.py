@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.view import View
 from touchstone.node.serving.audit_room import AuditRoom
-from touchstone.protocol.spec.game.audit_deadlines import get_due_block, is_wanted
+from touchstone.protocol.spec.game.audit_deadlines import get_due_block, get_start, is_wanted
 from touchstone.protocol.spec.game.drawn_audits import (
     AuditPlace,
     DrawnAudit,
@@ -55,5 +55,7 @@ def list_duties(room: AuditRoom, view: View, block: int) -> Iterator[Duty[AuditR
 
 
 def _is_open(room: AuditRoom, drawn: DrawnAudit, block: int) -> bool:
-    is_done = drawn.place in room.book.votes or drawn.place in room.passed
-    return not is_done and is_wanted(room.get_game(), drawn.place, block)
+    """Whether this node may say something. In a draw that is older than its journal it may have done so."""
+    game, place = room.get_game(), drawn.place
+    is_done = place in room.book.votes or place in room.passed or get_start(game, place) <= room.book.begun
+    return not is_done and is_wanted(game, place, block)

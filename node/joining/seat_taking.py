@@ -9,8 +9,7 @@ from typing import Any
 from touchstone.node.joining.machine_check import MachineCheck
 from touchstone.node.joining.reachability import Reachability
 from touchstone.node.kit.config import Notify
-from touchstone.node.kit.view import GetView
-from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.kit.view import GetView, View
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.gate import GateShut
@@ -18,11 +17,12 @@ from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import JoinSeat
+from touchstone.protocol.spec.game.drawn_audits import get_ever_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
 from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
-from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import find_first_round
 
 SHUT_PAUSE_S = 1.0
@@ -55,7 +55,6 @@ class SeatTaking:
     get_view: GetView
     chain: GameChain
     journal: Journal
-    claims: ClaimBook
     notify: Notify
     keep_up: Callable[[], Coroutine[Any, Any, None]]
     machine_check: MachineCheck
@@ -119,26 +118,45 @@ class SeatTaking:
             await asyncio.sleep(SHUT_PAUSE_S)
 
     def require_records(self) -> None:
-        """Raises EnvironmentFault where the chain has a claim of this account that still counts, and the
-        journal lacks it: it is another journal than the one that was written to, or an older copy of it."""
+        """Raises EnvironmentFault where the chain has a claim or a vote of this account that still counts,
+        and the journal lacks it: it is another journal than the one that was written to, or an older copy of
+        it."""
         view = self.get_view()
-        game, seat = view.game, find_seat(view.game, view.account)
-        rounds = [] if seat is None else [r for r in game.rounds.values() if r.index >= seat.settled]
+        seat = find_seat(view.game, view.account)
+        rounds = [] if seat is None else [r for r in view.game.rounds.values() if r.index >= seat.settled]
         for game_round in rounds:
-            slot = find_own_slot(game, game_round, view.account)
-            claim = None if slot is None else game_round.claims.get(slot)
-            finished = None if claim is None else self.claims.find(game_round).finished
-            if claim is not None and (finished is None or finished.claim_root != claim.claim_root):
-                raise EnvironmentFault(
-                    what="the journal is not the one of what this account did before",
-                    expected=f"the claim {claim.claim_root.hex()} of round {game_round.index}",
-                    actual="none" if finished is None else finished.claim_root.hex(),
-                    where=str(self.journal.path),
-                    remedy="Bring back the newest journal with all its files: claims cannot be "
-                    "defended without. "
-                    "Where it is lost, give up the seat with `touchstone leave`.",
-                    retryable=False,
-                )
+            self._require_claim(view, game_round)
+            self._require_votes(view, game_round)
+
+    def _require_claim(self, view: View, game_round: GameRound) -> None:
+        slot = find_own_slot(view.game, game_round, view.account)
+        claim = None if slot is None else game_round.claims.get(slot)
+        finished = None if claim is None else view.claims.find(game_round).finished
+        if claim is not None and (finished is None or finished.claim_root != claim.claim_root):
+            expected = f"the claim {claim.claim_root.hex()} of round {game_round.index}"
+            raise self._not_the_one(expected, "none" if finished is None else finished.claim_root.hex())
+
+    def _require_votes(self, view: View, game_round: GameRound) -> None:
+        for (slot, draw), counted in game_round.votes.items():
+            for rank, one in counted.items():
+                drawn = get_ever_drawn(view.game, game_round.index, slot, draw, rank)
+                made = None if drawn is None else view.audits.book.votes.get(drawn.place)
+                is_own = drawn is not None and drawn.seat.account == view.account
+                if is_own and (made is None or made.vote.word != one.word):
+                    where = f"round {game_round.index} slot {slot} draw {draw}"
+                    expected = f"the vote {one.word.name} on {where}"
+                    raise self._not_the_one(expected, "none" if made is None else made.vote.word.name)
+
+    def _not_the_one(self, expected: str, actual: str) -> EnvironmentFault:
+        return EnvironmentFault(
+            what="the journal is not the one of what this account did before",
+            expected=expected,
+            actual=actual,
+            where=str(self.journal.path),
+            remedy="Bring back the newest journal with all its files: what was said cannot be defended "
+            "without. Where it is lost, give up the seat with `touchstone leave`.",
+            retryable=False,
+        )
 
 
 def _describe_when(game: GameState) -> str:

@@ -238,11 +238,18 @@ class Node:
     def _open_audits(self, task: bytes, spec: TaskSpec, rooms: Rooms) -> Audits:
         tools, state = rooms.tools, self.state
         pool = open_seated_pool(self.config, state.games[task], self.account)
+        book = AuditBook(self.journal, task)
+        if book.begin(state.head_block) and find_seat(state.games[task], self.account) is not None:
+            tools.notify(
+                f"WARNING: there is a seat already, and this home's journal begins in block {book.begun}. "
+                "Draws of rounds that were closed by then are not audited: a second, different vote costs "
+                "the seat."
+            )
         return Audits(
             AuditRoom(
                 account=self.account,
                 about=read_audit_task(task, spec, tools.corpus),
-                book=AuditBook(self.journal, task),
+                book=book,
                 store=self.store,
                 client=self.client,
                 claims=OwnClaims(self.get_view),

@@ -306,7 +306,6 @@ class Rooms:
             get_view=t.get_view,
             chain=t.chain,
             journal=t.journal,
-            claims=t.claims,
             notify=t.notify,
             keep_up=t.keep_up,
             machine_check=self.machine_check,

@@ -111,7 +111,16 @@ class DistancesReported:
     signature: Signature
 
 
-RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart, DistancesReported)
+@dataclass(frozen=True)
+class AuditsBegun:
+    """Before anything else of a task: the head when this journal began with it. Draws of rounds that were
+    closed by then may be sealed in a journal that was lost."""
+
+    task: Word
+    block: int
+
+
+RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart, DistancesReported, AuditsBegun)
 """All kinds of this room."""
 
 
@@ -120,7 +129,7 @@ class AuditBook:
     """seals, votes, reports: this node's own. taken_seals, taken_votes: what others handed to it, the first
     of each place and signer. second: of an auditor that said two things, the other one: evidence against it.
     wrong_starts: evidence against a solver; held: blobs that an audit under way has fetched or computed, and
-    no record names yet."""
+    no record names yet; begun: as of `AuditsBegun`, 0 in a journal from before there was this record."""
 
     journal: Journal
     task: bytes
@@ -138,10 +147,19 @@ class AuditBook:
     works: dict[bytes, ShownWork] = field(default_factory=dict)
     """Work leaves that solvers have shown to this node, by claim root."""
     held: dict[AuditPlace, frozenset[BlobKey]] = field(default_factory=dict)
+    begun: int = 0
 
     def __post_init__(self) -> None:
         for record in self.journal.replay():
             self._index(record)
+
+    def begin(self, block: int) -> bool:
+        """Writes down when this journal began with the task, unless it has anything of its audits. Returns
+        whether it did."""
+        is_new = not (self.begun or self.versions)
+        if is_new:
+            self.write(AuditsBegun(self.task, block))
+        return is_new
 
     def write(self, record: Any) -> None:
         """Append a record; on return it is on disk and indexed. Raises InvalidInput where it would contradict
@@ -226,6 +244,8 @@ class AuditBook:
                 self.wrong_starts[self._note(record.said)] = record
             case DistancesReported():
                 self.reports[read_place(record.report)] = record
+            case AuditsBegun():
+                self.begun = record.block
 
     def _note(self, said: Sealed) -> AuditPlace:
         place = get_place(said)

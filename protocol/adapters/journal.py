@@ -64,9 +64,8 @@ GIVEN = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
 COUNTS = f"SELECT count(*), ifnull(max(number), 0), ifnull(({GIVEN}), 0) FROM records"
 
 BRING_BACK = (
-    "Bring back all its files, -wal and -last too. If they are lost, start no node without them while the "
-    "seat is in a round: an auditor would sign a second vote, which costs the seat. Leave with "
-    "`touchstone leave`."
+    "Bring back all its files, -wal and -last too, but no older copy: an auditor would sign a second vote, "
+    "which costs the seat. If they are lost, move them all away and give up the seat with `touchstone leave`."
 )
 
 log = logging.getLogger(__name__)

@@ -52,7 +52,7 @@ def shorten(rounds: int) -> RoundPlan:
 PLAN = shorten(2)
 MOST = 2
 """Deaths of one kind, on either side of the write."""
-AUDITS = {"JournalBegun", "SealMade", "VoteMade", "VoteTaken"}
+AUDITS = {"JournalBegun", "AuditsBegun", "SealMade", "VoteMade", "VoteTaken"}
 KINDS = {
     "solver 0": {
         "JournalBegun", "ClaimSaltsDrawn", "ClaimBoundaryReached", "ClaimFinished", "MergeMade", "SealTaken",

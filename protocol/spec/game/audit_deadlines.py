@@ -28,7 +28,7 @@ VOTE_SHARE = 3
 def get_due_block(state: GameState, place: AuditPlace) -> int:
     """The first block in which a rank may vote. A reserve: once the primary has counted with another word
     than ACCEPT, or after a third of audit_max."""
-    start = _get_start(state, place)
+    start = get_start(state, place)
     votes = get_votes(state.rounds[place.round], place.slot, place.draw)
     reserves = compute_reserve_block(state, start)
     if place.rank == 0:
@@ -41,7 +41,7 @@ def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
     game_round = state.rounds[place.round]
     if place.rank in get_votes(game_round, place.slot, place.draw):
         return False
-    if block > _get_start(state, place) + 2 * state.terms.windows.audit_max:
+    if block > get_start(state, place) + 2 * state.terms.windows.audit_max:
         return False
     return not is_draw_over(state, game_round, place.slot, place.draw, block) or is_only_unserved(
         state, place, block
@@ -61,7 +61,7 @@ def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
 def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> int:
     """Until which block the solver is waited for, by an auditor that looks in `block`: a third of the time
     from when it was due is left for the vote."""
-    audit_max, start = state.terms.windows.audit_max, _get_start(state, place)
+    audit_max, start = state.terms.windows.audit_max, get_start(state, place)
     is_merging = not is_late_draw(state, place.draw) and block <= start + audit_max
     last, due = start + (1 if is_merging else 2) * audit_max, get_due_block(state, place)
     return last - max(0, last - due) // VOTE_SHARE
@@ -70,14 +70,14 @@ def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> in
 def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -> int:
     """The same for what follows the seal: a replay that ended late still gives the solver a third of what is
     left."""
-    last = _get_start(state, place) + 2 * state.terms.windows.audit_max
+    last = get_start(state, place) + 2 * state.terms.windows.audit_max
     usual = compute_serving_until(state, place, sealed_block)
     return max(usual, sealed_block + max(0, last - sealed_block) // VOTE_SHARE)
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:
     """The last block in which an opening of this place is paid. After it no node needs to hear of it."""
-    return _get_start(state, place) + 3 * state.terms.windows.audit_max
+    return get_start(state, place) + 3 * state.terms.windows.audit_max
 
 
 def may_open(state: GameState, vote: Vote, block: int) -> bool:
@@ -89,8 +89,8 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
     return is_deciding or is_draw_over(state, state.rounds[vote.round], vote.slot, vote.draw, block)
 
 
-def _get_start(state: GameState, place: AuditPlace) -> int:
-    """The close from which the windows of a drawn audit count."""
+def get_start(state: GameState, place: AuditPlace) -> int:
+    """Returns the close from which the windows of a drawn audit count."""
     start = get_votes_from(state, state.rounds[place.round], place.draw)
     assert start is not None, "only of a draw that is sealed"
     return start

@@ -71,3 +71,16 @@ async def test_replays_pause_where_their_node_does(tmp_path: Path, monkeypatch: 
         await joined.audits.room.pause()
         joined.close()
         assert paused == [joined.rooms.idle_mode]
+
+
+async def test_a_journal_that_is_younger_than_its_seat_says_what_it_does_not_audit(tmp_path: Path) -> None:
+    """Only the first time: draws of later rounds are audited, before and after a restart."""
+    async with open_stage(tmp_path, 1) as stage:
+        party = stage.parties[1]
+        lines: Any = party.config.notify
+        for is_told in (True, False):
+            joined = join(make_node(party), party)
+            assert joined.audits.room.book.begun == party.state.head_block > 0
+            assert is_told == any("begins in block" in line for line in lines.__self__)
+            lines.__self__.clear()
+            joined.close()

@@ -22,8 +22,9 @@ from touchstone.node.kit.config import NodeConfig, Status
 from touchstone.node.loop.served_data import PUBLIC_KINDS, ServedData
 from touchstone.node.merging import merge_requests
 from touchstone.node.models.outer_step import FetchDelta
-from touchstone.node.records.claim_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
+from touchstone.node.records.claim_records import ClaimBook, ClaimFinished, WorkProof
 from touchstone.node.records.handed_votes import HandedVote
+from touchstone.node.records.record_kinds import RECORDS
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.node.training.claims import read_origin
 from touchstone.protocol.adapters.chain.connection import Connection
