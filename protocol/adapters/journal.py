@@ -23,14 +23,18 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from touchstone.protocol.adapters.files.private_files import require_private_file, write_private_file
+from touchstone.protocol.adapters.files.private_files import (
+    replace_private_file,
+    require_private_file,
+    write_private_file,
+)
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 
 
@@ -62,6 +66,10 @@ CREATE INDEX second_copies ON records (number, kind, fields);
 LAST = re.compile(rb"[0-9]{20}\n")
 GIVEN = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
 COUNTS = f"SELECT count(*), ifnull(max(number), 0), ifnull(({GIVEN}), 0) FROM records"
+TABLES = (
+    "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT GLOB 'sqlite_stat[0-9]' ORDER BY name"
+)
+"""But for the statistics that ANALYZE writes."""
 
 BRING_BACK = (
     "Bring back all its files, -wal and -last too, but no older copy: an auditor would sign a second vote, "
@@ -86,12 +94,11 @@ class Journal:
         self._lock = threading.Lock()
         _require_no_older_journal(path)
         with ExitStack() as stack, _translate_faults(path):
-            self._connection = stack.enter_context(closing(self._connect()))
-            _prepare(path, self._connection)
-            self._count = self._require_all_records()
+            self._connection = stack.enter_context(_hold(self._connect()))
+            self._count = _prepare(path, self._connection)
             for _ in self.replay():  # Each is of a kind that is known.
                 pass
-            self._last = os.open(self._last_path, os.O_RDWR)
+            self._last = os.open(_get_last_path(path), os.O_RDWR)
             stack.callback(os.close, self._last)
             self._note_last()
             self._files = stack.pop_all()
@@ -127,35 +134,20 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _last_path(self) -> Path:
-        return self.path.with_name(f"{self.path.name}-last")
-
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():
-            if self._last_path.exists():
+            if _get_last_path(self.path).exists():
                 raise _records_missing(self.path, "no database")
             with suppress(InvalidInput):  # Raised where another process has just made it.
                 write_private_file(self.path, _make_empty_database().serialize())
         return _open_database(self.path)
-
-    def _require_all_records(self) -> int:
-        """Returns how many there are. Raises EnvironmentFault where there were more."""
-        count, highest, given = self._connection.execute(COUNTS).fetchone()
-        if not (count or self._last_path.exists()):
-            write_private_file(self._last_path, _encode_last(0))
-        last = self._last_path.read_bytes() if self._last_path.exists() else b"nothing"
-        if not count == highest == given or not LAST.fullmatch(last) or int(last) > count:
-            noted = f"{self._last_path.name} has {last.decode(errors='replace').lstrip('0').strip()}"
-            raise _records_missing(self.path, f"{count} of {given}; {noted}")
-        return int(count)
 
     def _note_last(self) -> None:
         try:
             os.pwrite(self._last, _encode_last(self._count), 0)
         except OSError as error:
             # The record is on disk, so the action may be done. It would not be missed if it was lost later.
-            log.warning("%s: cannot be written: %s", self._last_path, error.strerror)
+            log.warning("%s-last: cannot be written: %s", self.path, error.strerror)
 
     def _encode(self, record: Any) -> bytes:
         kind = type(record).__name__
@@ -181,12 +173,26 @@ class Journal:
 
 
 def require_free(path: Path) -> None:
-    """Raises as `Journal` does where the file at `path` is none of this format, damaged or in use. A missing
-    one is free; records are not decoded, so no kinds are needed."""
+    """Raises as `Journal` does where the file at `path` is none of this format, damaged, in use or not whole.
+    A missing one is free; records are not decoded, so no kinds are needed."""
     _require_no_older_journal(path)
     if path.exists():
-        with _translate_faults(path), closing(_open_database(path)) as connection:
+        with _translate_faults(path), _hold(_open_database(path)) as connection:
             _prepare(path, connection)
+
+
+@contextmanager
+def _hold(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Closes it in the end. Where the database was refused, closing writes nothing into it: the -wal file may
+    be of an older copy."""
+    try:
+        yield connection
+    except BaseException:
+        # SQLite asks for this before each page that closing would copy out of the -wal file.
+        connection.interrupt()
+        raise
+    finally:
+        connection.close()
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
@@ -196,7 +202,8 @@ def _open_database(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
 
 
-def _prepare(path: Path, connection: sqlite3.Connection) -> None:
+def _prepare(path: Path, connection: sqlite3.Connection) -> int:
+    """Returns how many records there are. Raises what a database is refused for."""
     # The lock is taken by the first reading and held until the end. It also spares the -shm file.
     _ask(connection, "PRAGMA locking_mode = EXCLUSIVE")
     found = (_ask(connection, "PRAGMA application_id"), _ask(connection, "PRAGMA user_version"))
@@ -206,8 +213,28 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
         raise _damaged(path, "the tables of a journal", "others")
     if (verdict := _ask(connection, "PRAGMA integrity_check(1)")) != "ok":
         raise _damaged(path, "whole pages, and two equal copies of each record", verdict)
+    count = _require_all_records(path, connection)
     _ask(connection, "PRAGMA journal_mode = WAL")
     _ask(connection, "PRAGMA synchronous = FULL")
+    return count
+
+
+def _require_all_records(path: Path, connection: sqlite3.Connection) -> int:
+    """Returns how many there are. Raises EnvironmentFault where there were more."""
+    count, highest, given = connection.execute(COUNTS).fetchone()
+    last_path = _get_last_path(path)
+    last = last_path.read_bytes() if last_path.exists() else b""
+    if not (last or count or given):  # It is made after the database.
+        last = _encode_last(0)
+        replace_private_file(last_path, last)
+    if not count == highest == given or not LAST.fullmatch(last) or int(last) > count:
+        noted = last.decode(errors="replace").lstrip("0").strip() or "nothing"
+        raise _records_missing(path, f"{count} of {given}; {last_path.name} has {noted}")
+    return int(count)
+
+
+def _get_last_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}-last")
 
 
 def _ask(connection: sqlite3.Connection, query: str) -> Any:
@@ -222,7 +249,7 @@ def _make_empty_database() -> sqlite3.Connection:
 
 
 def _list_tables(connection: sqlite3.Connection) -> list[Any]:
-    return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+    return connection.execute(TABLES).fetchall()
 
 
 def _encode_last(number: int) -> bytes:

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests.protocol.adapters.journalled import RECORDS, ClaimMade
-from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.journal import Journal, require_free
 from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
 
 TASK = b"t" * 32
 PRELUDE = """
 import os, resource, shutil, signal, sys
 from pathlib import Path
-from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.journal import Journal, require_free
 from tests.protocol.adapters.journalled import RECORDS, ClaimMade
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -172,6 +172,46 @@ def test_an_older_copy_of_the_database_is_found(path: Path) -> None:
         read_rounds(path)
     path.write_bytes(newer)
     assert read_rounds(path) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("look", [read_rounds, require_free])
+def test_an_older_log_beside_the_database_is_not_written_into_it(
+    killed: tuple[Path, list[int]], look: Callable[[Path], object]
+) -> None:
+    """A -wal file out of a backup: with the right one all is there again."""
+    path, _ = killed
+    older = find(path, "-wal").read_bytes()
+    append(path, *range(4, 99))
+    newer = path.read_bytes()
+    find(path, "-wal").write_bytes(older)
+    find(path, "-wal").chmod(0o600)
+    with pytest.raises(EnvironmentFault, match="Bring back"):
+        look(path)
+    assert (path.read_bytes(), find(path, "-wal").read_bytes()) == (newer, older)
+    find(path, "-wal").unlink()
+    assert read_rounds(path) == list(range(99))
+
+
+def test_statistics_of_another_tool_are_no_damage(path: Path) -> None:
+    with edit(path) as connection:
+        connection.execute("ANALYZE")
+    append(path, 3)
+    assert read_rounds(path) == [0, 1, 2, 3]
+
+
+def test_an_empty_last_number_is_no_loss_only_where_there_was_no_record(tmp_path: Path, path: Path) -> None:
+    fresh = tmp_path / "fresh"
+    append(fresh)
+    for one in (fresh, path):
+        find(one, "-last").write_bytes(b"")
+    append(fresh, 0)
+    assert read_rounds(fresh) == [0]
+    with pytest.raises(EnvironmentFault, match="lost records"):
+        read_rounds(path)
+    with edit(path) as connection:
+        connection.execute("DELETE FROM records")
+    with pytest.raises(EnvironmentFault, match="lost records"):
+        read_rounds(path)
 
 
 def test_after_a_power_cut_the_last_number_may_be_behind(path: Path) -> None:
