@@ -23,6 +23,7 @@ from touchstone.node.serving.audit_messages import (
 )
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import is_only_unserved, is_wanted
@@ -82,6 +83,8 @@ async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
     while True:
         try:
             return await ask()
+        except GateShut:
+            raise
         except (ProtocolFault, EnvironmentFault) as fault:
             log.info("%s", fault)
         await asyncio.sleep(ASK_PAUSE_S)

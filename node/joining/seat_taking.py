@@ -1,8 +1,7 @@
 """Takes a seat in a task, and refuses one that could not be kept."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,31 +72,33 @@ class SeatTaking:
         )
         if is_new:
             require_joinable(view.game, call, view.account, view.head_block + 1)
-        async with self._keeping_up():
-            await self.machine_check.check_machine()
-            if not is_new:
-                return
-            await self.reachability.require_reached()
-            require_joinable(
-                self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1
-            )
-            if request.require_wanted is not None:
-                request.require_wanted(self.get_view().game)
-            await self._send_patiently(call)
+        await self._keep_up_with(self._check_and_join(request, call, is_new=is_new))
+
+    async def _keep_up_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now. Raises
+        what either raises: the work would go on with a fold that is wrong."""
+        both = asyncio.ensure_future(self.keep_up()), asyncio.ensure_future(work)
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            for one in both:
+                one.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+    async def _check_and_join(self, request: SeatRequest, call: JoinSeat, *, is_new: bool) -> None:
+        await self.machine_check.check_machine()
+        if not is_new:
+            return
+        await self.reachability.require_reached()
+        require_joinable(self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1)
+        if request.require_wanted is not None:
+            request.require_wanted(self.get_view().game)
+        await self._send_patiently(call)
         self.notify(
             f"took a seat as {request.role.name.lower()}; it works {_describe_when(self.get_view().game)}"
         )
-
-    @asynccontextmanager
-    async def _keeping_up(self) -> AsyncIterator[None]:
-        """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now."""
-        keeping = asyncio.create_task(self.keep_up())
-        try:
-            yield
-        finally:
-            keeping.cancel()
-            # What it failed with, whoever reads next is told.
-            await asyncio.gather(keeping, return_exceptions=True)
 
     async def _send_patiently(self, call: JoinSeat) -> None:
         """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right

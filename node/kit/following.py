@@ -1,21 +1,28 @@
 """How a node follows the chain: it folds each batch of events once, and tells who waits for a block."""
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import Status
+from touchstone.node.kit.config import Meter, Status
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+REFOLD_PAUSE_BLOCKS = 64
+"""If a fold is wrong again so soon after all was folded anew, the node ends."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
 class Following:
     """state: the fold of all events up to its head; batches: what the chain does, each to be folded once;
     status: what the node tells of how far it has come; woken: set where the loop has to look again before the
-    next block."""
+    next block; refolded_at: the head when all was last folded anew."""
 
     chain: GameChain
     state: ChainState
@@ -23,6 +30,8 @@ class Following:
     batches: AsyncIterator[LogBatch]
     reading: "asyncio.Future[LogBatch] | None" = None
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    meter: Meter = field(default_factory=Meter)
+    refolded_at: int = -REFOLD_PAUSE_BLOCKS
 
     def read(self) -> "asyncio.Future[LogBatch]":
         """Returns the pending read of the next batch; the same future until `take`."""
@@ -36,27 +45,49 @@ class Following:
             self.reading.cancel()
             self.reading = None
 
-    def take(self, batch: LogBatch) -> None:
-        """Folds what the chain tells. From now on the node signs for that chain."""
+    async def take(self, batch: LogBatch) -> None:
+        """Folds what the chain tells, and all anew where that fails. Raises as `fold_anew`."""
+        try:
+            self._fold(batch)
+        except Exception as error:
+            log.exception("what the chain tells cannot be folded")
+            await self.fold_anew(f"block {batch.head.number}: {type(error).__name__}: {error}")
+
+    def _fold(self, batch: LogBatch) -> None:
+        """From now on the node signs for that chain."""
         self.reading = None
         self.state.take(batch)
         self.chain.note(batch.head)
 
     async def take_next(self) -> None:
         """Folds the next batch; the first one reaches to the head."""
-        self.take(await anext(self.batches))
+        # Who is cancelled leaves the read to whoever comes next: there is one at a time.
+        await self.take(await asyncio.shield(self.read()))
 
     async def keep_up(self) -> None:
         """Folds what the chain does, for ever: while a node does something long before its loop begins."""
         while True:
-            self.take(await asyncio.shield(self.read()))
+            await self.take_next()
 
-    async def fold_anew(self) -> None:
-        """Forgets all that was folded, and reads the whole chain again."""
-        self.state.forget_all()
-        self.stop_reading()
-        self.batches = self.chain.follow(patience_s=math.inf)
-        await self.take_next()
+    async def fold_anew(self, why: str) -> None:
+        """Reads the whole chain again: what was folded may be wrong. Raises EnvironmentFault where that was
+        done a short while ago: then the service starts the node again."""
+        head = self.state.head_block
+        self.meter.refolds += 1
+        if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
+            raise _make_unreadable(why)
+        log.error("%s: reading the chain anew", why)
+        self.refolded_at = head
+        try:
+            self.state.forget_all()
+            self.stop_reading()
+            self.batches = self.chain.follow(patience_s=math.inf)
+            self._fold(await asyncio.shield(self.read()))
+        except (EnvironmentFault, ProtocolFault):
+            raise
+        except Exception as error:
+            log.exception("the chain cannot be folded from its beginning either")
+            raise _make_unreadable(f"{type(error).__name__}: {error}") from error
 
     async def wait_for_block(self, number: int) -> int:
         """Waits until block `number` is folded; returns the newest folded one. Deadlines count by folded
@@ -70,3 +101,12 @@ class Following:
         shows the node as busy."""
         self.status.waiting_for_block = self.state.head_block
         self.woken.set()
+
+
+def _make_unreadable(why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="this node cannot work with what it has read of the chain",
+        expected="events that can be folded, and duties that can be listed",
+        actual=why,
+        remedy="The service starts it again. If it ends so again, report the log as a bug.",
+    )

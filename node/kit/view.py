@@ -9,6 +9,7 @@ from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_audits import KnownAudits
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobRef
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -55,15 +56,26 @@ class View:
 
     @property
     def game(self) -> LoggedGame:
-        """The task's rounds. Raises KeyError while the chain does not have the task."""
-        if self.found_game is None:
-            raise KeyError(self.task)
-        return self.found_game
+        """The task's rounds. Raises as `require_game`."""
+        return require_game(self.found_game, self.task)
 
     def is_member(self, account: str) -> bool:
         """Tells whether an account is the submitter of the task, or has a seat in it. A seat of another task
         says nothing: any account can post a task in which seats cost next to nothing."""
         return self.chain_state.is_member(account, self.task) or account == self.game.terms.submitter
+
+
+def require_game(game: LoggedGame | None, task: bytes) -> LoggedGame:
+    """Raises GateShut while the chain does not have the task: a reorg took back the block in which it was
+    posted, or all is folded anew."""
+    if game is None:
+        raise GateShut(
+            what="nothing is done for the task now",
+            expected=f"task {task.hex()}",
+            actual="the chain that was read so far does not have it",
+            remedy="Nothing is to be done: the node waits for the block in which it was posted.",
+        )
+    return game
 
 
 GetView = Callable[[], View]

@@ -7,7 +7,7 @@ role says which rooms those are (`list_rooms`). Stakes and bonds are taken from 
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.signer import Signer
 from touchstone.node.kit.states import StateStore
-from touchstone.node.kit.view import View
+from touchstone.node.kit.view import View, require_game
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.rooms import Rooms
@@ -77,7 +77,6 @@ class Node:
     board: LossBoard | None = None
     served: ServedData | None = None
     joined: Joined | None = None
-    meter: Meter = field(default_factory=Meter)
 
     def list_rooms(self) -> Sequence[Room[Any]]:
         """Lists what this node does once it has joined; each role overrides this. What costs most when it is
@@ -100,6 +99,11 @@ class Node:
         return self.following.status
 
     @property
+    def meter(self) -> Meter:
+        """What it counts of its own work."""
+        return self.following.meter
+
+    @property
     def account(self) -> str:
         """The address in lower case."""
         return self.chain.address
@@ -112,8 +116,8 @@ class Node:
 
     @property
     def game(self) -> LoggedGame:
-        """The joined task as the chain tells it. Raises KeyError while the chain does not have it."""
-        return self.state.games[self.task.task]
+        """The joined task as the chain tells it. Raises GateShut while the chain does not have it."""
+        return require_game(self.state.games.get(self.task.task), self.task.task)
 
     @property
     def rooms(self) -> Rooms:
@@ -167,7 +171,7 @@ class Node:
                 await self.rooms.self_test.check_bits()
                 await self.rooms.seat_taking.take_seat(request)
             return await Loop(
-                self.following, self.find_view, self.account, self.meter, self.config.notify,
+                self.following, self.find_view, self.account, self.config.notify,
                 self.list_rooms(),
                 is_seated=request is not None, is_bound=is_bound, seat=seat,
             ).run()  # fmt: skip
@@ -254,7 +258,7 @@ class Node:
                 client=self.client,
                 claims=OwnClaims(self.get_view),
                 models=KnownModels(self.get_view, rooms.outer_steps, rooms.claim_data),
-                get_game=lambda: state.games[task],
+                get_game=lambda: require_game(state.games.get(task), task),
                 get_head=lambda: state.head_block,
                 find_peer=lambda account: state.network.find(account),
                 wait_for_block=self.following.wait_for_block,

@@ -15,7 +15,7 @@ from typing import Any
 
 from touchstone.node.health.money_news import MoneyNews
 from touchstone.node.health.task_news import list_news
-from touchstone.node.kit.config import FAR, Meter, Notify
+from touchstone.node.kit.config import FAR, Notify
 from touchstone.node.kit.duty import Duty, Room, Wait, find_round, name_duty
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.view import FindView, View
@@ -34,8 +34,6 @@ from touchstone.protocol.spec.game.timing import REORG_BLOCKS, is_over
 
 MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""
-REFOLD_PAUSE_BLOCKS = 64
-"""If a fold is wrong again so soon after all was folded anew, the node ends."""
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +64,6 @@ class Loop:
     following: Following
     find_view: FindView
     account: str
-    meter: Meter
     notify: Notify
     rooms: Sequence[Room[Any]]
     is_seated: bool = False
@@ -80,8 +77,6 @@ class Loop:
     finished: dict[Duty[Any], int] = field(default_factory=dict)
     unlisted: Counter[str] = field(default_factory=Counter)
     """How often in a row a room could not list its duties, by its name."""
-    refolded_at: int = -REFOLD_PAUSE_BLOCKS
-    """The head when all was last folded anew."""
 
     async def run(self) -> bool:
         """Follows the chain until the task is closed (True), or until the seat has left and is paid out
@@ -92,7 +87,11 @@ class Loop:
                 self._notify_news()
                 self._schedule()
                 if max(self.unlisted.values(), default=0) >= 2:
-                    await self._fold_anew(f"{self.unlisted.most_common(1)[0][0]} cannot list its duties")
+                    await self.following.fold_anew(
+                        f"{self.unlisted.most_common(1)[0][0]} cannot list its duties"
+                    )
+                    self.unlisted.clear()
+                    self._look_at_seat()
                     continue
                 following = self.following.read()
                 woken = asyncio.ensure_future(self.following.woken.wait())
@@ -144,39 +143,8 @@ class Loop:
         is_closing = is_over(game, head + 1) and not is_gathering(game)
         return self.seat.status != SeatStatus.CLOSED and is_free and not is_closing
 
-    async def _fold_anew(self, why: str) -> None:
-        """Read the whole chain again: what was folded may be wrong. Raises EnvironmentFault where that was
-        done a short while ago: then the service starts the node again."""
-        head = self.following.state.head_block
-        self.meter.refolds += 1
-        if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
-            raise self._make_unreadable(why)
-        log.error("%s: reading the chain anew", why)
-        self.refolded_at = head
-        self.unlisted.clear()
-        try:
-            await self.following.fold_anew()
-        except (EnvironmentFault, ProtocolFault):
-            raise
-        except Exception as error:
-            log.exception("the chain cannot be folded from its beginning either")
-            raise self._make_unreadable(f"{type(error).__name__}: {error}") from error
-        self._look_at_seat()
-
-    def _make_unreadable(self, why: str) -> EnvironmentFault:
-        return EnvironmentFault(
-            what="this node cannot work with what it has read of the chain",
-            expected="events that can be folded, and duties that can be listed",
-            actual=why,
-            remedy="The service starts it again. If it ends so again, report the log as a bug.",
-        )
-
     async def _take(self, batch: LogBatch) -> None:
-        try:
-            self.following.take(batch)
-        except Exception as error:
-            log.exception("what the chain tells cannot be folded")
-            await self._fold_anew(f"block {batch.head.number}: {type(error).__name__}: {error}")
+        await self.following.take(batch)
         if batch.forget_from is not None and not self._is_still_paid_out():
             # The join may be taken back as well, and the seat's number be another account's now.
             self.seat = None
@@ -215,9 +183,9 @@ class Loop:
         if self.bond_block < head <= self.bond_block + REORG_BLOCKS:
             waits.append(self.bond_block + REORG_BLOCKS + 1)
         due = self._list(view, head + 1, waits)
-        self.meter.due = Counter(map(name_duty, due))
+        self.following.meter.due = Counter(map(name_duty, due))
         # A counter that begins at its first failure hides it: there is nothing that it has grown from.
-        self.meter.failures.update(dict.fromkeys(self.meter.due, 0))
+        self.following.meter.failures.update(dict.fromkeys(self.following.meter.due, 0))
         for duty, tools in due.items():
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:
@@ -259,7 +227,7 @@ class Loop:
             await duty.perform(tools)
             self.pauses.pop(duty, None)
         except GateShut as shut:
-            # The duty is due as before; it is looked at again with the next block.
+            # It may be due as before; it is looked at again with the next block.
             log.debug("%s: %s", type(duty).__name__, shut)
         except ContractRefused as refusal:
             # Another account was faster, or a window closed: the next fold tells. Logged only if it stays.
@@ -270,6 +238,9 @@ class Loop:
         except (InvalidInput, ProtocolFault) as error:
             self._fail(duty, error, logging.WARNING)
         except Exception as error:
+            if self.find_view() is None:
+                log.debug("%s, without the task: %r", type(duty).__name__, error)
+                return
             # A bug of ours: the node stays up for its other duties, and says where.
             log.exception("%s failed for a reason that was not foreseen", duty)
             self._fail(duty, error, logging.ERROR)
@@ -283,7 +254,7 @@ class Loop:
     def _fail(self, duty: Duty[Any], error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.following.state.head_block)
-        self.meter.failures[name_duty(duty)] += 1
+        self.following.meter.failures[name_duty(duty)] += 1
         # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
         is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
         pause.reason = str(error)

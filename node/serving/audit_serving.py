@@ -43,6 +43,7 @@ from touchstone.node.serving.audit_messages import (
 from touchstone.node.serving.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
 from touchstone.node.serving.taken_votes import take_votes
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import Answer
@@ -314,6 +315,6 @@ class Audits:
     def known(self) -> KnownAudits:
         """What this node knows of the audits of the rounds, as the chain has them now."""
         game = None
-        with suppress(KeyError):
+        with suppress(GateShut):
             game = self.room.get_game()
         return KnownAudits(self.room.book, game)

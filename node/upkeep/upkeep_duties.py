@@ -122,7 +122,7 @@ class Upkeep:
 
 def _find_name(view: View, number: int) -> bytes:
     """What the chain calls an open contest, ask or dispute."""
-    name = view.chain_state.games[view.task].find_name(number)
+    name = view.game.find_name(number)
     if name is None:
         raise EnvironmentFault(
             what="what is to be ended has ended",
@@ -151,7 +151,7 @@ class SendUpkeep:
 
 def list_duties(view: View, block: int) -> Iterator[SendUpkeep | Wait]:
     """What this node should send in `block`, and when its turn comes for the rest."""
-    game = view.chain_state.games[view.task]
+    game = view.game
     state = get_state_at(game, block)
     for call in list_calls(view, game, block):
         turn = find_turn(state, view.account, call, block)

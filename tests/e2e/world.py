@@ -115,7 +115,7 @@ class Part:
 
 def make_loop(node: Node, rooms: Sequence[Room[Any]]) -> Loop:
     """A loop that performs the duties of these rooms until the task is closed."""
-    return Loop(node.following, node.find_view, node.account, node.meter, node.config.notify, rooms)
+    return Loop(node.following, node.find_view, node.account, node.config.notify, rooms)
 
 
 @dataclass

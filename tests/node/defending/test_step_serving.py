@@ -113,7 +113,7 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         member = next(one for one in accounts if not is_auditor(view_of(party), one, asked))
         following = Following(party.chain, party.state, party.status, party.batches)
         rooms = [Room(defence.list_duties, rooms_of(party).defence)]
-        loop = Loop(following, party.get_view, party.account, party.meter, party.notify, rooms)
+        loop = Loop(following, party.get_view, party.account, party.notify, rooms)
         shown = party.task.cases.step_requests.shown
         party.chain.mined_block = 0  # type: ignore[misc]
         await party.task.recompute_queue.let_own_go(

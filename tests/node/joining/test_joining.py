@@ -1,5 +1,6 @@
 """What a node refuses before it stakes, and a journal that is not the one of what it did."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,27 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
             await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
         chain: Any = party.chain
         assert not chain.sent
+
+
+async def test_a_chain_that_cannot_be_followed_any_more_ends_the_joining(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is checked for minutes, and what follows would act on a fold that is wrong."""
+
+    async def check_for_ever(check: MachineCheck) -> None:
+        await asyncio.Event().wait()
+
+    async def fail() -> None:
+        raise EnvironmentFault(what="unreadable", expected="", actual="", remedy="")
+
+    monkeypatch.setattr(MachineCheck, "check_machine", check_for_ever)
+    monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
+    async with open_stage(tmp_path, 4) as stage:
+        party: Any = stage.parties[4]
+        party.keep_up = fail
+        with pytest.raises(EnvironmentFault, match="unreadable"):
+            async with asyncio.timeout(10):
+                await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
 
 
 async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(

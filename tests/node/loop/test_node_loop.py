@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.defending.defence import AnswerQuery, PostRoots
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.kit.config import Meter, Status
+from touchstone.node.kit.config import Status
 from touchstone.node.kit.duty import Duty, Room, Wait
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.view import View
@@ -115,7 +116,7 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
         return game and SimpleNamespace(account=account, game=game, head_block=state.head_block)
 
     room: Room[Any] = Room(lambda view, block: iter(list(listed)), state)
-    loop = Loop(following, find_view, account, Meter(), lambda line: None, [room], is_seated=bool(account))
+    loop = Loop(following, find_view, account, lambda line: None, [room], is_seated=bool(account))
     running = asyncio.create_task(loop.run())
     chain = Chain(following, queue, loop, listed, running)
     try:
@@ -167,14 +168,14 @@ async def test_what_is_due_and_what_failed_is_counted() -> None:
     async with run_loop() as chain:
         chain.listed += [Work("one", [refuse()]), Work("two", [refuse()]), Wait(START_BLOCK + 50)]
         await chain.mine()
-        assert chain.loop.meter.due == {"Work": 2} and chain.loop.meter.failures == {"Work": 0}
+        assert chain.following.meter.due == {"Work": 2} and chain.following.meter.failures == {"Work": 0}
         for work in chain.listed[:2]:
             cast(Work, work).gate.set()
         await chain.settle()
-        assert chain.loop.meter.failures == {"Work": 2}
+        assert chain.following.meter.failures == {"Work": 2}
         chain.listed.clear()
         await chain.mine()
-        assert not chain.loop.meter.due
+        assert not chain.following.meter.due
 
 
 async def test_what_a_duty_tells_is_of_the_round_that_it_belongs_to(tmp_path: Path) -> None:
@@ -219,9 +220,9 @@ async def test_each_kind_of_duty_is_counted_by_itself() -> None:
         chain.add_room(SimpleNamespace(send_upkeep=refuse_it), *calls)
         await chain.mine()
         names = {"PostRoots", "AnswerQuery", "CloseGame", "SettleSeats"}
-        assert chain.loop.meter.due == dict.fromkeys(names, 1)
+        assert chain.following.meter.due == dict.fromkeys(names, 1)
         await chain.settle()
-        assert chain.loop.meter.failures == dict.fromkeys(names, 1)
+        assert chain.following.meter.failures == dict.fromkeys(names, 1)
 
 
 async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:
@@ -587,7 +588,7 @@ async def test_a_room_that_cannot_list_its_duties_twice_has_all_read_anew() -> N
         await chain.mine()
         assert work.started, "the other rooms go on"
         await chain.mine()
-        assert len(anew) == 1 and chain.loop.meter.refolds == 1
+        assert len(anew) == 1 and chain.following.meter.refolds == 1
         for _ in range(5):
             await chain.mine()
         assert len(anew) == 1 and not chain.running.done()
@@ -615,6 +616,35 @@ async def test_an_event_that_cannot_be_folded_has_all_read_anew() -> None:
         assert len(anew) == 1 and not chain.running.done()
 
 
+async def test_what_a_duty_fails_by_while_the_task_is_not_there_is_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """All is folded anew beside it: what it looks up is not there for a moment."""
+    async with run_loop() as chain:
+        gone = view_of(SimpleNamespace(task=SimpleNamespace(task=TASK)))
+        work, later = Work("vote", [KeyError("a round")]), Work("post", [])
+        chain.listed += [work, later]
+        await chain.mine()
+        games = cast(Any, chain.following.state).games
+        game = games.pop(TASK)
+        work.gate.set()
+        await chain.settle()
+        games[TASK] = game
+        # Another thread may tell of it only once the task is there again.
+        later.outcomes.append(catch(lambda: gone.game))
+        later.gate.set()
+        await chain.mine()
+        assert not chain.following.meter.failures["Work"] and not caplog.records
+        await chain.mine()
+        assert len(work.started) > 1 and len(later.started) > 1, "both are still due"
+
+
+def catch(act: Callable[[], object]) -> Exception:
+    with pytest.raises(Exception) as caught:
+        act()
+    return caught.value
+
+
 async def test_a_chain_that_cannot_be_folded_from_its_beginning_ends_the_node_with_a_remedy() -> None:
     async with run_loop() as chain:
         await break_rooms(chain, lambda: False)
@@ -639,4 +669,4 @@ async def test_while_nothing_may_be_signed_a_duty_waits_and_its_pause_does_not_g
             await chain.mine()
             assert chain.following.status.waiting_for_block == chain.following.state.head_block + 1
         assert work.started == list(range(START_BLOCK + 1, START_BLOCK + 8))
-        assert not chain.loop.meter.failures["Work"]
+        assert not chain.following.meter.failures["Work"]

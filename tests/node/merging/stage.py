@@ -206,6 +206,12 @@ async def ask_unjoined(party: Party, name: str, question: Message) -> Message:
     return await handler.answer("0x", encode_message(question))
 
 
+async def _wait_for_ever() -> AsyncIterator[Any]:
+    """What the chain does: the test folds it."""
+    await asyncio.Event().wait()
+    yield
+
+
 # --- Nodes --------------------------------------------------------------------------------------------------
 @dataclass
 class Stage:
@@ -248,8 +254,8 @@ class Stage:
         state.contests[TASK] = ContestFolds(
             compute_depth(count_tensor_leaves(get_spec().terms.parameter_count))
         )
-        batches = cast(Any, None)
-        party = Party(config, chain, store, journal, client, state, Status(chain.address), batches)
+        status, batches = Status(chain.address), _wait_for_ever()
+        party = Party(config, chain, store, journal, client, state, status, batches)
         book = ClaimBook(journal, TASK)
         rooms = cast(Any, Handed()), cast(Any, None)
         party.joined = Joined(TASK, DOMAIN, get_spec(), get_corpus(), book, *rooms)
