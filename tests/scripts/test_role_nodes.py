@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.loop.test_node import join, make_node
-from tests.node.merging.stage import TASK, open_stage
+from tests.kit.nodes import TASK, open_joined
+from tests.node.merging.stage import make_world
 from tests.protocol.adapters.parties import make_key
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import NodeConfig
@@ -25,54 +25,49 @@ URGENT = ["defence", "challenging", "upkeep_duties", "idle_mode"]
 """Silence in a dispute costs the seat; all else that is late costs a fee, or its pay."""
 
 
-async def list_lists(role: type[Node], folder: Path) -> list[Callable[..., Any]]:
+def list_lists(role: type[Node], folder: Path) -> list[Callable[..., Any]]:
     """What lists the duties of each room of a role, in their order."""
-    async with open_stage(folder, 1) as stage:
-        node = make_node(stage.parties[1], role)
-        joined = join(node, stage.parties[1])
+    with open_joined(folder, make_world().state, role=role) as node:
         lists = [room.list_duties for room in node.list_rooms()]
-        joined.close()
     return [one.func if isinstance(one, partial) else one for one in lists]
 
 
-async def list_rooms(role: type[Node], folder: Path) -> list[str]:
+def list_rooms(role: type[Node], folder: Path) -> list[str]:
     """The modules whose duties a role has, in their order."""
-    return [one.__module__.rpartition(".")[2] for one in await list_lists(role, folder)]
+    return [one.__module__.rpartition(".")[2] for one in list_lists(role, folder)]
 
 
 @pytest.mark.parametrize("role", ROLES.values())
-async def test_every_role_answers_disputes_before_it_does_anything_else(
-    tmp_path: Path, role: type[Node]
-) -> None:
+def test_every_role_answers_disputes_before_it_does_anything_else(tmp_path: Path, role: type[Node]) -> None:
     """Votes can be disputed as well. A whistleblower is paid for what it finds false."""
-    assert (await list_rooms(role, tmp_path))[:4] == URGENT
+    assert list_rooms(role, tmp_path)[:4] == URGENT
 
 
-async def test_a_solver_has_every_duty_of_its_role_once(tmp_path: Path) -> None:
+def test_a_solver_has_every_duty_of_its_role_once(tmp_path: Path) -> None:
     """It claims, fetches and merges, posts, trains ahead, contests and defends roots, and serves auditors.
     Pruning looks at what the others left; a bucket holds copies of what pruning left."""
     merging = ["claims", "outer_step", "merge_signing", "posting", "speculation", "contesting"]
     kept = ["audit_duties", "pruning", *REPORTS, "bucket_copies"]
-    assert await list_rooms(Solver, tmp_path) == [*URGENT, *merging, *kept]
+    assert list_rooms(Solver, tmp_path) == [*URGENT, *merging, *kept]
 
 
 @pytest.mark.parametrize("role", [Verifier, Whistleblower])
-async def test_an_auditor_has_the_duties_of_its_role_and_no_others(tmp_path: Path, role: type[Node]) -> None:
+def test_an_auditor_has_the_duties_of_its_role_and_no_others(tmp_path: Path, role: type[Node]) -> None:
     """It audits, and hands votes in where solvers do not. It claims nothing: it neither trains nor merges."""
     own = ["audit_duties", "posting", "contesting", *REPORTS, "pruning"]
-    assert await list_rooms(role, tmp_path) == [*URGENT, *own]
+    assert list_rooms(role, tmp_path) == [*URGENT, *own]
 
 
-async def test_a_verifier_checks_no_posted_root_which_a_whistleblower_does(tmp_path: Path) -> None:
+def test_a_verifier_checks_no_posted_root_which_a_whistleblower_does(tmp_path: Path) -> None:
     """Those who made a root and those who watch contest. A contest that its account has opened as one of
     those a verifier plays on."""
-    found = [await list_lists(role, tmp_path / role.__name__) for role in (Verifier, Whistleblower)]
+    found = [list_lists(role, tmp_path / role.__name__) for role in (Verifier, Whistleblower)]
     assert contesting.list_own_moves in found[0] and contesting.list_duties not in found[0]
     assert contesting.list_duties in found[1] and contesting.list_own_moves not in found[1]
 
 
-async def test_a_submitter_sends_upkeep_and_keeps_the_last_model(tmp_path: Path) -> None:
-    assert await list_rooms(Submitter, tmp_path) == ["upkeep_duties", "last_model", "bucket_copies"]
+def test_a_submitter_sends_upkeep_and_keeps_the_last_model(tmp_path: Path) -> None:
+    assert list_rooms(Submitter, tmp_path) == ["upkeep_duties", "last_model", "bucket_copies"]
 
 
 @pytest.mark.parametrize("role", ROLES)

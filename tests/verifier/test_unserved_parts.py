@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tests.node.merging.stage import finish, get_account, make_world, open_stage
+from tests.kit.nodes import change_tools, get_account, get_corpus
+from tests.node.merging.stage import finish, make_world, open_stage
 from tests.protocol.spec.game.world import AMOUNTS, seal_draw
 from tests.verifier.stage import Node, make_solver, make_stage
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -42,15 +43,14 @@ class Unserved:
 
 async def test_a_solver_without_its_data_commits_to_nothing_and_goes_on_later(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
-        party, unserved = stage.parties[1], Unserved()
-        whole, task = party.task.corpus, party.task
-        party.joined = replace(task, corpus=unserved)
+        node, unserved = stage.nodes[1], Unserved()
+        change_tools(node, corpus=unserved)
         with pytest.raises(EnvironmentFault, match="no peer serves a part"):
-            await finish(party)
-        work = party.task.claims.find(party.game.rounds[0])
+            await finish(node)
+        work = node.rooms.tools.claims.find(node.game.rounds[0])
         assert unserved.asked and work.finished is None and list(work.boundaries) == [0]
-        party.joined = replace(task, corpus=whole)
-        assert (await finish(party)).segments == party.task.spec.terms.segment_count
+        change_tools(node, corpus=get_corpus())
+        assert (await finish(node)).segments == node.task.spec.terms.segment_count
 
 
 def test_who_commits_to_nothing_owes_the_fee_of_a_missed_round_and_keeps_its_seat() -> None:

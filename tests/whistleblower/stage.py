@@ -5,36 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from tests.kit.party import Joined, Party
+from tests.kit.nodes import open_joined
 from tests.node.kit.test_bonds import Wallet
-from tests.node.merging.stage import SIGNING, TASK, FakeChain, get_corpus
 from tests.node.specs import get_spec
-from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, is_posted, make_terms, make_word
-from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import NodeConfig, Status
 from touchstone.node.records.audit_records import make_sealed
-from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from touchstone.node.records.record_kinds import RECORDS
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord
+from touchstone.scripts.roles.role_nodes import Member
 
 WEALTH_WEI = 100_000
 
@@ -70,44 +61,6 @@ def get_solver(slot: int = 0) -> str:
     return game.seats[game.rounds[0].claims[slot].seat].account
 
 
-# --- What a node knows --------------------------------------------------------------------------------------
-@dataclass
-class Known:
-    """The audit room as it is read in disputes. starts: wrong boundaries 0, by slot; openings: by slot."""
-
-    votes: list[KnownVote] = field(default_factory=list)
-    seals: list[KnownSeal] = field(default_factory=list)
-    replays: list[OwnReplay] = field(default_factory=list)
-    starts: list[tuple[int, BoundaryProof]] = field(default_factory=list)
-    openings: dict[int, ClaimOpenings] = field(default_factory=dict)
-
-    room: Any = None
-    """What has the records of audits, as `book`; None where there are none."""
-
-    @property
-    def known(self) -> Known:
-        return self
-
-    @property
-    def book(self) -> Any:
-        return None if self.room is None else self.room.book
-
-    def list_votes(self, index: int) -> list[KnownVote]:
-        return [one for one in self.votes if one.vote.round == index]
-
-    def list_seals(self, index: int) -> list[KnownSeal]:
-        return [one for one in self.seals if one.said.round == index]
-
-    def list_replays(self, index: int) -> list[OwnReplay]:
-        return [one for one in self.replays if one.ref.round == index]
-
-    def list_wrong_starts(self, index: int) -> list[tuple[int, BoundaryProof]]:
-        return self.starts
-
-    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
-        return self.openings.get(slot, ClaimOpenings())
-
-
 def make_header(name: str, step: int = 2) -> StateHeader:
     """A state with made-up roots."""
     return StateHeader(make_word(name, "W"), make_word(name, "m"), make_word(name, "v"), step, step)
@@ -132,37 +85,14 @@ def make_vote(
     return KnownVote(vote, make_word("signed", vote) * 2, drawn.seat.account, opening)
 
 
-# --- The node -----------------------------------------------------------------------------------------------
 @contextmanager
-def open_party(folder: Path, account: str = ONLOOKER, game: GameState | None = None) -> Iterator[Party]:
-    """The node of an account, with a real journal and store. `get_known` and `get_sent` are the test's hands
-    on it."""
+def open_onlooker(folder: Path, account: str = ONLOOKER, game: GameState | None = None) -> Iterator[Member]:
+    """The node of an account, at the close of round 0."""
     game = game or play_round()
-    chain: Any = FakeChain(account)
-    chain.purse = chain.token = Wallet(WEALTH_WEI, 0)
-    state = ChainState(account, LIMITS_LOCAL, SIGNING)
-    state.games[TASK] = cast(Any, game)
-    state.inner[TASK] = InnerBook(game.terms.windows.respond)
-    state.head_block = game.rounds[0].closed or 0
-    for seat in game.seats.values():
-        state.network.peers[seat.account] = Peer(seat.account, "https://127.0.0.1:1", bytes(32))
-    lines: list[str] = []
-    config = NodeConfig(folder, folder, "", make_key(1), notify=lines.append)
-    nothing = cast(Any, None)
-    with Journal(folder / "journal.sqlite", RECORDS) as journal:
-        store = BlobStore(folder / "blobs", is_durable=False)
-        party = Party(config, chain, store, journal, nothing, state, Status(account), nothing)
-        books = ClaimBook(journal, TASK), cast(Any, Known()), DisputeRecords(journal, TASK)
-        party.joined = Joined(TASK, game.terms.domain, get_spec(), get_corpus(), *books)
-        yield party
-        party.task.cases.close()
-
-
-def get_known(party: Party) -> Known:
-    """What the node knows, for a test to change."""
-    return cast(Known, party.task.audits)
-
-
-def get_sent(party: Party) -> list[tuple[str, tuple[Any, ...]]]:
-    """The calls that the node has sent."""
-    return cast(Any, party.chain).sent  # type: ignore[no-any-return]
+    with open_joined(folder, game, account=account) as node:
+        chain: Any = node.chain
+        chain.purse = chain.token = Wallet(WEALTH_WEI, 0)
+        node.state.head_block = game.rounds[0].closed or 0
+        for seat in game.seats.values():
+            node.state.network.peers[seat.account] = Peer(seat.account, "https://127.0.0.1:1", bytes(32))
+        yield node

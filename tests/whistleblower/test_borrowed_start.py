@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.nodes import get_corpus
 from tests.kit.views import Standin, rooms_of
-from tests.node.merging.stage import get_corpus
 from tests.node.specs import get_spec
 from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_stage
 from touchstone.node.records.claim_records import ClaimBook

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.nodes import TASK
 from tests.kit.views import Standin, view_of
-from tests.node.merging.stage import TASK
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.kit.duty import Wait

@@ -11,10 +11,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
+from tests.kit.nodes import TASK, get_account, get_sent
 from tests.node.kit.test_bonds import Wallet
-from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
+from tests.node.merging.stage import Stage, deal_anew, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.kit.bonds import SPARE_BONDS
@@ -31,7 +30,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_contest import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.state import compute_seat_id
-from touchstone.scripts.roles.role_nodes import Verifier
+from touchstone.scripts.roles.role_nodes import Member, Verifier
 from touchstone.whistleblower import contesting
 from touchstone.whistleblower.contesting import (
     ATTEMPTS_MAX,
@@ -61,21 +60,21 @@ async def open_posted(folder: Path, root: bytes | None = None) -> AsyncIterator[
         assert sort_by_shard(game_round, ALL) != ALL, "as this beacon deals them"
         await stage.fetch_all(1, 2, 3)
         stage.accept(*ALL)
-        made = await rooms_of(stage.parties[1]).outer_steps.merge_claims(make_key(game_round, ALL))
+        made = await stage.nodes[1].rooms.outer_steps.merge_claims(make_key(game_round, ALL))
         stage.world.send(calls.PostRoot(0, ALL, root or get_root(made), SIGNERS), get_account(1))
         stage.sync()
-        for party in stage.parties.values():
-            chain: Any = party.chain
+        for node in stage.nodes.values():
+            chain: Any = node.chain
             chain.purse = chain.token = Wallet(100_000, 0)
         yield stage, made
 
 
-def list_due(party: Party, block: int) -> list[Any]:
-    return list(contesting.list_duties(view_of(party), block))
+def list_due(node: Member, block: int) -> list[Any]:
+    return list(contesting.list_duties(node.get_view(), block))
 
 
-def list_moves(party: Party, block: int) -> list[MoveContest]:
-    return [one for one in list_due(party, block) if isinstance(one, MoveContest)]
+def list_moves(node: Member, block: int) -> list[MoveContest]:
+    return [one for one in list_due(node, block) if isinstance(one, MoveContest)]
 
 
 def get_until(stage: Stage) -> int:
@@ -83,17 +82,17 @@ def get_until(stage: Stage) -> int:
     return stage.world.state.rounds[0].root_until
 
 
-def set_contest(party: Party, **changes: Any) -> InnerContest:
+def set_contest(node: Member, **changes: Any) -> InnerContest:
     """The one contest of the posted root that the node has read of."""
-    root = party.game.rounds[0].root or b""
+    root = node.game.rounds[0].root or b""
     contest = replace(InnerContest(NAME, 0, root, "another", 1 << 30), **changes)
-    depth = party.state.contests[TASK].depth
-    party.state.contests[TASK] = ContestFolds(depth, {contest.name: contest})
+    depth = node.state.contests[TASK].depth
+    node.state.contests[TASK] = ContestFolds(depth, {contest.name: contest})
     return contest
 
 
-def get_last_sent(party: Party) -> Any:
-    return party.chain.sent[-1]  # type: ignore[attr-defined]
+def get_last_sent(node: Member) -> Any:
+    return get_sent(node)[-1]
 
 
 # --- Which root ---------------------------------------------------------------------------------------------
@@ -102,13 +101,13 @@ async def test_a_root_is_merged_first_and_contested_where_that_comes_to_another(
     tmp_path: Path, is_right: bool
 ) -> None:
     async with open_posted(tmp_path, None if is_right else WRONG) as (stage, _):
-        party, block, until = stage.parties[2], stage.world.block, get_until(stage)
-        (check,) = list_due(party, block)
-        assert check == CheckRoot(0, party.game.rounds[0].root or b"", until)
-        await check.perform(rooms_of(party).contesting)
-        late = [one for one in list_due(party, until) if not isinstance(one, Wait)]
+        node, block, until = stage.nodes[2], stage.world.block, get_until(stage)
+        (check,) = list_due(node, block)
+        assert check == CheckRoot(0, node.game.rounds[0].root or b"", until)
+        await check.perform(node.list_challenges().contesting)
+        late = [one for one in list_due(node, until) if not isinstance(one, Wait)]
         assert late == ([] if is_right else [BeginContest(0, WRONG, until, 0)])
-        assert list_due(party, until + 1) == [], "its window is over"
+        assert list_due(node, until + 1) == [], "its window is over"
 
 
 async def test_beside_another_contest_a_node_waits_and_it_contests_a_root_no_third_time(
@@ -116,35 +115,35 @@ async def test_beside_another_contest_a_node_waits_and_it_contests_a_root_no_thi
 ) -> None:
     """Each further open contest of a root costs one bond more, but the first one may be lost on purpose."""
     async with open_posted(tmp_path, WRONG) as (stage, _):
-        party, until, before = stage.parties[1], get_until(stage), stage.world.state
+        node, until, before = stage.nodes[1], get_until(stage), stage.world.state
         latest = until - LATEST_RESPONDS * before.terms.windows.respond
         stage.world.send(calls.OpenContest(0, 9_999), "another")
         stage.sync()
-        assert list_due(party, latest - 1) == [Wait(latest)]
-        assert list_due(party, latest) == [BeginContest(0, WRONG, until, 0)]
-        stage.world.send(calls.OpenContest(0, 9_999), party.account)
+        assert list_due(node, latest - 1) == [Wait(latest)]
+        assert list_due(node, latest) == [BeginContest(0, WRONG, until, 0)]
+        stage.world.send(calls.OpenContest(0, 9_999), node.account)
         stage.sync()
-        assert list_due(party, latest) == [], "once at a time"
+        assert list_due(node, latest) == [], "once at a time"
         stage.world.state = before
         stage.sync()
-        lost = InnerContest(NAME, 0, WRONG, party.account, 0, InnerTurn.STANDS)
+        lost = InnerContest(NAME, 0, WRONG, node.account, 0, InnerTurn.STANDS)
         others = {b"other": replace(lost, contester="another"), b"root": replace(lost, root=NAME)}
         others[b"moot"] = replace(lost, turn=InnerTurn.MOOT)
         for count in range(ATTEMPTS_MAX + 1):
             own = {bytes([number]): lost for number in range(count)}
-            party.state.contests[TASK] = ContestFolds(9, {**own, **others})
+            node.state.contests[TASK] = ContestFolds(9, {**own, **others})
             due = [BeginContest(0, WRONG, until, count)] if count < ATTEMPTS_MAX else []
-            assert list_due(party, until) == due
+            assert list_due(node, until) == due
 
 
 async def test_a_contest_that_is_sent_again_is_the_same_one(tmp_path: Path) -> None:
     """Its salt is in the journal before: who was killed in between opens no second one."""
     async with open_posted(tmp_path, WRONG) as (stage, _):
-        party, bond_wei = stage.parties[1], stage.world.state.terms.amounts.contest_bond
+        node, bond_wei = stage.nodes[1], stage.world.state.terms.amounts.contest_bond
         for _ in range(2):
-            await BeginContest(0, WRONG, get_until(stage), 0).perform(rooms_of(party).contesting)
-        first, second = party.chain.sent  # type: ignore[attr-defined]
-        (salt,) = [one.salt for one in party.task.claims.contests.values()]
+            await BeginContest(0, WRONG, get_until(stage), 0).perform(node.list_challenges().contesting)
+        first, second = get_sent(node)
+        (salt,) = [one.salt for one in node.rooms.tools.claims.contests.values()]
         limit_wei = min((1 + SPARE_BONDS) * bond_wei, stage.world.state.terms.amounts.solver_stake)
         assert first == second == ("contests.contest", (TASK, 0, limit_wei, salt))
 
@@ -156,18 +155,18 @@ async def test_the_contester_names_the_first_node_that_its_own_tree_lacks(
 ) -> None:
     """Where it lacks none of them it is wrong, and says so instead of naming any."""
     async with open_posted(tmp_path, WRONG) as (stage, made):
-        party, nodes = stage.parties[1], [made.weights_root, made.momentum_root]
+        node, nodes = stage.nodes[1], [made.weights_root, made.momentum_root]
         for place in range(child if child is not None else 2, 2):
             nodes[place] = make_word("node", place)
-        set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=tuple(nodes))
-        (move,) = list_moves(party, stage.world.block)
+        set_contest(node, contester=node.account, turn=InnerTurn.CONTESTER, nodes=tuple(nodes))
+        (move,) = list_moves(node, stage.world.block)
         assert move == MoveContest(NAME, InnerTurn.CONTESTER, 0)
         if child is None:
             with pytest.raises(EnvironmentFault, match="right as far as it was opened"):
-                await move.perform(rooms_of(party).contesting)
+                await move.perform(node.list_challenges().contesting)
         else:
-            await move.perform(rooms_of(party).contesting)
-            assert get_last_sent(party) == ("contests.name_child", (TASK, NAME, child, nodes))
+            await move.perform(node.list_challenges().contesting)
+            assert get_last_sent(node) == ("contests.name_child", (TASK, NAME, child, nodes))
 
 
 async def test_a_verifier_plays_a_contest_on_that_its_account_opened_with_another_seat(
@@ -176,19 +175,21 @@ async def test_a_verifier_plays_a_contest_on_that_its_account_opened_with_anothe
     """`touchstone verify` said that it goes on for the bond, and named no child: the bond was lost. It
     contests nothing itself, and answers for nobody."""
     async with open_posted(tmp_path, WRONG) as (stage, made):
-        party, nodes = stage.parties[1], (make_word("node"), made.momentum_root)
+        node, nodes = stage.nodes[1], (make_word("node"), made.momentum_root)
         nothing: Any = MagicMock()
-        verifier = Verifier(party.config, nothing, party.store, party.journal, party.client, joined=nothing)
+        verifier = Verifier(node.config, nothing, node.store, node.journal, node.client, joined=nothing)
         listing = [room.list_duties for room in verifier.list_rooms()]
         assert contesting.list_own_moves in listing and contesting.list_duties not in listing
-        assert not list(contesting.list_own_moves(view_of(party), get_until(stage)))
-        set_contest(party, turn=InnerTurn.CONTESTER, nodes=nodes)
-        assert not list(contesting.list_own_moves(view_of(party), stage.world.block))
-        set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=nodes)
-        due = list(contesting.list_own_moves(view_of(party), stage.world.block))
+        assert not list(contesting.list_own_moves(node.get_view(), get_until(stage)))
+        set_contest(node, turn=InnerTurn.CONTESTER, nodes=nodes)
+        assert not list(contesting.list_own_moves(node.get_view(), stage.world.block))
+        set_contest(node, contester=node.account, turn=InnerTurn.CONTESTER, nodes=nodes)
+        due = list(contesting.list_own_moves(node.get_view(), stage.world.block))
         assert due == [MoveContest(NAME, InnerTurn.CONTESTER, 0)]
-        set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=nodes, clock=0)
-        assert not list(contesting.list_own_moves(view_of(party), stage.world.block)), "its clock has run out"
+        set_contest(node, contester=node.account, turn=InnerTurn.CONTESTER, nodes=nodes, clock=0)
+        assert not list(contesting.list_own_moves(node.get_view(), stage.world.block)), (
+            "its clock has run out"
+        )
 
 
 async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go_first(
@@ -198,52 +199,53 @@ async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go
     named: the posted root into two, a node into the sixteen below it."""
     async with open_posted(tmp_path) as (stage, made):
         for seed in (2, 3):
-            await rooms_of(stage.parties[seed]).outer_steps.merge_claims(
-                make_key(stage.world.state.rounds[0], ALL)
-            )
+            await stage.nodes[seed].rooms.outer_steps.merge_claims(make_key(stage.world.state.rounds[0], ALL))
         respond, block = stage.world.state.terms.windows.respond, stage.world.block
         solvers = stage.world.state.rounds[0].pool.solvers
-        for seed, party in stage.parties.items():
-            set_contest(party, clock=block + respond)
+        for seed, node in stage.nodes.items():
+            set_contest(node, clock=block + respond)
             is_signer = solvers[stage.get_slot(seed)] in SIGNERS
-            rank = compute_rank(view_of(party), stage.world.state.rounds[0])
+            rank = compute_rank(node.get_view(), stage.world.state.rounds[0])
             first = (0 if is_signer else respond // 4) + SPREAD_BLOCKS * rank
             turn, move = block + min(first, respond // 2), MoveContest(NAME, InnerTurn.ANSWER, 0)
-            assert list_due(party, turn) == [move]
-            assert turn == block or list_due(party, turn - 1) == [Wait(turn)]
-        await move.perform(rooms_of(party).contesting)
+            assert list_due(node, turn) == [move]
+            assert turn == block or list_due(node, turn - 1) == [Wait(turn)]
+        await move.perform(node.list_challenges().contesting)
         nodes = [made.weights_root, made.momentum_root]
-        assert get_last_sent(party) == ("contests.answer", (TASK, NAME, nodes))
-        set_contest(party, tensor=1, level=1, index=0)
-        await MoveContest(NAME, InnerTurn.ANSWER, 1).perform(rooms_of(party).contesting)
-        _, (_, _, below) = get_last_sent(party)
-        levels = build_byte_tree(party.store.get(refer_tensor(made.momentum_root, COUNT))).levels
+        assert get_last_sent(node) == ("contests.answer", (TASK, NAME, nodes))
+        set_contest(node, tensor=1, level=1, index=0)
+        await MoveContest(NAME, InnerTurn.ANSWER, 1).perform(node.list_challenges().contesting)
+        _, (_, _, below) = get_last_sent(node)
+        levels = build_byte_tree(node.store.get(refer_tensor(made.momentum_root, COUNT))).levels
         row = next(one for one in reversed(levels) if len(one) >= 9)
         assert len(below) == 16 and below[: len(row)] == row
     async with open_posted(tmp_path / "wrong", WRONG) as (stage, _):
-        party = stage.parties[1]
-        set_contest(party, clock=stage.world.block)
-        assert list_moves(party, stage.world.block) == []
+        node = stage.nodes[1]
+        set_contest(node, clock=stage.world.block)
+        assert list_moves(node, stage.world.block) == []
 
 
 async def test_the_leaf_is_brought_with_all_that_it_is_computed_from(tmp_path: Path) -> None:
     """W, M, then each claim in the order of the shards: the contract adds in this order."""
     async with open_posted(tmp_path) as (stage, _):
-        party, game_round, leaf = stage.parties[1], stage.world.state.rounds[0], 1
-        contest = set_contest(party, turn=InnerTurn.LEAF, level=7, index=leaf)
-        await MoveContest(NAME, contest.turn, contest.level).perform(rooms_of(party).contesting)
+        node, game_round, leaf = stage.nodes[1], stage.world.state.rounds[0], 1
+        contest = set_contest(node, turn=InnerTurn.LEAF, level=7, index=leaf)
+        await MoveContest(NAME, contest.turn, contest.level).perform(node.list_challenges().contesting)
 
         def open_leaf(ref: BlobRef) -> bytes:
-            (proof,) = party.store.open_leaves(ref, [leaf])
+            (proof,) = node.store.open_leaves(ref, [leaf])
             return proof.data + b"".join(proof.path)
 
         terms, expected = get_spec().terms, b""
         for root in (terms.initial_weights_root, terms.zero_root):
             expected += open_leaf(refer_tensor(root, COUNT))
-        proofs = {name.claim_root: proof for name, proof in party.task.claims.proofs.items()}
+        proofs = {name.claim_root: proof for name, proof in node.rooms.tools.claims.proofs.items()}
         for slot in sort_by_shard(game_round, ALL):
             work = proofs[game_round.claims[slot].claim_root]
             expected += open_leaf(refer_delta(work.delta_root, COUNT))
             expected += work.carried_root + b"".join(work.path)
-        assert get_last_sent(party) == ("contests.bring_leaf", (TASK, NAME, expected))
-        assert await rooms_of(party).contesting.gather_inputs(game_round, count_tensor_leaves(COUNT)) == b""
+        assert get_last_sent(node) == ("contests.bring_leaf", (TASK, NAME, expected))
+        assert (
+            await node.list_challenges().contesting.gather_inputs(game_round, count_tensor_leaves(COUNT))
+            == b""
+        )

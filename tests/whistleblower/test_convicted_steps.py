@@ -5,25 +5,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK
+from tests.kit.nodes import TASK, get_told
 from tests.whistleblower.stage import (
     ONLOOKER,
     OTHER_ONLOOKER,
     VERIFIERS,
-    get_known,
     make_vote,
-    open_party,
+    open_onlooker,
     play_round,
 )
 from touchstone.node.defending.step_requests import StepsAsked, is_auditor
 from touchstone.node.defending.step_serving import compute_place
-from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.records.wanted_steps import MAX_GRANTED, Asker
 from touchstone.protocol.adapters.messages import encode_message
@@ -53,33 +49,31 @@ def ask_for(known: KnownVote, segments_on: int = 0) -> StepsAsked:
 
 
 async def test_a_whistleblower_is_heard_though_a_member_used_up_the_share_of_all(
-    tmp_path: Path, accept: KnownVote
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accept: KnownVote
 ) -> None:
     """It disputes what it is not shown. If each step is right its bond is lost."""
     fallen = convict(play_round())
-    for name in ("auditor", "onlooker"):
-        (tmp_path / name).mkdir()
     with (
-        open_party(tmp_path / "auditor", accept.auditor, fallen) as auditor,
-        open_party(tmp_path / "onlooker", ONLOOKER, fallen) as party,
+        open_onlooker(tmp_path / "auditor", accept.auditor, fallen) as auditor,
+        open_onlooker(tmp_path / "onlooker", ONLOOKER, fallen) as node,
     ):
         for member in (ONLOOKER, OTHER_ONLOOKER):
             auditor.state._seated._members[member, TASK] += 1
-        handler = auditor.task.cases.step_requests
+        handler = auditor.rooms.tools.cases.step_requests
         for number in range(MAX_GRANTED):
-            place = compute_place(view_of(auditor), 1 + number, 0)
+            place = compute_place(auditor.get_view(), 1 + number, 0)
             assert handler.find(Asker(OTHER_ONLOOKER, False), TASK, 0, place) is None
             handler.offer((TASK, 0, place), (bytes([number]) * 192,))
 
         async def ask(peer: Any, what: Any, asked: Any, form: Any) -> Any:
-            return await rooms_of(auditor).step_answers.answer_steps(ONLOOKER, encode_message(asked))
+            return await auditor.rooms.step_answers.answer_steps(ONLOOKER, encode_message(asked))
 
-        party.client = cast(Any, SimpleNamespace(ask=ask))
-        get_known(party).votes = [accept]
-        (found,) = list_suspected_faults(view_of(party), 0)
+        monkeypatch.setattr(node.client, "ask", ask)
+        get_told(node).votes = [accept]
+        (found,) = list_suspected_faults(node.get_view(), 0)
         with pytest.raises(EnvironmentFault, match="not shown now"):
-            await rooms_of(party).case_judging.judge_case(found)
-        assert list(handler.wanted) == [(TASK, 0, compute_place(view_of(auditor), 0, accept.vote.segment))]
+            await node.list_challenges().case_judging.judge_case(found)
+        assert list(handler.wanted) == [(TASK, 0, compute_place(auditor.get_view(), 0, accept.vote.segment))]
 
 
 def test_whistleblowers_ask_as_long_as_a_vote_for_the_convicted_claim_can_be_disputed(
@@ -88,18 +82,18 @@ def test_whistleblowers_ask_as_long_as_a_vote_for_the_convicted_claim_can_be_dis
     game, asked = play_round(), ask_for(accept)
     until = get_statement_until(game, accept.ref)
     other = next(one for one in VERIFIERS if one != accept.auditor)
-    with open_party(tmp_path, accept.auditor, game) as party:
-        assert not is_auditor(view_of(party), ONLOOKER, asked), "the claim stands"
-        party.state.games[TASK] = cast(Any, convict(game))
-        party.state.head_block = until - 1
-        assert is_auditor(view_of(party), ONLOOKER, asked) and is_auditor(
-            view_of(party), OTHER_ONLOOKER, asked
+    with open_onlooker(tmp_path, accept.auditor, game) as node:
+        assert not is_auditor(node.get_view(), ONLOOKER, asked), "the claim stands"
+        node.state.games[TASK] = cast(Any, convict(game))
+        node.state.head_block = until - 1
+        assert is_auditor(node.get_view(), ONLOOKER, asked) and is_auditor(
+            node.get_view(), OTHER_ONLOOKER, asked
         )
-        assert not is_auditor(view_of(party), other, asked), "a verifier disputes no such vote"
-        assert not is_auditor(view_of(party), accept.auditor, asked), "its own time to ask is over"
-        assert not is_auditor(view_of(party), ONLOOKER, ask_for(accept, 1)), "no vote is about it"
-        party.state.head_block = until
-        assert not is_auditor(view_of(party), ONLOOKER, asked)
+        assert not is_auditor(node.get_view(), other, asked), "a verifier disputes no such vote"
+        assert not is_auditor(node.get_view(), accept.auditor, asked), "its own time to ask is over"
+        assert not is_auditor(node.get_view(), ONLOOKER, ask_for(accept, 1)), "no vote is about it"
+        node.state.head_block = until
+        assert not is_auditor(node.get_view(), ONLOOKER, asked)
 
 
 def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
@@ -108,12 +102,14 @@ def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
     """Each whistleblower looks at its own time, and the segment is computed once."""
     game, states = convict(play_round()), (b"s" * 32,)
     until = get_statement_until(game, accept.ref)
-    with open_party(tmp_path, accept.auditor, game) as party:
-        cast(Any, get_known(party)).room = SimpleNamespace(book=AuditBook(party.journal, TASK))
-        handler, place = party.task.cases.step_requests, compute_place(view_of(party), 0, accept.vote.segment)
+    with open_onlooker(tmp_path, accept.auditor, game) as node:
+        handler, place = (
+            node.rooms.tools.cases.step_requests,
+            compute_place(node.get_view(), 0, accept.vote.segment),
+        )
         handler.find(Asker(ONLOOKER, True), TASK, 0, place)
         handler.offer((TASK, 0, place), states)
-        party.task.cases.shown["wanted", states] = frozenset()
+        node.rooms.tools.cases.shown["wanted", states] = frozenset()
         for block, is_shown in ((until, True), (until + 1, False)):
-            rooms_of(party).pruning.forget_steps(game, block)
-            assert bool(handler.shown) == bool(party.task.cases.shown) == is_shown
+            node.rooms.pruning.forget_steps(game, block)
+            assert bool(handler.shown) == bool(node.rooms.tools.cases.shown) == is_shown

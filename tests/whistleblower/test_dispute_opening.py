@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK
+from tests.kit.nodes import TASK, get_sent, get_told
 from tests.whistleblower.stage import (
     ONLOOKER,
     OTHER_ONLOOKER,
     VERIFIERS,
-    get_known,
-    get_sent,
     make_boundary,
     make_header,
     make_vote,
-    open_party,
+    open_onlooker,
     play_round,
 )
 from touchstone.node.kit.bonds import SPARE_BONDS
@@ -40,6 +36,7 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_patience
 from touchstone.whistleblower.dispute_opening import list_unopened
 from touchstone.whistleblower.step_judging import StepJudging
@@ -58,18 +55,18 @@ def make_replay(beyond_leaf: int | None) -> OwnReplay:
     return OwnReplay(StatementRef(0, 0, 0, 2), SEGMENT, make_boundary("start"), *ends, beyond_leaf, b"s" * 32)
 
 
-def list_suspected(party: Party, *votes: KnownVote, beyond_leaf: int | None) -> list[SuspectedFault]:
+def list_suspected(node: Member, *votes: KnownVote, beyond_leaf: int | None) -> list[SuspectedFault]:
     """By a replay with this finding, given these votes."""
-    get_known(party).votes, get_known(party).replays = list(votes), [make_replay(beyond_leaf)]
-    return list(list_suspected_faults(view_of(party), 0))
+    get_told(node).votes, get_told(node).replays = list(votes), [make_replay(beyond_leaf)]
+    return list(list_suspected_faults(node.get_view(), 0))
 
 
 # --- Whom -------------------------------------------------------------------------------------------------
 def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_it(tmp_path: Path) -> None:
     """An end that is the claim's or this node's own is no lie of the auditor."""
     follower, honest, hidden = make_vote(end=END), make_vote(rank=1, end=OWN), make_vote(rank=2)
-    with open_party(tmp_path) as party:
-        found = list_suspected(party, follower, honest, hidden, beyond_leaf=3)
+    with open_onlooker(tmp_path) as node:
+        found = list_suspected(node, follower, honest, hidden, beyond_leaf=3)
     assert found == [FOUND, SuspectedFault(name_vote(follower), (START, END))]
     false_rejection = make_vote(VoteWord.REJECT_STATE, end=b"x" * 32)
     others = [make_vote(VoteWord.REJECT_STATE, rank=1, end=end) for end in (END, OWN)]
@@ -77,8 +74,8 @@ def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_
         make_vote(rank=2, end=b"x" * 32),
         replace(false_rejection, vote=replace(false_rejection.vote, slot=1)),
     )
-    with open_party(tmp_path) as party:
-        found = list_suspected(party, false_rejection, *others, accept, elsewhere, beyond_leaf=None)
+    with open_onlooker(tmp_path) as node:
+        found = list_suspected(node, false_rejection, *others, accept, elsewhere, beyond_leaf=None)
     assert found == [SuspectedFault(name_vote(false_rejection), (START, b"x" * 32))]
 
 
@@ -92,8 +89,8 @@ def test_in_an_exact_task_an_accept_of_a_false_end_is_suspected_though_it_is_not
     """Its signer may have replayed honestly: no step is false, and no ask shows that the word is."""
     hidden, uncounted = make_vote(), make_vote(rank=2)
     expected = [FOUND, SuspectedFault(name_vote(hidden), (START, END))]
-    with open_party(tmp_path, game=make_exact(play_round())) as party:
-        assert list_suspected(party, hidden, uncounted, beyond_leaf=0) == expected
+    with open_onlooker(tmp_path, game=make_exact(play_round())) as node:
+        assert list_suspected(node, hidden, uncounted, beyond_leaf=0) == expected
 
 
 async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
@@ -110,14 +107,14 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
 
     monkeypatch.setattr(StepJudging, "ask_headers", show)
     monkeypatch.setattr(StepJudging, "judge_steps", judge)
-    with open_party(tmp_path, game=make_exact(play_round())) as party:
-        party.state.head_block = get_heard_until(play_round(), get_place(false_rejection.vote))
-        [found] = list_suspected(party, false_rejection, beyond_leaf=None)
+    with open_onlooker(tmp_path, game=make_exact(play_round())) as node:
+        node.state.head_block = get_heard_until(play_round(), get_place(false_rejection.vote))
+        [found] = list_suspected(node, false_rejection, beyond_leaf=None)
         with pytest.raises(ProtocolFault, match="end where the claim does"):
-            await rooms_of(party).case_judging.judge_case(found)
-        party.state.head_block += compute_patience(party.game.terms) + 1
-        await rooms_of(party).case_judging.judge_case(found)
-        assert party.task.cases.cases[name_vote(false_rejection)].step == NO_STEP
+            await node.list_challenges().case_judging.judge_case(found)
+        node.state.head_block += compute_patience(node.game.terms) + 1
+        await node.list_challenges().case_judging.judge_case(found)
+        assert node.rooms.tools.cases.cases[name_vote(false_rejection)].step == NO_STEP
 
 
 @pytest.mark.parametrize(("account", "is_looked_at"), [(ONLOOKER, True), (VERIFIERS[0], False)])
@@ -127,10 +124,10 @@ def test_whistleblowers_look_at_who_accepted_a_claim_that_was_convicted(
     game, accept = play_round(), make_vote(end=OWN)
     claims = {**game.rounds[0].claims, 0: replace(game.rounds[0].claims[0], is_convicted=True)}
     fallen = replace(game, rounds={0: replace(game.rounds[0], claims=claims)})
-    with open_party(tmp_path, account, fallen) as party:
-        get_known(party).votes = [accept, make_vote(slot=1, end=OWN)]
+    with open_onlooker(tmp_path, account, fallen) as node:
+        get_told(node).votes = [accept, make_vote(slot=1, end=OWN)]
         expected = [SuspectedFault(name_vote(accept), (b"", OWN))] if is_looked_at else []
-        assert list(list_suspected_faults(view_of(party), 0)) == expected
+        assert list(list_suspected_faults(node.get_view(), 0)) == expected
 
 
 # --- Judging ----------------------------------------------------------------------------------------------
@@ -150,9 +147,9 @@ async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
 
     monkeypatch.setattr(StepJudging, "ask_headers", show)
     monkeypatch.setattr(StepJudging, "judge_steps", judge)
-    with open_party(tmp_path) as party:
-        await rooms_of(party).case_judging.judge_case(FOUND)
-        again = DisputeRecords(party.journal, TASK)
+    with open_onlooker(tmp_path) as node:
+        await node.list_challenges().case_judging.judge_case(FOUND)
+        again = DisputeRecords(node.journal, TASK)
         assert again.dropped == (set() if beyond else {CLAIMED})
         made = {one: (case.step, case.before, case.after) for one, case in again.cases.items()}
         around = map(compute_state_root, states[1:])
@@ -166,18 +163,18 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
         raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
 
     monkeypatch.setattr(StepJudging, "ask_headers", show_nothing)
-    with open_party(tmp_path) as party:
-        since, share = party.state.head_block, compute_patience(party.game.terms)
-        train_min, count = party.game.terms.windows.train_min, party.game.terms.segment_count
+    with open_onlooker(tmp_path) as node:
+        since, share = node.state.head_block, compute_patience(node.game.terms)
+        train_min, count = node.game.terms.windows.train_min, node.game.terms.segment_count
         assert share * count > 2 * train_min, "the slowest machine can train the segment meanwhile"
         for block in (since, since + share):
-            party.state.head_block = block
+            node.state.head_block = block
             with pytest.raises(EnvironmentFault, match="silent"):
-                await rooms_of(party).case_judging.judge_case(FOUND)
-        assert not party.task.cases.cases
-        party.state.head_block = since + share + 1
-        await rooms_of(party).case_judging.judge_case(FOUND)
-        assert party.task.cases.cases[CLAIMED].step == NO_STEP
+                await node.list_challenges().case_judging.judge_case(FOUND)
+        assert not node.rooms.tools.cases.cases
+        node.state.head_block = since + share + 1
+        await node.list_challenges().case_judging.judge_case(FOUND)
+        assert node.rooms.tools.cases.cases[CLAIMED].step == NO_STEP
 
 
 # --- Opening ----------------------------------------------------------------------------------------------
@@ -185,30 +182,30 @@ def make_case(step: int = 1) -> DisputePlanned:
     return DisputePlanned(TASK, *list_fields(CLAIMED), step, b"", b"", b"c" * 32)
 
 
-def is_due(party: Party, **changes: Any) -> bool:
+def is_due(node: Member, **changes: Any) -> bool:
     """Whether the node opens its case where there is another dispute on the claim, with these changes."""
-    case, respond = make_case(), party.game.terms.windows.respond
-    clock = get_statement_until(party.game, CLAIM) - 2 * respond - OPENING_BLOCKS - 1
+    case, respond = make_case(), node.game.terms.windows.respond
+    clock = get_statement_until(node.game, CLAIM) - 2 * respond - OPENING_BLOCKS - 1
     other = InnerDispute(
-        b"d" * 32, party.game.rounds[0].claims[0].seat, CLAIM, SEGMENT, OTHER_ONLOOKER, clock,
+        b"d" * 32, node.game.rounds[0].claims[0].seat, CLAIM, SEGMENT, OTHER_ONLOOKER, clock,
         stage=DisputeStage.PROVE, step=case.step,
     )  # fmt: skip
-    party.task.cases.write(case)
-    party.state.inner[TASK] = InnerBook(respond, {other.name: replace(other, **changes)})
-    return list(list_unopened(view_of(party), party.state.head_block + 1)) == [case]
+    node.rooms.tools.cases.write(case)
+    node.state.inner[TASK] = InnerBook(respond, {other.name: replace(other, **changes)})
+    return list(list_unopened(node.get_view(), node.state.head_block + 1)) == [case]
 
 
 def test_a_case_is_opened_unless_a_dispute_pursues_it_as_the_node_would(tmp_path: Path) -> None:
     """A friend of the liar may open one first, to name another step, or to let the time run out."""
-    with open_party(tmp_path) as party:
-        assert not is_due(party)
-        assert is_due(party, step=0), "it names another step"
-        assert is_due(party, segment=SEGMENT + 1)
-        assert is_due(party, statement=StatementRef(0, 0, 0, 0)), "it is about a vote"
-        assert is_due(party, stage=DisputeStage.CLEARED)
-        assert not is_due(party, stage=DisputeStage.CLEARED, opener=ONLOOKER), "once is enough"
-        clock = get_statement_until(party.game, CLAIM) - 2 * party.game.terms.windows.respond
-        assert is_due(party, clock=clock - OPENING_BLOCKS), "it may end too late for an own one"
+    with open_onlooker(tmp_path) as node:
+        assert not is_due(node)
+        assert is_due(node, step=0), "it names another step"
+        assert is_due(node, segment=SEGMENT + 1)
+        assert is_due(node, statement=StatementRef(0, 0, 0, 0)), "it is about a vote"
+        assert is_due(node, stage=DisputeStage.CLEARED)
+        assert not is_due(node, stage=DisputeStage.CLEARED, opener=ONLOOKER), "once is enough"
+        clock = get_statement_until(node.game, CLAIM) - 2 * node.game.terms.windows.respond
+        assert is_due(node, clock=clock - OPENING_BLOCKS), "it may end too late for an own one"
 
 
 async def test_the_bond_counts_the_open_disputes_on_the_same_seat(tmp_path: Path) -> None:
@@ -218,10 +215,8 @@ async def test_the_bond_counts_the_open_disputes_on_the_same_seat(tmp_path: Path
     for count in range(3):
         running = {n: RunningDispute(n, CLAIM, seat, OTHER_ONLOOKER, 9_999) for n in range(count)}
         running[99] = RunningDispute(99, StatementRef(0, 1), game.rounds[0].claims[1].seat, "other", 9_999)
-        folder = tmp_path / str(count)
-        folder.mkdir()
-        with open_party(folder, game=replace(game, disputes=running)) as party:
-            await rooms_of(party).dispute_opening.open_case(case)
-            (sent,) = get_sent(party)
+        with open_onlooker(tmp_path / str(count), game=replace(game, disputes=running)) as node:
+            await node.list_challenges().dispute_opening.open_case(case)
+            (sent,) = get_sent(node)
         limit_wei = (count + 1 + SPARE_BONDS) * bond_wei
         assert sent == ("disputes.dispute_claim", (TASK, 0, 0, SEGMENT, limit_wei, case.salt))

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.kit.views import make_audits, rooms_of, view_of
-from tests.node.merging.stage import TASK, open_stage
+from tests.kit.nodes import change_spec
+from tests.node.merging.stage import open_stage
 from tests.node.specs import get_spec
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.tolerance.compare import Verdict, compute_allowances
@@ -23,22 +22,20 @@ from touchstone.whistleblower.step_judging import Claimed, find_false_step
 async def test_a_step_of_other_bits_is_disputed(tmp_path: Path, off: float, false_step: int | None) -> None:
     async with open_stage(tmp_path, 1, is_exact=True) as stage:
         await stage.commit(1)
-        party, slot = stage.parties[1], stage.get_slot(1)
-        assert party.game.terms.is_exact
-        audits = make_audits(party.journal, TASK)
-        cases = DisputeRecords(party.journal, TASK)
-        party.joined = replace(party.task, spec=get_spec("exact15"), cases=cases, audits=audits)
-        spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
-        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
+        node, slot = stage.nodes[1], stage.get_slot(1)
+        change_spec(node, get_spec("exact15"))
+        assert node.game.terms.is_exact
+        spec, header = node.task.spec, get_finished(node.get_view(), 0).boundaries[0]
+        start, batches = node.rooms.tools.states.load(header), node.rooms.segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         rate_sum = compute_learning_rate_sum(spec.training.schedule, 0, 1, spec.terms.inner_steps)
         room = compute_allowances(own, rate_sum, spec.terms.limits)[0]
-        claimed = rooms_of(party).states.keep(
+        claimed = node.rooms.tools.states.keep(
             replace(own, weights=(own.weights.double() + off * room).float())
         )
         found: list[Verdict] = []
-        claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await rooms_of(party).step_judging.judge_steps(claim, [header, claimed], found)
+        claim = Claimed(Peer(node.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
+        await node.list_challenges().step_judging.judge_steps(claim, [header, claimed], found)
         assert find_false_step(found) == false_step
 
 
@@ -46,21 +43,19 @@ async def test_a_step_that_leaves_the_finite_numbers_is_false_whatever_is_claime
     """As in other tasks, where such a step is beyond all limits."""
     async with open_stage(tmp_path, 1, is_exact=True) as stage:
         await stage.commit(1)
-        party, slot = stage.parties[1], stage.get_slot(1)
-        audits = make_audits(party.journal, TASK)
-        cases = DisputeRecords(party.journal, TASK)
-        party.joined = replace(party.task, spec=get_spec("exact15"), cases=cases, audits=audits)
-        start = rooms_of(party).states.load(get_finished(view_of(party), 0).boundaries[0])
+        node, slot = stage.nodes[1], stage.get_slot(1)
+        change_spec(node, get_spec("exact15"))
+        start = node.rooms.tools.states.load(get_finished(node.get_view(), 0).boundaries[0])
         steep = replace(
             start,
             first_moment=torch.full_like(start.first_moment, 3e38),
             second_moment=torch.zeros_like(start.second_moment),
         )
         around = [
-            rooms_of(party).states.keep(state)
+            node.rooms.tools.states.keep(state)
             for state in (steep, replace(steep, local_step=1, global_step=1))
         ]
         found: list[Verdict] = []
-        claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await rooms_of(party).step_judging.judge_steps(claim, around, found)
+        claim = Claimed(Peer(node.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
+        await node.list_challenges().step_judging.judge_steps(claim, around, found)
         assert find_false_step(found) == 0

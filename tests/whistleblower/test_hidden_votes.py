@@ -5,23 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK
+from tests.kit.nodes import TASK, get_told
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 from tests.whistleblower.stage import (
     ONLOOKER,
-    get_known,
     get_solver,
     make_boundary,
     make_header,
     make_vote,
-    open_party,
+    open_onlooker,
     play_round,
 )
 from tests.whistleblower.test_dispute_opening import START, list_suspected
@@ -59,22 +56,22 @@ def test_a_rejection_that_answered_an_ask_and_is_not_opened_is_suspected(
     hidden, game = make_vote(VoteWord.REJECT_STATE), play_round()
     seat = get_drawn_seat(game, game.rounds[0], 0, 0, 0)
     assert seat is not None
-    with open_party(tmp_path) as party:
-        assert not list_suspected(party, hidden, beyond_leaf=None)
+    with open_onlooker(tmp_path) as node:
+        assert not list_suspected(node, hidden, beyond_leaf=None)
         ask = InnerAsk(b"a" * 32, seat, hidden.vote, 0, ONLOOKER, 999, ending)
-        party.state.inner[TASK] = InnerBook(10, {}, {ask.name: ask})
-        found = list_suspected(party, hidden, beyond_leaf=None)
+        node.state.inner[TASK] = InnerBook(10, {}, {ask.name: ask})
+        found = list_suspected(node, hidden, beyond_leaf=None)
     assert found == ([SuspectedFault(name_vote(hidden), (START, b""))] if ending == AskEnding.CLEARED else [])
 
 
 def test_a_rejection_is_suspected_once_openings_are_heard_no_more(tmp_path: Path) -> None:
     """If it counted: an honest one that came too late may have drifted, and harms no claim."""
     hidden, uncounted = make_vote(VoteWord.REJECT_STATE), make_vote(VoteWord.REJECT_STATE, rank=2)
-    with open_party(tmp_path) as party:
+    with open_onlooker(tmp_path) as node:
         until = get_heard_until(play_round(), get_place(hidden.vote))
         for block in (until - 1, until):
-            party.state.head_block = block
-            found = list_suspected(party, hidden, uncounted, beyond_leaf=None)
+            node.state.head_block = block
+            found = list_suspected(node, hidden, uncounted, beyond_leaf=None)
             assert found == [SuspectedFault(name_vote(hidden), (START, b""))] * (block == until)
 
 
@@ -82,9 +79,9 @@ def test_a_counted_accept_of_a_convicted_claim_is_suspected_though_it_is_not_ope
     game, hidden = play_round(), make_vote()
     claims = {**game.rounds[0].claims, 0: replace(game.rounds[0].claims[0], is_convicted=True)}
     fallen = replace(game, rounds={0: replace(game.rounds[0], claims=claims)})
-    with open_party(tmp_path, game=fallen) as party:
-        get_known(party).votes = [hidden, make_vote(rank=2)]
-        assert list(list_suspected_faults(view_of(party), 0)) == [
+    with open_onlooker(tmp_path, game=fallen) as node:
+        get_told(node).votes = [hidden, make_vote(rank=2)]
+        assert list(list_suspected_faults(node.get_view(), 0)) == [
             SuspectedFault(name_vote(hidden), (b"", b""))
         ]
 
@@ -138,17 +135,17 @@ async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, 
         found.append(Verdict(False, 0, 0.1))
 
     monkeypatch.setattr(StepJudging, "judge_steps", judge)
-    with open_party(folder, game=bound.game) as party:
-        party.client = cast(Any, SimpleNamespace(ask=show))
-        get_known(party).votes = [bound.known]
+    with open_onlooker(folder, game=bound.game) as node:
+        monkeypatch.setattr(node.client, "ask", show)
+        get_told(node).votes = [bound.known]
         found = SuspectedFault(name_vote(bound.known), (b"", b""))
         with suppress(ProtocolFault):
-            await rooms_of(party).case_judging.judge_case(found)
-        if found.statement_key in party.task.cases.dropped:
+            await node.list_challenges().case_judging.judge_case(found)
+        if found.statement_key in node.rooms.tools.cases.dropped:
             return True
-        party.state.head_block += compute_patience(party.game.terms) + 1
-        await rooms_of(party).case_judging.judge_case(found)
-        assert party.task.cases.cases[found.statement_key].step == NO_STEP
+        node.state.head_block += compute_patience(node.game.terms) + 1
+        await node.list_challenges().case_judging.judge_case(found)
+        assert node.rooms.tools.cases.cases[found.statement_key].step == NO_STEP
         return False
 
 
@@ -226,8 +223,8 @@ async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(
 ) -> None:
     vote, start, end = make_vote().vote, make_boundary("start"), make_boundary("end")
     game = replace(play_round(), terms=replace(play_round().terms, is_exact=is_exact))
-    with open_party(tmp_path, make_vote().auditor, game) as party:
-        get_known(party).replays = [
+    with open_onlooker(tmp_path, make_vote().auditor, game) as node:
+        get_told(node).replays = [
             OwnReplay(StatementRef(0, 0, draw, 0), segment, start, make_header("own"), end, None, salt)
             for draw, segment, salt in (
                 (0, vote.segment, SEAL_SALT),
@@ -235,10 +232,10 @@ async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(
                 (0, vote.segment + 1, SALT),
             )
         ]
-        party.state._seated._members[ONLOOKER, TASK] += 1
+        node.state._seated._members[ONLOOKER, TASK] += 1
         states = tuple(map(encode_state, list_states()))
-        party.task.cases.steps[0, 0, vote.segment] = states
-        shown = await rooms_of(party).step_answers.answer_steps(
+        node.rooms.tools.cases.steps[0, 0, vote.segment] = states
+        shown = await node.rooms.step_answers.answer_steps(
             ONLOOKER, encode_message(StepsAsked(TASK, 0, 0, vote.segment))
         )
     salts = (start.salt, SEAL_SALT, OTHER_SALT, *[end.salt] * is_exact)

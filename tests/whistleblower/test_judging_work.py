@@ -7,24 +7,25 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.party import Party
-from tests.kit.views import Standin, rooms_of, view_of
+from tests.kit.nodes import TASK, NoJournal, Told, change_spec, get_told, make_view
 from tests.node.upkeep.test_pruning import open_solver
 from tests.protocol.spec.game.world import is_drawn, make_word, make_world
 from tests.verifier.stage import begin_model
 from tests.whistleblower.stage import (
     ONLOOKER,
-    get_known,
     get_solver,
     make_boundary,
     make_vote,
-    open_party,
+    open_onlooker,
     play_round,
 )
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.global_model import GlobalModel
 from touchstone.node.models.own_openings import open_boundary, open_work
+from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.claim_records import WorkProof
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.handed_votes import HandedVote
 from touchstone.node.records.heard_statements import ClaimOpenings, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
@@ -41,6 +42,7 @@ from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.whistleblower import judging_work, votes_on_chain
 from touchstone.whistleblower.challenging import ProveWork, next_actions
 from touchstone.whistleblower.judging_work import (
@@ -58,11 +60,11 @@ CLAIM = StatementRef(0, 0)
 REJECTS = (VoteWord.REJECT_START, VoteWord.REJECT_DELTA)
 
 
-def list_found(party: Party, *votes: KnownVote, block: int = 0) -> list[WorkFault]:
+def list_found(node: Member, *votes: KnownVote, block: int = 0) -> list[WorkFault]:
     """What the node would prove in a block, by default the next one."""
-    get_known(party).votes = list(votes)
-    next_block = party.state.head_block + 1
-    return list(list_work_faults(view_of(party), party.game.rounds[0], block or next_block))
+    get_told(node).votes = list(votes)
+    next_block = node.state.head_block + 1
+    return list(list_work_faults(node.get_view(), node.game.rounds[0], block or next_block))
 
 
 @pytest.fixture
@@ -84,15 +86,15 @@ def test_an_auditor_proves_what_its_own_vote_says_and_believes_no_other(
 ) -> None:
     """Where step numbers at boundary 0 are wrong it could compare nothing, and that boundary is the proof."""
     own, other = make_vote(word), make_vote(word, rank=1)
-    with open_party(tmp_path, own.auditor) as party:
-        assert list_found(party, own) == list_found(party, own, other) == [FalseClaim(own)]
-        assert list_found(party, other) == []
-        assert list_found(party, make_vote(VoteWord.ABSTAIN), other) == [], "it has compared nothing"
-        until = get_statement_until(party.game, CLAIM)
-        assert list_found(party, own, block=until) and not list_found(party, own, block=until + 1)
-        get_known(party).starts = [(0, make_boundary("steps of another place"))]
-        assert list_found(party, make_vote(VoteWord.UNSERVED)) == [FalseStart(CLAIM)]
-        assert list_found(party, own) == [FalseClaim(own)], "once is enough"
+    with open_onlooker(tmp_path, own.auditor) as node:
+        assert list_found(node, own) == list_found(node, own, other) == [FalseClaim(own)]
+        assert list_found(node, other) == []
+        assert list_found(node, make_vote(VoteWord.ABSTAIN), other) == [], "it has compared nothing"
+        until = get_statement_until(node.game, CLAIM)
+        assert list_found(node, own, block=until) and not list_found(node, own, block=until + 1)
+        get_told(node).starts = [(0, make_boundary("steps of another place"))]
+        assert list_found(node, make_vote(VoteWord.UNSERVED)) == [FalseStart(CLAIM)]
+        assert list_found(node, own) == [FalseClaim(own)], "once is enough"
 
 
 @pytest.mark.parametrize("word", REJECTS)
@@ -102,12 +104,12 @@ def test_who_accepted_a_claim_or_made_it_refutes_a_rejection_of_it(
     """A rejection of the end state is not refuted here: that takes a dispute."""
     own, false = make_vote(), make_vote(word, rank=1)
     state = make_vote(VoteWord.REJECT_STATE, rank=2)
-    with open_party(tmp_path, own.auditor) as party:
-        assert list_found(party, own, false, state) == [FalseWorkVote(false)]
-    with open_party(tmp_path, get_solver()) as party:
-        assert list_found(party, false) == [], "its journal was lost"
+    with open_onlooker(tmp_path, own.auditor) as node:
+        assert list_found(node, own, false, state) == [FalseWorkVote(false)]
+    with open_onlooker(tmp_path, get_solver()) as node:
+        assert list_found(node, false) == [], "its journal was lost"
         monkeypatch.setattr(judging_work, "list_own_boundaries", lambda view, index: {0: None})
-        assert list_found(party, false, state) == [FalseWorkVote(false)]
+        assert list_found(node, false, state) == [FalseWorkVote(false)]
 
 
 @pytest.mark.parametrize("word", REJECTS)
@@ -117,10 +119,10 @@ def test_an_opening_that_comes_later_makes_no_second_duty_of_a_proof(tmp_path: P
     opened = make_vote(word, rank=1, end=make_word("end"))
     assert false != opened and false.signature == opened.signature
     duties = set[object]()
-    with open_party(tmp_path, own.auditor) as party:
+    with open_onlooker(tmp_path, own.auditor) as node:
         for known in (false, opened):
-            get_known(party).votes = [own, known]
-            found = next_actions(view_of(party), party.state.head_block + 1)
+            get_told(node).votes = [own, known]
+            found = next_actions(node.get_view(), node.state.head_block + 1)
             duties |= {duty for duty in found if isinstance(duty, ProveWork)}
     assert len(duties) == 1
 
@@ -132,9 +134,9 @@ async def test_a_wrong_carried_root_is_proven_without_the_pseudo_gradient(
     """Its solver may withhold that. Here no peer shows anything."""
     last, found = make_boundary("last"), make_vote(VoteWord.REJECT_DELTA)
     work = WorkProof(make_word("delta"), compute_carried_root(make_boundary("other").header), ())
-    with open_party(tmp_path, found.auditor) as party:
-        get_known(party).openings[0] = ClaimOpenings({}, work, last)
-        await rooms_of(party).work_proofs.prove_claim(found)
+    with open_onlooker(tmp_path, found.auditor) as node:
+        get_told(node).openings[0] = ClaimOpenings({}, work, last)
+        await node.list_challenges().work_proofs.prove_claim(found)
     assert proven == [("proveCarried", ({"round": 0, "slot": 0}, work, last))]
 
 
@@ -154,15 +156,15 @@ async def test_a_scale_that_no_encoding_has_is_proven_by_its_leaf_alone(
     found = make_vote(VoteWord.REJECT_DELTA, named_leaf=1)
     root = build_delta_tree(bytes(delta)).root
     work = WorkProof(root, bytes(32), ())
-    with open_party(tmp_path, found.auditor) as party:
-        party.store.put_delta(root, bytes(delta))
-        get_known(party).openings[0] = ClaimOpenings({}, work)
+    with open_onlooker(tmp_path, found.auditor) as node:
+        node.store.put_delta(root, bytes(delta))
+        get_told(node).openings[0] = ClaimOpenings({}, work)
         if scale == SCALE_BYTE_MAX:
             with pytest.raises(EnvironmentFault, match="the last boundary of round 0, slot 0"):
-                await rooms_of(party).work_proofs.prove_claim(found)
+                await node.list_challenges().work_proofs.prove_claim(found)
             assert not proven
         else:
-            await rooms_of(party).work_proofs.prove_claim(found)
+            await node.list_challenges().work_proofs.prove_claim(found)
             ((function, words),) = proven
             assert (function, words[1:3]) == ("proveScale", (1, work)) and words[3].data[0] == scale
 
@@ -185,13 +187,13 @@ async def test_a_start_is_shown_with_the_work_that_its_moments_come_from(
     monkeypatch.setattr(ClaimData, "find_work", find)
     monkeypatch.setattr(GlobalModel, "load_outer", load)
     first, game = make_boundary("first"), play_round(1)
-    with open_party(tmp_path, ONLOOKER, game) as party:
-        spec = party.task.spec
+    with open_onlooker(tmp_path, ONLOOKER, game) as node:
+        spec = node.task.spec
         terms = replace(spec.terms, carry_moments=carries)
-        party.joined = replace(party.task, spec=replace(spec, terms=terms))
-        form = await rooms_of(party).work_proofs.make_start(1, 1, ClaimOpenings({0: first}))
+        change_spec(node, replace(spec, terms=terms))
+        form = await node.list_challenges().work_proofs.make_start(1, 1, ClaimOpenings({0: first}))
         with pytest.raises(EnvironmentFault, match="boundary 0 of round 1, slot 1"):
-            await rooms_of(party).work_proofs.make_start(1, 1, ClaimOpenings({4: first}))
+            await node.list_challenges().work_proofs.make_start(1, 1, ClaimOpenings({4: first}))
     base = game.rounds[1].base_root
     assert (form["first"], form["base"]) == (first, OuterHeader(base, base))
     assert form["work"].delta_root == (make_word("delta", 0) if carries else NO_WORK.delta_root)
@@ -200,16 +202,16 @@ async def test_a_start_is_shown_with_the_work_that_its_moments_come_from(
 
 async def test_a_solver_opens_its_own_claim_itself(tmp_path: Path) -> None:
     """Its auditors, who have the same openings, may be those that lie."""
-    async with open_solver(tmp_path) as (stage, party):
-        found, last = get_openings(view_of(party), 0, stage.get_slot(1)), 4
-        assert found.boundaries == {one: open_boundary(view_of(party), 0, one) for one in (0, last)}
+    async with open_solver(tmp_path) as (stage, node):
+        found, last = get_openings(node.get_view(), 0, stage.get_slot(1)), 4
+        assert found.boundaries == {one: open_boundary(node.get_view(), 0, one) for one in (0, last)}
         assert (found.work, found.last) == (
-            open_work(view_of(party), 0),
-            open_boundary(view_of(party), 0, last),
+            open_work(node.get_view(), 0),
+            open_boundary(node.get_view(), 0, last),
         )
 
 
-TASK, ROUND, WORD = b"t" * 32, 7, 32
+ROUND, WORD = 7, 32
 HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
 LATE = HANDED._replace(place=4 << 64)
 COUNTED = CountedVote(VoteWord.ACCEPT, 150)
@@ -256,6 +258,12 @@ class Chain:
         return self.sent[name]
 
 
+def make_room(view: View, *, chain: Any = None, audits: Any = None) -> tuple[VotesOnChain, DisputeRecords]:
+    """The room, and the records that it writes to."""
+    cases = view.cases
+    return VotesOnChain(lambda: view, chain, cases, audits), cases
+
+
 async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) -> list[tuple[int, HandedVote]]:
     """The votes that a node takes from the chain. shown: of two; what is not shown is not read yet."""
     taken: list[tuple[int, HandedVote]] = []
@@ -266,14 +274,13 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) ->
     game = SimpleNamespace(rounds={ROUND: SimpleNamespace(closed=100, opened=50)})
     monkeypatch.setattr(votes_on_chain, "get_now", lambda view: game)
     monkeypatch.setattr(VotesOnChain, "_take", take)
-    task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
-    party = Standin(chain=chain, task=task, state=SimpleNamespace(head_block=200))
+    room, cases = make_room(make_view(head_block=200), chain=chain)
     if shown == len(NEWS.votes):
-        await rooms_of(cast(Any, party)).votes_on_chain.read_votes(NEWS)
+        await room.read_votes(NEWS)
     else:
         with pytest.raises(EnvironmentFault, match="counted are not shown"):
-            await rooms_of(cast(Any, party)).votes_on_chain.read_votes(NEWS)
-    assert len(task.cases.read) == len(taken)
+            await room.read_votes(NEWS)
+    assert len(cases.read) == len(taken)
     return taken
 
 
@@ -341,15 +348,13 @@ def list_unread(
     votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, block, True)} for slot in range(40)}
     state = replace(state, rounds={0: replace(state.rounds[0], votes=votes)})
     account = next(seat.account for seat in state.seats.values() if seat.role == SeatRole.WHISTLEBLOWER)
-    audits = SimpleNamespace(list_votes=lambda index: offered, list_replays=lambda index: [])
-    task = SimpleNamespace(
-        audits=SimpleNamespace(known=audits), cases=SimpleNamespace(dice=bytes(32), read=set(read))
-    )
-    party = cast(Any, Standin(task=task, account=account))
+    cases = DisputeRecords(cast(Any, NoJournal()), TASK, dice=bytes(32), read=set(read))
     known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
     for name, value in known.items():
         monkeypatch.setattr(votes_on_chain, name, lambda *_, value=value: value)
-    return list(votes_on_chain.list_unread(view_of(party), 1))
+    return list(
+        votes_on_chain.list_unread(make_view(account=account, told=Told(votes=list(offered)), cases=cases), 1)
+    )
 
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +376,7 @@ def test_what_counts_is_read_although_the_auditor_offered_another_vote(
     block."""
     monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
     refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
-    offered = [SimpleNamespace(ref=ref, opening=object(), auditor="liar") for ref in refs]
+    offered = [SimpleNamespace(ref=ref, vote=ref, opening=object(), auditor="liar") for ref in refs]
     assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)
 
 
@@ -387,12 +392,10 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
     assert drawn is not None
     state = replace(state, rounds={**state.rounds, 0: replace(state.rounds[0], phase=phase)})
     monkeypatch.setattr(votes_on_chain, "get_now", lambda view: state)
-    book = SimpleNamespace(taken_votes={}, written=[])
-    book.write = lambda record: book.written.append(record.vote.named_leaf)
-    room = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
-    task = SimpleNamespace(task=TASK, audits=SimpleNamespace(room=room))
-    party = cast(Any, Standin(task=task, account="another"))
+    book = AuditBook(cast(Any, NoJournal()), TASK)
+    audits = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
+    room, _ = make_room(make_view(account="another"), audits=audits)
     place = slot << 64 | int(VoteWord.ACCEPT) << 40
     for named_leaf in (1, 2, 0):
-        await rooms_of(party).votes_on_chain._take(0, HANDED._replace(place=place | named_leaf))
-    assert book.written == [0]
+        await room._take(0, HANDED._replace(place=place | named_leaf))
+    assert [one.vote.named_leaf for one in book.taken_votes.values()] == [0] and not book.second

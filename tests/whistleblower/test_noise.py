@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.views import make_audits, rooms_of, view_of
-from tests.node.merging.stage import TASK, open_stage
+from tests.kit.nodes import change_spec
+from tests.node.merging.stage import open_stage
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.tolerance.compare import Verdict, compute_allowances, compute_excess
@@ -37,13 +36,11 @@ async def test_noise_in_one_element_excuses_no_other_one(
     """30 limits: `learning rate x 0.999` and `weight decay x 1.1` lie 33 off in the attack suite (0016)."""
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
-        party, slot = stage.parties[1], stage.get_slot(1)
-        audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
-        terms = replace(party.task.spec.terms, limits=limits or party.task.spec.terms.limits)
-        party.joined = replace(party.task, spec=replace(party.task.spec, terms=terms))
-        spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
-        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
+        node, slot = stage.nodes[1], stage.get_slot(1)
+        terms = replace(node.task.spec.terms, limits=limits or node.task.spec.terms.limits)
+        change_spec(node, replace(node.task.spec, terms=terms))
+        spec, header = node.task.spec, get_finished(node.get_view(), 0).boundaries[0]
+        start, batches = node.rooms.tools.states.load(header), node.rooms.segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         place = (header.global_step, 1, spec.terms.inner_steps)
         rate_sum = compute_learning_rate_sum(spec.training.schedule, *place)
@@ -60,9 +57,9 @@ async def test_noise_in_one_element_excuses_no_other_one(
         moved = own.weights.double() + torch.where(calm, off * room, torch.zeros_like(room))
         claimed = replace(own, weights=moved.float())
         found_list: list[Verdict] = []
-        claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await rooms_of(party).step_judging.judge_steps(
-            claim, [header, rooms_of(party).states.keep(claimed)], found_list
+        claim = Claimed(Peer(node.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
+        await node.list_challenges().step_judging.judge_steps(
+            claim, [header, node.rooms.tools.states.keep(claimed)], found_list
         )
         assert found_list[0].excess == pytest.approx(off, rel=0.1)
         assert find_false_step(found_list) == 0, "all but a few weights are thirty limits off: not disputed"
@@ -73,11 +70,9 @@ async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: 
     a tenth of a limit are off by five times what the others wander."""
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
-        party, slot = stage.parties[1], stage.get_slot(1)
-        audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
-        spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
-        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
+        node, slot = stage.nodes[1], stage.get_slot(1)
+        spec, header = node.task.spec, get_finished(node.get_view(), 0).boundaries[0]
+        start, batches = node.rooms.tools.states.load(header), node.rooms.segments.get_batches(0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         rate = compute_learning_rate_sum(
             spec.training.schedule, header.global_step, 1, spec.terms.inner_steps
@@ -99,9 +94,9 @@ async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: 
         moved[chosen] += off * room[chosen]
         claimed = replace(own, weights=moved.float())
         found: list[Any] = []
-        claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
-        await rooms_of(party).step_judging.judge_steps(
-            claim, [header, rooms_of(party).states.keep(claimed)], found
+        claim = Claimed(Peer(node.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
+        await node.list_challenges().step_judging.judge_steps(
+            claim, [header, node.rooms.tools.states.keep(claimed)], found
         )
         assert found[0].excess > 1.4
         assert find_false_step(found) == 0

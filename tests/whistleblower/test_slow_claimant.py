@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, open_stage
+from tests.kit.nodes import get_sent, get_told
+from tests.node.merging.stage import open_stage
 from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
 from touchstone.node.defending.step_requests import StepsShown
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import NO_STEP, RECORDS, DisputeRecords, StatementKey
+from touchstone.node.records.dispute_records import NO_STEP, StatementKey
 from touchstone.node.records.heard_statements import ClaimOpenings
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.bounds.fault_proof import OperationFault
 from touchstone.protocol.compute.bounds.trace_layers import list_layers
@@ -31,7 +29,7 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
 from touchstone.protocol.spec.commitments import compute_state_root, encode_state
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute, PostedTrace
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower import claimant_patience, prosecuting
@@ -51,7 +49,7 @@ class Scene:
     """An honest node, and a claim whose segment has a false last step. headers: what the claimant says of the
     states; it shows those at once, and all tensors so slowly that none is ever whole."""
 
-    party: Any
+    node: Any
     slot: int
     headers: list[StateHeader]
     has_begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,14 +65,14 @@ class Scene:
 
     def dispute(self, stage: DisputeStage) -> InnerDispute:
         roots, last = tuple(map(compute_state_root, self.headers)), len(self.headers) - 2
-        ref, clock = StatementRef(0, self.slot), self.party.state.head_block + self.respond
-        seat, trace = self.party.game.rounds[0].claims[self.slot].seat, PostedTrace(TRACE, *self.headers[-2:])
-        place = (b"d" * 32, seat, ref, SEGMENT, self.party.account, clock, stage, roots)
+        ref, clock = StatementRef(0, self.slot), self.node.state.head_block + self.respond
+        seat, trace = self.node.game.rounds[0].claims[self.slot].seat, PostedTrace(TRACE, *self.headers[-2:])
+        place = (b"d" * 32, seat, ref, SEGMENT, self.node.account, clock, stage, roots)
         return InnerDispute(*place, *((last, trace) if stage == DisputeStage.PROVE else ()))
 
     @property
     def respond(self) -> int:
-        return self.party.game.terms.windows.respond  # type: ignore[no-any-return]
+        return self.node.game.terms.windows.respond  # type: ignore[no-any-return]
 
     @contextmanager
     def reach(self, block: int) -> Iterator[None]:
@@ -88,47 +86,39 @@ class Scene:
 
     async def _go_on(self, block: int) -> None:
         await self.has_begun.wait()
-        self.party.state.head_block = block
+        self.node.state.head_block = block
 
 
 @asynccontextmanager
 async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """The node has the start of the segment, as an auditor of it."""
     monkeypatch.setattr(claimant_patience, "LOOK_S", 0.01)
-    async with open_stage(folder, 1, 2) as stage, asyncio.timeout(LONG_S), AsyncExitStack() as stack:
+    async with open_stage(folder, 1, 2) as stage, asyncio.timeout(LONG_S):
         await stage.commit(1)
         stage.draw()
-        cheat, party, slot = stage.parties[1], stage.parties[2], stage.get_slot(1)
-        start = get_finished(view_of(cheat), 0).boundaries[SEGMENT]
+        cheat, node, slot = stage.nodes[1], stage.nodes[2], stage.get_slot(1)
+        start = get_finished(cheat.get_view(), 0).boundaries[SEGMENT]
         shown = ClaimOpenings({SEGMENT: BoundaryProof(start, bytes(32), ())})
-        for one in (cheat, party):
-            room = SimpleNamespace(book=AuditBook(one.journal, TASK))
-            known = SimpleNamespace(
-                book=room.book, list_votes=lambda index: (), get_openings=lambda index, at: shown
-            )
-            audits: Any = SimpleNamespace(room=room, known=known)
-            journal = stack.enter_context(Journal(one.config.home / "cases.sqlite", RECORDS))
-            one.joined = replace(one.task, cases=DisputeRecords(journal, TASK), audits=audits)
-            one.state.inner[TASK] = InnerBook(one.game.terms.windows.respond)
-        headers = rooms_of(cheat).step_serving.keep_steps((0, slot), SEGMENT, start)
-        states = list(rooms_of(cheat).segments.iterate_states((0, slot), SEGMENT, start))
-        rooms_of(party).states.keep(states[0])
+        for one in (cheat, node):
+            get_told(one).openings[slot] = shown
+        headers = cheat.rooms.step_serving.keep_steps((0, slot), SEGMENT, start)
+        states = list(cheat.rooms.segments.iterate_states((0, slot), SEGMENT, start))
+        node.rooms.tools.states.keep(states[0])
         undone = replace(states[-2], local_step=states[-1].local_step, global_step=states[-1].global_step)
-        headers[-1] = rooms_of(cheat).states.keep(undone)
-        scene = Scene(party, slot, headers)
+        headers[-1] = cheat.rooms.tools.states.keep(undone)
+        scene = Scene(node, slot, headers)
 
         async def show(*_: Any) -> StepsShown:
             return StepsShown(tuple(map(encode_state, headers)))
 
         for name, act in (("ask", show), ("fetch", scene.trickle), ("fetch_from_any", _or_here(scene))):
-            monkeypatch.setattr(party.client, name, act)
+            monkeypatch.setattr(node.client, name, act)
         yield scene
-        party.task.cases.close()
 
 
 def _or_here(scene: Scene) -> Any:
     async def fetch(peers: Any, ref: Any) -> None:
-        if not scene.party.store.has(ref):
+        if not scene.node.store.has(ref):
             await scene.trickle()
 
     return fetch
@@ -138,13 +128,13 @@ async def test_slow_steps_are_disputed_when_patience_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
-        party, roots = scene.party, [compute_state_root(one) for one in scene.headers]
+        node, roots = scene.node, [compute_state_root(one) for one in scene.headers]
         statement_key = StatementKey(StatementRef(0, scene.slot), SEGMENT)
-        with scene.reach(party.state.head_block + compute_patience(party.game.terms) + 1):
-            await rooms_of(party).case_judging.judge_case(
+        with scene.reach(node.state.head_block + compute_patience(node.game.terms) + 1):
+            await node.list_challenges().case_judging.judge_case(
                 SuspectedFault(statement_key, (roots[0], roots[-1]))
             )
-        assert party.task.cases.cases[statement_key].step == NO_STEP
+        assert node.rooms.tools.cases.cases[statement_key].step == NO_STEP
 
 
 async def test_the_opener_names_by_roots_while_steps_come_slowly(
@@ -153,7 +143,9 @@ async def test_the_opener_names_by_roots_while_steps_come_slowly(
     async with open_scene(tmp_path, monkeypatch) as scene:
         dispute = scene.dispute(DisputeStage.NAME)
         with scene.reach(dispute.clock - scene.respond // 2):
-            assert await rooms_of(scene.party).step_judging.find_step(dispute) == len(scene.headers) - 2
+            assert (
+                await scene.node.list_challenges().step_judging.find_step(dispute) == len(scene.headers) - 2
+            )
 
 
 async def test_leaves_are_demanded_while_the_trace_comes_slowly(
@@ -162,8 +154,8 @@ async def test_leaves_are_demanded_while_the_trace_comes_slowly(
     async with open_scene(tmp_path, monkeypatch) as scene:
         dispute = scene.dispute(DisputeStage.PROVE)
         with scene.reach(dispute.clock - scene.respond // 2), pytest.raises(EnvironmentFault, match="slowly"):
-            await rooms_of(scene.party).prosecuting.prosecute(dispute)
-        assert [name for name, _ in scene.party.chain.sent] == ["disputes.demand_leaves"]
+            await scene.node.list_challenges().prosecuting.prosecute(dispute)
+        assert [name for name, _ in get_sent(scene.node)] == ["disputes.demand_leaves"]
 
 
 async def test_a_buffer_that_comes_slowly_is_the_one_to_demand(
@@ -183,7 +175,7 @@ async def test_a_buffer_that_comes_slowly_is_the_one_to_demand(
 
         monkeypatch.setattr(Prosecuting, "open_remote", open_remote)
         with scene.reach(dispute.clock - scene.respond // 2):
-            found = await rooms_of(scene.party).prosecuting.find_fault(dispute, dispute.trace)
+            found = await scene.node.list_challenges().prosecuting.find_fault(dispute, dispute.trace)
         assert isinstance(found, Withheld) and found.buffer is not None
 
 
@@ -193,11 +185,11 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
     """Of a claimant with other kernels, whose last node is false: the last cut never comes while layers are
     searched. Nothing is demanded for it."""
     async with open_scene(tmp_path, monkeypatch) as scene:
-        party, start = scene.party, rooms_of(scene.party).states.load(scene.headers[0])
+        node, start = scene.node, scene.node.rooms.tools.states.load(scene.headers[0])
         dispute = replace(scene.dispute(DisputeStage.PROVE), trace=PostedTrace(TRACE, *scene.headers[:2]))
-        training = party.task.spec.training
+        training = node.task.spec.training
         built = get_program(training)
-        batch = rooms_of(party).segments.get_batches(0, scene.slot)(get_inner_step(view_of(party), dispute))
+        batch = node.rooms.segments.get_batches(0, scene.slot)(get_inner_step(node.get_view(), dispute))
         scalars = compute_scalars(training, start.local_step, start.global_step)
         last = len(built.program.nodes) - 1
         claimant = Claimant(built, start.vectors, batch, scalars, shows_leaves=True)
@@ -220,10 +212,10 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
 
         monkeypatch.setattr(Prosecuting, "open_remote", open_remote)
         until = dispute.clock - scene.respond // 2
-        patience = (until - party.state.head_block) // prosecuting.CUT_PATIENCE
-        assert dispute.trace is not None and party.state.head_block + patience + 1 < until
-        with scene.reach(party.state.head_block + patience + 1):
-            found = await rooms_of(party).prosecuting.find_fault(dispute, dispute.trace)
+        patience = (until - node.state.head_block) // prosecuting.CUT_PATIENCE
+        assert dispute.trace is not None and node.state.head_block + patience + 1 < until
+        with scene.reach(node.state.head_block + patience + 1):
+            found = await node.list_challenges().prosecuting.find_fault(dispute, dispute.trace)
         assert isinstance(found, OperationFault) and found.node.number == last
 
 
@@ -232,12 +224,12 @@ async def test_a_slow_claimant_holds_up_no_others_on_the_same_segment(
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         slow, other = (Claimed(make_peer(digit), 0, scene.slot, SEGMENT) for digit in "12")
-        own = rooms_of(scene.party).step_serving.keep_steps((0, scene.slot), SEGMENT, scene.headers[0])
+        own = scene.node.rooms.step_serving.keep_steps((0, scene.slot), SEGMENT, scene.headers[0])
         never = [replace(one, weights_root=bytes(32)) for one in own]
-        judging = asyncio.create_task(rooms_of(scene.party).step_judging.judge_steps(slow, never, []))
+        judging = asyncio.create_task(scene.node.list_challenges().step_judging.judge_steps(slow, never, []))
         await scene.has_begun.wait()
         found: list[Any] = []
-        await rooms_of(scene.party).step_judging.judge_steps(other, own, found)
+        await scene.node.list_challenges().step_judging.judge_steps(other, own, found)
         assert len(found) == len(own) - 1
         judging.cancel()
         await asyncio.gather(judging, return_exceptions=True)
@@ -247,23 +239,23 @@ async def test_the_time_that_this_node_computes_is_not_the_claimants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
-        party, before = scene.party, scene.party.state.head_block
-        own = rooms_of(party).step_serving.keep_steps((0, scene.slot), SEGMENT, scene.headers[0])
+        node, before = scene.node, scene.node.state.head_block
+        own = node.rooms.step_serving.keep_steps((0, scene.slot), SEGMENT, scene.headers[0])
         claimed = Claimed(make_peer("1"), 0, scene.slot, SEGMENT, before + 5)
 
         def train(*arguments: Any) -> Any:
-            party.state.head_block += 3
+            node.state.head_block += 3
             return train_segment(*arguments)
 
-        party.task.cases.compute = Compute(train=train)
-        await rooms_of(party).step_judging.judge_steps(claimed, own, [])
-        assert party.state.head_block > before and claimed.until == party.state.head_block + 5
+        node.rooms.tools.cases.compute = Compute(train=train)
+        await node.list_challenges().step_judging.judge_steps(claimed, own, [])
+        assert node.state.head_block > before and claimed.until == node.state.head_block + 5
 
 
 async def test_what_is_shown_before_the_block_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
-        go_on, head = asyncio.Event(), scene.party.state.head_block
-        waiting = asyncio.create_task(wait_for(scene.party.get_view, head + 1, go_on.wait()))
+        go_on, head = asyncio.Event(), scene.node.state.head_block
+        waiting = asyncio.create_task(wait_for(scene.node.get_view, head + 1, go_on.wait()))
         await asyncio.sleep(5 * claimant_patience.LOOK_S)
         assert not waiting.done()
         go_on.set()

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.views import make_audits, rooms_of, view_of
-from tests.node.merging.stage import TASK, open_stage
+from tests.node.merging.stage import open_stage
 from touchstone.node.kit.states import StateStore
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
@@ -27,14 +25,11 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
     """chaotic: which of the node's own results lies as far off as the claim; the others lie close by."""
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
-        party, slot = stage.parties[1], stage.get_slot(1)
-        book = DisputeRecords(party.journal, TASK)
-        audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=book, audits=audits)
-        training, header = party.task.spec.training, get_finished(view_of(party), 0).boundaries[1]
-        start, batches = rooms_of(party).states.load(header), rooms_of(party).segments.get_batches(0, slot)
-        end = train_segment(start, training, batches, party.task.spec.terms.segment_steps, 1)[0]
-        limits, terms = party.task.spec.terms.limits, party.task.spec.terms
+        node, slot = stage.nodes[1], stage.get_slot(1)
+        training, header = node.task.spec.training, get_finished(node.get_view(), 0).boundaries[1]
+        start, batches = node.rooms.tools.states.load(header), node.rooms.segments.get_batches(0, slot)
+        end = train_segment(start, training, batches, node.task.spec.terms.segment_steps, 1)[0]
+        limits, terms = node.task.spec.terms.limits, node.task.spec.terms
         rate_sum = compute_learning_rate_sum(training.schedule, header.global_step, 1, terms.inner_steps)
 
         def move(part: float) -> TrainingState:
@@ -51,11 +46,11 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
             shakes += not torch.equal(state.weights, start.weights)
             return (replace(result, weights=claimed.weights) if shakes == chaotic else result), losses
 
-        book.compute = Compute(train=train)
-        place = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 1)
+        node.rooms.tools.cases.compute = Compute(train=train)
+        place = Claimed(Peer(node.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 1)
         found: list[Verdict] = []
-        await rooms_of(party).step_judging.judge_steps(
-            place, [header, rooms_of(party).states.keep(claimed)], found
+        await node.list_challenges().step_judging.judge_steps(
+            place, [header, node.rooms.tools.states.keep(claimed)], found
         )
         assert found[0].excess == pytest.approx(5, rel=0.1)
         assert find_false_step(found) == (0 if chaotic is None else None)
@@ -68,23 +63,21 @@ async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
     """The end of a segment is the start of the next one, and both may be judged at once."""
     async with open_stage(tmp_path, 1, 2) as stage:
         await stage.commit(1)
-        owner, party = stage.parties[1], stage.parties[2]
-        audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
-        header = get_finished(view_of(owner), 0).boundaries[1]
+        owner, node = stage.nodes[1], stage.nodes[2]
+        header = get_finished(owner.get_view(), 0).boundaries[1]
         claimed = Claimed(Peer(owner.account, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
 
         async def fetch(*_: Any) -> None:
-            rooms_of(party).states.keep(rooms_of(owner).states.load(header))
+            node.rooms.tools.states.keep(owner.rooms.tools.states.load(header))
 
         monkeypatch.setattr(StateStore, "fetch", fetch)
         first, second = (
-            rooms_of(party).step_judging.borrow_state(claimed, header),
-            rooms_of(party).step_judging.borrow_state(claimed, header),
+            node.list_challenges().step_judging.borrow_state(claimed, header),
+            node.list_challenges().step_judging.borrow_state(claimed, header),
         )
         await first.__aenter__()
         await second.__aenter__()
         await first.__aexit__(None, None, None)
-        assert rooms_of(party).states.has(header), "the second look still needs it"
+        assert node.rooms.tools.states.has(header), "the second look still needs it"
         await second.__aexit__(None, None, None)
-        assert not rooms_of(party).states.has(header) and not party.task.cases.borrowed
+        assert not node.rooms.tools.states.has(header) and not node.rooms.tools.cases.borrowed

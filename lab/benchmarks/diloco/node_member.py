@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from lab.benchmarks.diloco.plain_member import (
     PATIENCE_S,
@@ -25,39 +25,20 @@ from lab.benchmarks.diloco.plain_member import (
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
 from tests.e2e.world import TINY_PLAN
-from tests.kit.party import Joined, Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import (
-    DOMAIN,
-    SIGNING,
-    SOLVERS,
-    TASK,
-    FakeChain,
-    Handed,
-    get_account,
-    make_world,
-)
+from tests.kit.nodes import SIGNING, TASK, get_account, open_joined
+from tests.node.merging.stage import SOLVERS, make_served, make_world
 from tests.node.specs import SUBMITTER
-from tests.protocol.adapters.parties import make_key
 from tests.task_plans import respecify_plan
 from tests.training_setting import compute_heldout_loss
-from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import NodeConfig, Status
-from touchstone.node.merging import merge_requests
 from touchstone.node.models.expected_merge import get_root
 from touchstone.node.models.expected_merge import make_key as make_merge_key
-from touchstone.node.records.claim_records import RECORDS, ClaimBook, MergeKey, MergeMade
+from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.node.records.round_seats import get_shards
 from touchstone.node.submit import build_task
 from touchstone.node.training.claims import Origin
-from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_state, refer_tensor
-from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.adapters.wire.request_handler import RequestHandler
-from touchstone.protocol.adapters.wire.request_signing import RequestSigner
-from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.compute.determinism import pin_kernels
@@ -65,10 +46,10 @@ from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.posted_terms import make_spec
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, Pool, SlotClaim
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.task_spec import ScheduleConfig, TaskSpec
+from touchstone.scripts.roles.role_nodes import Member as NodeMember
 from touchstone.step.plain_decoder import DecoderConfig
 
 
@@ -163,7 +144,7 @@ class Member:
     """A node and what was measured. carried: the state whose moments go on."""
 
     plan: Mapping[str, Any]
-    party: Party
+    node: NodeMember
     chain: Chain
     ended: Ended
     base_root: bytes
@@ -174,13 +155,13 @@ class Member:
 
     async def play(self, index: int) -> None:
         """A round: trained, claimed, merged."""
-        beacon, state = make_beacon(self.plan["seed"], index), self.party.game
+        beacon, state = make_beacon(self.plan["seed"], index), self.node.game
         game_round = self.chain.open(index, self.base_root, beacon)
         self._show(state, game_round)
         shard = get_shards(game_round)[self.chain.number]
         origin = Origin(index, self.base_root, beacon, shard, self.carried)
         begun = time.perf_counter()
-        finished = await rooms_of(self.party).training.finish_claim(origin, lambda: None)
+        finished = await self.node.rooms.training.finish_claim(origin, lambda: None)
         closed = await self.chain.close(game_round, finished.claim_root, finished.segments)
         self._show(state, closed)
         made = await self._merge(make_merge_key(closed, tuple(closed.claims)))
@@ -189,7 +170,7 @@ class Member:
         self.outer_s.append(done - self.ended.at)
         await self.chain.meet(index, lambda: self.moved.append(count_loopback_bytes()))
         self.base_root = get_root(made)
-        boundaries = self.party.task.claims.find(closed).boundaries
+        boundaries = self.node.rooms.tools.claims.find(closed).boundaries
         self.carried = boundaries[max(boundaries)]
         self._prune(OuterHeader(made.weights_root, made.momentum_root))
 
@@ -199,7 +180,7 @@ class Member:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                made: MergeMade = await rooms_of(self.party).outer_steps.merge_claims(key)
+                made: MergeMade = await self.node.rooms.outer_steps.merge_claims(key)
                 return made
             except EnvironmentFault as fault:
                 if not fault.retryable or time.monotonic() > deadline:
@@ -207,11 +188,11 @@ class Member:
                 await asyncio.sleep(POLL_S)
 
     def _show(self, state: Any, game_round: GameRound) -> None:
-        self.party.state.games[TASK] = replace(state, rounds={game_round.index: game_round})
+        self.node.state.games[TASK] = replace(state, rounds={game_round.index: game_round})
 
     def _prune(self, outer: OuterHeader) -> None:
         """As a node does between rounds. Pseudo-gradients stay: others may still fetch them."""
-        count, store = self.party.task.spec.terms.parameter_count, self.party.store
+        count, store = self.node.task.spec.terms.parameter_count, self.node.store
         kept = {refer_tensor(root, count).key for root in (outer.weights_root, outer.momentum_root)}
         kept |= {ref.key for ref in refer_state(self.carried, count)} if self.carried else set()
         for key in store.list_keys(BlobKind.TENSOR):
@@ -222,42 +203,30 @@ class Member:
 @asynccontextmanager
 async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Member]:
     """A node that serves and asks inside the block, and knows where all others serve."""
-    folder, data, key = Path(plan["folder"]), Path(plan["data"]).read_bytes(), make_key(SOLVERS[number])
+    folder, data, seed = Path(plan["folder"]), Path(plan["data"]).read_bytes(), SOLVERS[number]
     spec, home = build_spec(plan, data), folder / f"home{number}"
-    home.mkdir(mode=0o700)
     base_root = compute_outer_root(OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root))
     world = make_world(root=base_root, segment_count=spec.terms.segment_count, rounds=plan["rounds"])
-    account = get_account(SOLVERS[number])
     seats = {seat.account: seat.number for seat in world.state.seats.values()}
-    own = tuple(seats[get_account(seed)] for seed in SOLVERS[: plan["members"]])
+    own = tuple(seats[get_account(one)] for one in SOLVERS[: plan["members"]])
     chain, ended = Chain(folder, plan["members"], number, world.state.rounds[0], own), Ended()
-    async with AsyncExitStack() as stack:
-        journal = stack.enter_context(Journal(home / "journal.sqlite", RECORDS))
-        store = BlobStore(home / "blobs", is_durable=False)
-        client = BlobClient(store, RequestSigner(key, SIGNING), own_host="127.0.0.1")
-        await stack.enter_async_context(client)
-        config = NodeConfig(home, home, "", key, notify=ended.hear)
-        state = ChainState(account, LIMITS_LOCAL, SIGNING)
-        state.games[TASK], state.head_block = cast(Any, world.state), world.block - 1
-        fake, nothing = cast(Any, FakeChain(account)), cast(Any, None)
-        party = Party(config, fake, store, journal, client, state, Status(account), nothing)
-        book, rooms = ClaimBook(journal, TASK), (cast(Any, Handed()), nothing)
-        party.joined = Joined(TASK, DOMAIN, spec, open_corpus(data, spec.training), book, *rooms)
-        await _serve(party, plan, number, stack)
-        yield Member(plan, party, chain, ended, base_root)
-
-
-async def _serve(party: Party, plan: Mapping[str, Any], number: int, stack: AsyncExitStack) -> None:
-    answers = rooms_of(party).merge_requests.list_answers()
-    handlers = {name: RequestHandler(merge_requests.BODY_BYTES[name], one) for name, one in answers.items()}
-    policy = ReadPolicy(
-        lambda account: True,
-        lambda *asked: merge_requests.may_read(view_of(party), *asked),
-        party.status.show,
-        find_handler=handlers.get,
+    corpus = open_corpus(data, spec.training)
+    joined = open_joined(
+        home, world.state, seed=seed, spec=spec, corpus=corpus, patience=None, notify=ended.hear
     )
-    identity, folder = load_or_create_identity(party.config.home), Path(plan["folder"])
-    server = BlobServer(party.store, party.account, SIGNING, identity, policy)
+    async with AsyncExitStack() as stack:
+        node = stack.enter_context(joined)
+        await stack.enter_async_context(node.client)
+        node.state.head_block = world.block - 1
+        await _serve(node, plan, number, stack)
+        yield Member(plan, node, chain, ended, base_root)
+
+
+async def _serve(node: NodeMember, plan: Mapping[str, Any], number: int, stack: AsyncExitStack) -> None:
+    identity, folder = load_or_create_identity(node.config.home), Path(plan["folder"])
+    served = make_served(node)
+    served.rooms = node.task.list_served(node.find_view)
+    server = BlobServer(node.store, node.account, SIGNING, identity, served.make_policy())
     port = await server.start()
     stack.push_async_callback(server.stop)
     place = {"url": f"https://127.0.0.1:{port}", "fingerprint": identity.fingerprint.hex()}
@@ -268,7 +237,7 @@ async def _serve(party: Party, plan: Mapping[str, Any], number: int, stack: Asyn
             get_account(SOLVERS[other]),
         )
         peer = Peer(account, said["url"], bytes.fromhex(said["fingerprint"]))
-        party.state.network.peers[account] = peer
+        node.state.network.peers[account] = peer
 
 
 async def run(plan: Mapping[str, Any], number: int) -> None:
@@ -276,9 +245,9 @@ async def run(plan: Mapping[str, Any], number: int) -> None:
     async with open_member(plan, number) as member:
         for index in range(plan["rounds"]):
             await member.play(index)
-        header = await rooms_of(member.party).model.load_outer(member.base_root)
+        header = await member.node.rooms.model.load_outer(member.base_root)
         weights, data = (
-            await rooms_of(member.party).model.load_weights(header),
+            await member.node.rooms.model.load_weights(header),
             Path(plan["data"]).read_bytes(),
         )
         batch = Batch(*read_rows(data, plan["heldout"], plan["tokens"]))

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, Stage
+from tests.kit.nodes import TASK, get_sent, get_told
+from tests.node.merging.stage import Stage
 from tests.node.upkeep.test_pruning import open_dispute, open_solver
 from touchstone.node.defending import dispute_answers
 from touchstone.node.models.own_openings import get_finished, open_boundary
@@ -32,128 +31,129 @@ from touchstone.protocol.spec.game.inner_dispute import (
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import leaf_bytes
+from touchstone.scripts.roles.role_nodes import Member
 
 SEGMENT, STEP, SALT = 1, 1, b"s" * 32
 
 
-def get_last_sent(party: Party) -> Any:
-    return party.chain.sent[-1]  # type: ignore[attr-defined]
+def get_last_sent(node: Member) -> Any:
+    return get_sent(node)[-1]
 
 
-def compute_true_roots(party: Party, slot: int) -> tuple[bytes, ...]:
+def compute_true_roots(node: Member, slot: int) -> tuple[bytes, ...]:
     """The state roots of the segment, trained from the claim's boundary."""
-    training, steps = party.task.spec.training, party.task.spec.terms.segment_steps
-    state = rooms_of(party).states.load(get_finished(view_of(party), 0).boundaries[SEGMENT])
+    training, steps = node.task.spec.training, node.task.spec.terms.segment_steps
+    state = node.rooms.tools.states.load(get_finished(node.get_view(), 0).boundaries[SEGMENT])
     states = [state]
     for step in range(SEGMENT * steps, (SEGMENT + 1) * steps):
         states.append(
-            train_segment(states[-1], training, rooms_of(party).segments.get_batches(0, slot), step, 1)[0]
+            train_segment(states[-1], training, node.rooms.segments.get_batches(0, slot), step, 1)[0]
         )
     return tuple(compute_state_root(state_header(one)) for one in states)
 
 
-def dispute_vote(stage: Stage, party: Party, off: int = 0) -> InnerDispute:
+def dispute_vote(stage: Stage, node: Member, off: int = 0) -> InnerDispute:
     """A dispute on a vote of this account, as of an auditor that replayed the segment. off: local steps by
     which the end that it sealed is another one than this machine computes now."""
     ref = StatementRef(0, stage.get_slot(1), 0, 1)
-    end = get_finished(view_of(party), 0).boundaries[SEGMENT + 1]
+    end = get_finished(node.get_view(), 0).boundaries[SEGMENT + 1]
     sealed = replace(end, local_step=end.local_step + off)
-    opened = [open_boundary(view_of(party), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+    opened = [open_boundary(node.get_view(), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
     replay = OwnReplay(ref, SEGMENT, opened[0], sealed, opened[1], None, SALT)
-    party.task.audits.replays = (replay,)  # type: ignore[attr-defined]
-    return replace(open_dispute(stage, party, SEGMENT), statement=ref)
+    get_told(node).replays = [replay]
+    return replace(open_dispute(stage, node, SEGMENT), statement=ref)
 
 
-def name_step(stage: Stage, party: Party, **changes: Any) -> InnerDispute:
+def name_step(stage: Stage, node: Member, **changes: Any) -> InnerDispute:
     """The opener of a dispute on the claim has named a step of the segment."""
-    return replace(open_dispute(stage, party, SEGMENT), step=STEP, **changes)
+    return replace(open_dispute(stage, node, SEGMENT), step=STEP, **changes)
 
 
 async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_path: Path) -> None:
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        dispute = open_dispute(stage, party, SEGMENT)
-        await rooms_of(party).dispute_answers.post_roots(dispute)
-        name, words = get_last_sent(party)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        dispute = open_dispute(stage, node, SEGMENT)
+        await node.rooms.dispute_answers.post_roots(dispute)
+        name, words = get_last_sent(node)
         assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
-        assert words[2] == compute_true_roots(party, stage.get_slot(1))
-        assert words[3:] == tuple(open_boundary(view_of(party), 0, one) for one in (SEGMENT, SEGMENT + 1))
+        assert words[2] == compute_true_roots(node, stage.get_slot(1))
+        assert words[3:] == tuple(open_boundary(node.get_view(), 0, one) for one in (SEGMENT, SEGMENT + 1))
 
 
 async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
     """The contract compares it with the claim's tree and with the start leaf of the vote, and the last root
     with the seal. In an exact task the claim's end says whether the word is right."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        dispute = dispute_vote(stage, party)
-        await rooms_of(party).dispute_answers.post_roots(dispute)
-        name, words = get_last_sent(party)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        dispute = dispute_vote(stage, node)
+        await node.rooms.dispute_answers.post_roots(dispute)
+        name, words = get_last_sent(node)
         assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
-        assert words[2] == compute_true_roots(party, stage.get_slot(1))
-        opened = [open_boundary(view_of(party), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
-        assert words[3:] == (party.account, *opened, SALT)
+        assert words[2] == compute_true_roots(node, stage.get_slot(1))
+        opened = [open_boundary(node.get_view(), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+        assert words[3:] == (node.account, *opened, SALT)
 
 
 async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Path) -> None:
     """Of a REJECT_START the audit room tells no claimed end. Its replay can be disputed all the same, and the
     contract opens no end for it: silence would cost the stake."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        dispute = dispute_vote(stage, party)
-        audits: Any = party.task.audits
-        audits.replays = (replace(audits.replays[0], claimed_end=None),)
-        await rooms_of(party).dispute_answers.post_roots(dispute)
-        name, words = get_last_sent(party)
-        start = open_boundary(view_of(party), 0, SEGMENT)
-        assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(party, stage.get_slot(1)))
-        assert words[3:] == (party.account, start, start, SALT)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        dispute = dispute_vote(stage, node)
+        told = get_told(node)
+        told.replays = [replace(told.replays[0], claimed_end=None)]
+        await node.rooms.dispute_answers.post_roots(dispute)
+        name, words = get_last_sent(node)
+        start = open_boundary(node.get_view(), 0, SEGMENT)
+        assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(node, stage.get_slot(1)))
+        assert words[3:] == (node.account, start, start, SALT)
 
 
 async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:
     """The contract refuses them. While the clock runs the operator can bring the right versions back."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
         with pytest.raises(EnvironmentFault, match="other bits"):
-            await rooms_of(party).dispute_answers.post_roots(dispute_vote(stage, party, off=1))
-        assert not party.chain.sent  # type: ignore[attr-defined]
+            await node.rooms.dispute_answers.post_roots(dispute_vote(stage, node, off=1))
+        assert not get_sent(node)
 
 
 async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: Path) -> None:
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
         traced: list[int] = []
 
         def trace_and_note(*arguments: Any) -> Any:
             traced.append(arguments[3])
             return retrace(*arguments)
 
-        party.task.cases.compute = Compute(retrace=trace_and_note)
-        dispute = name_step(stage, party)
-        await rooms_of(party).dispute_answers.post_trace(dispute)
-        name, (_, _, _, root, start, end, _) = get_last_sent(party)
-        roots = compute_true_roots(party, stage.get_slot(1))
+        node.rooms.tools.cases.compute = Compute(retrace=trace_and_note)
+        dispute = name_step(stage, node)
+        await node.rooms.dispute_answers.post_trace(dispute)
+        name, (_, _, _, root, start, end, _) = get_last_sent(node)
+        roots = compute_true_roots(node, stage.get_slot(1))
         assert name == "disputes.post_trace"
         assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
-        assert (await rooms_of(party).dispute_answers.trace_named_step(dispute)).tree.root == root
-        assert traced == [SEGMENT * party.task.spec.terms.segment_steps + STEP]
-        assert party.task.cases.shown["trace", dispute.name], "its opener may fetch it"
+        assert (await node.rooms.dispute_answers.trace_named_step(dispute)).tree.root == root
+        assert traced == [SEGMENT * node.task.spec.terms.segment_steps + STEP]
+        assert node.rooms.tools.cases.shown["trace", dispute.name], "its opener may fetch it"
 
 
 async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> None:
     """The contract takes the next openings for the next demands: one leaf too early is the wrong one."""
-    demands = tuple(DemandedLeaf(node, 0, 0) for node in range(3))
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        dispute = name_step(stage, party, demands=demands, shown=(b"leaf",))
-        await rooms_of(party).dispute_answers.show_leaves(dispute)
-        name, words = get_last_sent(party)
-        traced = await rooms_of(party).dispute_answers.trace_named_step(dispute)
+    demands = tuple(DemandedLeaf(at, 0, 0) for at in range(3))
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        dispute = name_step(stage, node, demands=demands, shown=(b"leaf",))
+        await node.rooms.dispute_answers.show_leaves(dispute)
+        name, words = get_last_sent(node)
+        traced = await node.rooms.dispute_answers.trace_named_step(dispute)
         assert name == "disputes.show_leaves" and words[2] == traced.start
-        assert words[3] == [open_demanded(traced.tree, node, 0, 0) for node in (1, 2)]
+        assert words[3] == [open_demanded(traced.tree, at, 0, 0) for at in (1, 2)]
 
 
 async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
     """Each dispute may demand eight, and the step is not run again for them: only for a tensor that is
     lost."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        program = get_program(party.task.spec.training).program
-        demands = tuple(DemandedLeaf(node, 0, 0) for node in (0, 1, len(program.nodes) - 1))
-        dispute = name_step(stage, party, demands=demands)
-        traced: TracedStep = await rooms_of(party).dispute_answers.trace_named_step(dispute)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        program = get_program(node.task.spec.training).program
+        demands = tuple(DemandedLeaf(at, 0, 0) for at in (0, 1, len(program.nodes) - 1))
+        dispute = name_step(stage, node, demands=demands)
+        traced: TracedStep = await node.rooms.dispute_answers.trace_named_step(dispute)
         runs = list[int]()
 
         def run_again(buffer: int) -> Tensor:
@@ -161,14 +161,14 @@ async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
             return traced.tree.get(buffer)
 
         noting = traced._replace(tree=replace(traced.tree, get=run_again))
-        party.task.cases.traces[dispute.name] = noting
+        node.rooms.tools.cases.traces[dispute.name] = noting
         expected = [open_demanded(traced.tree, one.node, 0, 0) for one in demands]
-        await rooms_of(party).dispute_answers.show_leaves(dispute)
-        assert get_last_sent(party)[1][3] == expected and not runs
+        await node.rooms.dispute_answers.show_leaves(dispute)
+        assert get_last_sent(node)[1][3] == expected and not runs
         lost = find_buffer(program, 0, 0)
-        party.store.delete(BlobKey(get_trace_kind(leaf_bytes(program, lost)), traced.tree.roots[lost]))
-        await rooms_of(party).dispute_answers.show_leaves(dispute)
-        assert get_last_sent(party)[1][3] == expected and runs == [lost]
+        node.store.delete(BlobKey(get_trace_kind(leaf_bytes(program, lost)), traced.tree.roots[lost]))
+        await node.rooms.dispute_answers.show_leaves(dispute)
+        assert get_last_sent(node)[1][3] == expected and runs == [lost]
 
 
 async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
@@ -182,17 +182,15 @@ async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
         return open_demanded(*arguments)
 
     monkeypatch.setattr(dispute_answers, "open_demanded", note_thread)
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        first = name_step(stage, party, demands=(DemandedLeaf(0, 0, 0),))
-        traced, clocks = await rooms_of(party).dispute_answers.trace_named_step(first), (30, 20, 10)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        first = name_step(stage, node, demands=(DemandedLeaf(0, 0, 0),))
+        traced, clocks = await node.rooms.dispute_answers.trace_named_step(first), (30, 20, 10)
         several = [replace(first, name=bytes([clock]) * 32, clock=clock) for clock in clocks]
-        party.task.cases.traces |= {one.name: traced for one in several}
-        async with party.task.recompute_queue.take_turn(0):
-            answers = [
-                asyncio.create_task(rooms_of(party).dispute_answers.show_leaves(one)) for one in several
-            ]
+        node.rooms.tools.cases.traces |= {one.name: traced for one in several}
+        async with node.rooms.tools.recompute_queue.take_turn(0):
+            answers = [asyncio.create_task(node.rooms.dispute_answers.show_leaves(one)) for one in several]
             await asyncio.sleep(0)
         await asyncio.gather(*answers)
-        sent = [words[1] for _, words in party.chain.sent[-3:]]  # type: ignore[attr-defined]
+        sent = [words[1] for _, words in get_sent(node)[-3:]]
         assert sent == [one.name for one in reversed(several)]
         assert len(threads) == 1 and threads.pop().startswith("retrain")

@@ -1,26 +1,24 @@
 """To whom a node shows the steps of its segments: each question costs it the training of a segment."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin, rooms_of, view_of
-from tests.node.merging.stage import TASK as STAGED
+from tests.kit.nodes import SIGNING, TASK, change_tools, make_view, open_joined
+from tests.node.merging.stage import make_world
 from tests.node.upkeep.test_pruning import draw_late, jump, open_solver
 from touchstone.node.defending import defence, step_requests
 from touchstone.node.defending.defence import ForgetSteps
 from touchstone.node.defending.step_requests import StepsAsked, is_auditor
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.duty import Room
-from touchstone.node.kit.following import Following
 from touchstone.node.kit.view import View
 from touchstone.node.loop.node_loop import Loop
-from touchstone.node.records.wanted_steps import MAX_WANTED, StepRequests
+from touchstone.node.records.wanted_steps import MAX_WANTED
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -29,53 +27,51 @@ from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.typed_data import SigningDomain
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.whistleblower.claimant_patience import BlocksLeft, start_waiting, wait_for
 
-TASK, OTHER = b"t" * 32, b"o" * 32
+OTHER = b"o" * 32
 MEMBER, STRANGER, OPENER = ("0x" + digit * 40 for digit in "123")
 
 
-def make_party() -> Any:
-    state = ChainState("0x" + "9" * 40, LIMITS_LOCAL, SigningDomain(1, "0x" + "7" * 40))
-    for task, account in ((TASK, MEMBER), (OTHER, STRANGER)):
-        words = {"task": task, "seat": 1 << 16, "account": account, "stake_wei": 1}
-        state._seated.take(Event("Tasks", "SeatJoined", words, 1, 0, b"", b""))
-    opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
-    state.inner[TASK] = InnerBook(10, {opened.name: opened})
-    cases = SimpleNamespace(steps={}, step_requests=StepRequests())
-    task_ = SimpleNamespace(task=TASK, cases=cases, recompute_queue=SimpleNamespace(look_again=lambda: None))
-    game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
-    return Standin(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Member]:
+    """One with a dispute, two members of its task, and a stranger that has a seat in another one."""
+    with open_joined(tmp_path, make_world().state, account="0x" + "9" * 40) as node:
+        for task, account in ((TASK, MEMBER), (OTHER, STRANGER)):
+            words = {"task": task, "seat": 1 << 16, "account": account, "stake_wei": 1}
+            node.state._seated.take(Event("Tasks", "SeatJoined", words, 1, 0, b"", b""))
+        opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
+        node.state.inner[TASK] = InnerBook(10, {opened.name: opened})
+        yield node
 
 
 @pytest.mark.parametrize(("account", "is_noted"), [(MEMBER, True), (STRANGER, False), (OPENER, True)])
-async def test_a_cheap_seat_elsewhere_has_nothing_computed(account: str, is_noted: bool) -> None:
+async def test_a_cheap_seat_elsewhere_has_nothing_computed(
+    node: Member, account: str, is_noted: bool
+) -> None:
     """Anybody posts a task with the least stakes and takes a thousand seats in it."""
-    party = make_party()
     with pytest.raises(EnvironmentFault, match="not shown now"):
-        await rooms_of(cast(Any, party)).step_answers.answer_steps(
-            account, encode_message(StepsAsked(TASK, 0, 0, 1))
-        )
-    assert party.state.is_staked(account) == (account != OPENER)
-    assert bool(party.task.cases.step_requests.wanted) == is_noted
+        await node.rooms.step_answers.answer_steps(account, encode_message(StepsAsked(TASK, 0, 0, 1)))
+    assert node.state.is_staked(account) == (account != OPENER)
+    assert bool(node.rooms.tools.cases.step_requests.wanted) == is_noted
 
 
 async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block(
-    monkeypatch: pytest.MonkeyPatch,
+    node: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each wake all duties are listed, in the thread that serves."""
-    party, woken, drawn = make_party(), list[str](), "0x" + "4" * 40
+    woken, drawn = list[str](), "0x" + "4" * 40
     monkeypatch.setattr(step_requests, "is_auditor", lambda _, account, asked: account == drawn)
     for member in (drawn, *(f"0x{number:040x}" for number in range(MAX_WANTED + 1))):
-        party.state._seated._members[member, TASK] += 1
+        node.state._seated._members[member, TASK] += 1
 
     async def ask(account: str, segment: int, times: int = 3) -> list[str]:
         woken.clear()
-        party.wake = lambda: woken.append(account)
+        change_tools(node, wake=lambda: woken.append(account))
         for _ in range(times):
             with pytest.raises(EnvironmentFault, match="not shown now"):
-                await rooms_of(party).step_answers.answer_steps(
+                await node.rooms.step_answers.answer_steps(
                     account, encode_message(StepsAsked(TASK, 0, 0, segment))
                 )
         return woken
@@ -83,10 +79,10 @@ async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block
     assert await ask(MEMBER, 1) == [MEMBER], "asked again, it waits already"
     assert not await ask(MEMBER, 2), "it has one request that waits"
     assert await ask(drawn, 1) == [drawn], "an auditor's goes before"
-    party.task.cases.step_requests.drop((TASK, 0, 1))
+    node.rooms.tools.cases.step_requests.drop((TASK, 0, 1))
     assert not await ask(MEMBER, 1) and not await ask(drawn, 1), "again in the same block"
-    party.state.head_block += 1
-    party.task.cases.step_requests.drop((TASK, 0, 1))
+    node.state.head_block += 1
+    node.rooms.tools.cases.step_requests.drop((TASK, 0, 1))
     assert await ask(MEMBER, 1) == [MEMBER] and await ask(drawn, 1) == [drawn], "in the next one"
     for number in range(MAX_WANTED):
         await ask(f"0x{number:040x}", 2 + number)
@@ -98,31 +94,30 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
     tmp_path: Path, phase: RoundPhase
 ) -> None:
     """Also in a round that is undone: what it finds there it disputes as well."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        windows, slot = party.game.terms.windows, stage.get_slot(1)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        windows, slot = node.game.terms.windows, stage.get_slot(1)
         draw_late(stage)
-        drawn = get_drawn(party.game, 0, slot, party.game.terms.draws, 0)
+        drawn = get_drawn(node.game, 0, slot, node.game.terms.draws, 0)
         stage.world.state = replace(
-            party.game, rounds={**party.game.rounds, 0: replace(party.game.rounds[0], phase=phase)}
+            node.game, rounds={**node.game.rounds, 0: replace(node.game.rounds[0], phase=phase)}
         )
         jump(stage, stage.world.block + 2 * windows.audit_max + 1)
         assert drawn is not None
-        asked = StepsAsked(STAGED, 0, slot, drawn.segment)
-        assert is_auditor(view_of(party), drawn.seat.account, asked)
-        accounts = [seat.account for seat in party.game.seats.values()]
-        member = next(one for one in accounts if not is_auditor(view_of(party), one, asked))
-        following = Following(party.chain, party.state, party.status, party.batches)
-        rooms = [Room(defence.list_duties, rooms_of(party).defence)]
-        loop = Loop(following, party.get_view, party.account, party.notify, rooms)
-        shown = party.task.cases.step_requests.shown
-        party.chain.mined_block = 0  # type: ignore[misc]
-        await party.task.recompute_queue.let_own_go(
-            lambda: party.state.head_block, windows.train_min, windows.train_min
+        asked = StepsAsked(TASK, 0, slot, drawn.segment)
+        assert is_auditor(node.get_view(), drawn.seat.account, asked)
+        accounts = [seat.account for seat in node.game.seats.values()]
+        member = next(one for one in accounts if not is_auditor(node.get_view(), one, asked))
+        rooms = [Room(defence.list_duties, node.rooms.defence)]
+        loop = Loop(node.following, node.get_view, node.account, node.config.notify, rooms)
+        shown = node.rooms.tools.cases.step_requests.shown
+        node.chain.mined_block = 0  # type: ignore[misc]
+        await node.rooms.tools.recompute_queue.let_own_go(
+            lambda: node.state.head_block, windows.train_min, windows.train_min
         )
         for account in (member, drawn.seat.account):
-            party.state._seated._members[account, STAGED] += 1
+            node.state._seated._members[account, TASK] += 1
             with pytest.raises(EnvironmentFault, match="not shown now"):
-                await rooms_of(party).step_answers.answer_steps(account, encode_message(asked))
+                await node.rooms.step_answers.answer_steps(account, encode_message(asked))
             loop._schedule()
             await asyncio.sleep(0)
 
@@ -131,41 +126,39 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
                 await asyncio.sleep(0.01)
 
         await asyncio.wait_for(wait(), 60)
-        party.task.recompute_queue.end_own()
+        node.rooms.tools.recompute_queue.end_own()
         await asyncio.gather(*loop.running.values())
-        assert (
-            await rooms_of(party).step_answers.answer_steps(drawn.seat.account, encode_message(asked))
-        ).states
+        assert (await node.rooms.step_answers.answer_steps(drawn.seat.account, encode_message(asked))).states
 
 
 async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_path: Path) -> None:
     """Whose steps are not shown in an open dispute is taken for silent."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
         slot, segment = stage.get_slot(1), 1
-        seat, roots = party.game.rounds[0].claims[slot].seat, (b"r" * 32,) * 3
+        seat, roots = node.game.rounds[0].claims[slot].seat, (b"r" * 32,) * 3
         disputes = {
             name: InnerDispute(
                 name, seat, StatementRef(0, slot), segment, OPENER, 9_999, DisputeStage.NAME, roots
             )
             for name in (b"1" * 32, b"2" * 32)
         }
-        party.state.inner[STAGED] = InnerBook(10, disputes)
+        node.state.inner[TASK] = InnerBook(10, disputes)
         for one in list(disputes.values()):
-            await rooms_of(party).step_serving.show_steps(one)
-        asked = encode_message(StepsAsked(STAGED, 0, slot, segment))
-        states = (await rooms_of(party).step_answers.answer_steps(OPENER, asked)).states
+            await node.rooms.step_serving.show_steps(one)
+        asked = encode_message(StepsAsked(TASK, 0, slot, segment))
+        states = (await node.rooms.step_answers.answer_steps(OPENER, asked)).states
         for name, is_shown in ((b"1" * 32, True), (b"2" * 32, False)):
             disputes[name] = replace(disputes[name], stage=DisputeStage.CLEARED)
             for kind in ("steps", "trace"):
-                await ForgetSteps(kind, name).perform(rooms_of(party).defence)
-            assert bool(party.task.cases.steps) == is_shown
+                await ForgetSteps(kind, name).perform(node.rooms.defence)
+            assert bool(node.rooms.tools.cases.steps) == is_shown
             if is_shown:
-                assert (await rooms_of(party).step_answers.answer_steps(OPENER, asked)).states == states
+                assert (await node.rooms.step_answers.answer_steps(OPENER, asked)).states == states
 
 
 def get_view() -> View:
     """A chain that stands at block 10."""
-    return view_of(Standin(state=SimpleNamespace(head_block=10)))
+    return make_view(head_block=10)
 
 
 async def test_what_is_shown_before_the_block_is_given_on() -> None:
@@ -191,22 +184,22 @@ async def test_at_the_block_the_asking_has_ended() -> None:
 
 async def test_patience_for_several_things_is_that_for_one() -> None:
     """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
-    party: Any = Standin(state=SimpleNamespace(head_block=10))
-    get_view, patience = partial(view_of, party), BlocksLeft(5)
+    state = ChainState("", LIMITS_LOCAL, SIGNING, head_block=10)
+    get_view, patience = partial(make_view, state=state), BlocksLeft(5)
 
     async def show() -> int:
-        party.state.head_block += 3
+        state.head_block += 3
         return 7
 
     assert await patience.wait(get_view, 99, show()) == 7
     assert patience.blocks == 2
-    party.state.head_block += 50  # What the node does meanwhile is its own time.
+    state.head_block += 50  # What the node does meanwhile is its own time.
     assert await patience.wait(get_view, 99, show()) == 7
     assert patience.blocks == 0
     with pytest.raises(EnvironmentFault, match="too slowly"):
         await patience.wait(get_view, 99, asyncio.Event().wait())
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await BlocksLeft(9).wait(get_view, party.state.head_block, asyncio.Event().wait())
+        await BlocksLeft(9).wait(get_view, state.head_block, asyncio.Event().wait())
 
 
 @pytest.mark.parametrize(("until", "expected"), [(9, 11), (10, 11), (12, 12)])

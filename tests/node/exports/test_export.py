@@ -15,9 +15,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, Stage, open_stage
+from tests.kit.nodes import TASK
+from tests.node.merging.stage import Stage, open_stage
 from tests.node.models.test_global_model import COUNT, merge_model
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
@@ -46,6 +45,7 @@ from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
+from touchstone.scripts.roles.role_nodes import Member
 from touchstone.step.plain_decoder import DecoderConfig
 
 STRANGER = "stranger"
@@ -295,7 +295,7 @@ async def test_a_config_that_is_none_is_said(
     assert any("no config.json" in one for one in said) == is_said
 
 
-def post_model(stage: Stage, peer: Party, *, is_running: bool) -> bytes:
+def post_model(stage: Stage, peer: Member, *, is_running: bool) -> bytes:
     """A peer has merged round 0, and its root is posted; the root. is_running: round 1 has begun."""
     root, _ = merge_model(peer)
     posted = replace(stage.world.state.rounds[0], phase=RoundPhase.POSTED, root=root)
@@ -310,14 +310,14 @@ def post_model(stage: Stage, peer: Party, *, is_running: bool) -> bytes:
 
 async def test_the_model_of_a_task_that_stands_is_fetched_once_and_stays_in_the_home(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2) as stage:
-        submitter, peer = stage.parties[1], stage.parties[2]
+        submitter, peer = stage.nodes[1], stage.nodes[2]
         root = post_model(stage, peer, is_running=True)
-        assert not list(list_duties(view_of(submitter), stage.world.block)), "a newer one comes"
+        assert not list(list_duties(submitter.get_view(), stage.world.block)), "a newer one comes"
         post_model(stage, peer, is_running=False)
-        [duty] = list_duties(view_of(submitter), stage.world.block)
+        [duty] = list_duties(submitter.get_view(), stage.world.block)
         assert isinstance(duty, KeepModel) and duty.choice.root == root
-        await duty.perform(rooms_of(submitter).last_model)
-        assert not list(list_duties(view_of(submitter), stage.world.block))
+        await duty.perform(submitter.rooms.last_model)
+        assert not list(list_duties(submitter.get_view(), stage.world.block))
         home, store = submitter.config.home, submitter.store
     header = find_own_header(home, TASK, root)
     assert header is not None and store.has(refer_tensor(header.weights_root, COUNT))
@@ -328,21 +328,21 @@ async def test_a_kept_model_is_in_the_journal_though_it_could_not_be_written_onc
 ) -> None:
     """Else export finds nothing in the home, which says that it keeps the model."""
     async with open_stage(tmp_path, 1, 2) as stage:
-        submitter, peer = stage.parties[1], stage.parties[2]
+        submitter, peer = stage.nodes[1], stage.nodes[2]
         root = post_model(stage, peer, is_running=False)
 
         def refuse(record: Any) -> None:
             raise EnvironmentFault(what="the journal cannot be written", expected="", actual="", remedy="")
 
-        (duty,) = list_duties(view_of(submitter), stage.world.block)
+        (duty,) = list_duties(submitter.get_view(), stage.world.block)
         with monkeypatch.context() as full:
             full.setattr(submitter.journal, "append", refuse)
             with pytest.raises(EnvironmentFault, match="cannot be written"):
-                await duty.perform(rooms_of(submitter).last_model)
-        (again,) = list_duties(view_of(submitter), stage.world.block)
-        await again.perform(rooms_of(submitter).last_model)
-        await again.perform(rooms_of(submitter).last_model)
-        assert not list(list_duties(view_of(submitter), stage.world.block))
+                await duty.perform(submitter.rooms.last_model)
+        (again,) = list_duties(submitter.get_view(), stage.world.block)
+        await again.perform(submitter.rooms.last_model)
+        await again.perform(submitter.rooms.last_model)
+        assert not list(list_duties(submitter.get_view(), stage.world.block))
         assert len(list(submitter.journal.replay())) == 1
         home = submitter.config.home
     assert find_own_header(home, TASK, root) is not None
@@ -353,9 +353,9 @@ async def test_a_model_is_kept_once_it_survives_a_power_cut(
 ) -> None:
     """The file and its name are flushed before the journal says that it is kept."""
     async with open_stage(tmp_path, 1, 2) as stage:
-        submitter, peer = stage.parties[1], stage.parties[2]
+        submitter, peer = stage.nodes[1], stage.nodes[2]
         post_model(stage, peer, is_running=False)
-        (duty,) = list_duties(view_of(submitter), stage.world.block)
+        (duty,) = list_duties(submitter.get_view(), stage.world.block)
         flushed: list[int] = []
         sync, store = os.fsync, submitter.store
 
@@ -368,11 +368,11 @@ async def test_a_model_is_kept_once_it_survives_a_power_cut(
 
         monkeypatch.setattr(os, "fsync", refuse)
         with pytest.raises(EnvironmentFault, match="blob store cannot be written"):
-            await duty.perform(rooms_of(submitter).last_model)
-        assert list(list_duties(view_of(submitter), stage.world.block)) == [duty]
+            await duty.perform(submitter.rooms.last_model)
+        assert list(list_duties(submitter.get_view(), stage.world.block)) == [duty]
         monkeypatch.setattr(os, "fsync", note)
-        await duty.perform(rooms_of(submitter).last_model)
-        header = submitter.task.claims.outer[duty.choice.root]
+        await duty.perform(submitter.rooms.last_model)
+        header = submitter.rooms.tools.claims.outer[duty.choice.root]
         path = store.get_path(refer_tensor(header.weights_root, COUNT).key)
         files = {path, *path.parent.glob(f"{path.name}*"), path.parent}
         assert {one.stat().st_ino for one in files} <= set(flushed)
@@ -383,4 +383,4 @@ async def test_a_task_without_a_posted_root_has_no_model_to_keep(tmp_path: Path)
         stage.world.state = replace(stage.world.state, rounds={}, is_halted=True)
         assert stage.world.state.root == stage.world.state.terms.root
         stage.sync()
-        assert not list(list_duties(view_of(stage.parties[1]), stage.world.block))
+        assert not list(list_duties(stage.nodes[1].get_view(), stage.world.block))

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.kit.party import Party
-from tests.kit.views import rooms_of
-from tests.node.merging.stage import TASK, get_account, open_stage
+from tests.kit.nodes import TASK, change_tools, get_account
+from tests.node.merging.stage import open_stage
 from touchstone.node.joining import machine_check, seat_taking
 from touchstone.node.joining.dataset import DatasetSource, count_kept_blocks
 from touchstone.node.joining.machine_check import MachineCheck, describe_check
@@ -32,6 +31,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.typed_data import SigningDomain
+from touchstone.scripts.roles.role_nodes import Member
 
 POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), get_account(1), bytes(32))
 
@@ -81,19 +81,19 @@ def test_amounts_are_judged_by_the_operators_figures() -> None:
 async def test_a_journal_that_lacks_an_own_claim_is_refused(tmp_path: Path) -> None:
     """A node that went on with it could not open what it committed to, and would lose its stake."""
     async with open_stage(tmp_path) as stage:
-        async with stage.open(1) as party:
+        async with stage.open(1) as node:
             await stage.commit(1)
-            rooms_of(party).seat_taking.require_records()
+            node.rooms.seat_taking.require_records()
         (tmp_path / "home1").rename(tmp_path / "elsewhere")
-        async with stage.open(1) as party:
+        async with stage.open(1) as node:
             with pytest.raises(EnvironmentFault, match="journal is not the one"):
-                rooms_of(party).seat_taking.require_records()
+                node.rooms.seat_taking.require_records()
 
 
 async def test_an_unknown_task_is_named(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         with pytest.raises(InvalidInput, match="unknown task"):
-            read_spec(stage.parties[1].state, b"x" * 32)
+            read_spec(stage.nodes[1].state, b"x" * 32)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
 ) -> None:
     """Not even tokens that are moved into credit: the refusal comes before anything is sent."""
     async with open_stage(tmp_path, 4) as stage:
-        party = stage.parties[4]
+        node = stage.nodes[4]
         monkeypatch.setattr(MachineCheck, "check_machine", _check_nothing)
         stage.world.send(calls.HaltTask(), stage.world.state.terms.submitter)
         stage.sync()
         with pytest.raises(GameRefusal, match="TaskHalted"):
-            await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
-        chain: Any = party.chain
+            await node.rooms.seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
+        chain: Any = node.chain
         assert not chain.sent
 
 
@@ -137,11 +137,11 @@ async def test_a_chain_that_cannot_be_followed_any_more_ends_the_joining(
     monkeypatch.setattr(MachineCheck, "check_machine", check_for_ever)
     monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
     async with open_stage(tmp_path, 4) as stage:
-        party: Any = stage.parties[4]
-        party.keep_up = fail
+        node = stage.nodes[4]
+        change_tools(node, keep_up=fail)
         with pytest.raises(EnvironmentFault, match="unreadable"):
             async with asyncio.timeout(10):
-                await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
+                await node.rooms.seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
 
 
 async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(
@@ -155,18 +155,18 @@ async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(
         raise InvalidInput(what="left", expected="", actual="", remedy="")
 
     async with open_stage(tmp_path, 4) as stage:
-        party = stage.parties[4]
-        chain: Any = party.chain
-        later: Any = replace(party.game, next_round=7)
+        node = stage.nodes[4]
+        chain: Any = node.chain
+        later: Any = replace(node.game, next_round=7)
 
         async def check_for_minutes(check: MachineCheck) -> None:
-            party.state.games[party.task.task] = later
+            node.state.games[node.task.task] = later
 
         monkeypatch.setattr(MachineCheck, "check_machine", check_for_minutes)
         monkeypatch.setattr(machine_check, "find_seat", lambda game, account: None)
         monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
         with pytest.raises(InvalidInput, match="left"):
-            await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER, require_wanted=refuse))
+            await node.rooms.seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER, require_wanted=refuse))
         assert asked == [later] and not chain.sent, "asked by the task as it is after the check"
 
 
@@ -174,22 +174,22 @@ async def _check_nothing(check: MachineCheck) -> None:
     pass
 
 
-async def open_dataset(party: Party, *, is_whole: bool = False) -> PartedCorpus:
-    source = DatasetSource(party.store, party.parts, party.peers, party.notify, is_whole)
-    return await source.open(party.task.spec)
+async def open_dataset(node: Member, *, is_whole: bool = False) -> PartedCorpus:
+    source = DatasetSource(node.store, node.parts, node.rooms.tools.peers, node.config.notify, is_whole)
+    return await source.open(node.task.spec)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
 async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Path, is_whole: bool) -> None:
     """Then a submitter that stops serving costs it nothing; else not even one leaf is fetched beforehand."""
     async with open_stage(tmp_path, 1, 2) as stage:
-        server, party = stage.parties[1], stage.parties[2]
+        server, node = stage.nodes[1], stage.nodes[2]
         server.store.put_dataset(make_dataset())
-        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
-        spec = party.task.spec
-        corpus = await open_dataset(party, is_whole=is_whole)
-        assert party.store.has(refer_dataset(spec.training)) == is_whole
-        stage.parties[2].state.network.peers.clear()
+        node.state.games[TASK] = replace(node.state.games[TASK], seats={})
+        spec = node.task.spec
+        corpus = await open_dataset(node, is_whole=is_whole)
+        assert node.store.has(refer_dataset(spec.training)) == is_whole
+        stage.nodes[2].state.network.peers.clear()
         if is_whole:
             await prepare_steps(corpus, spec.training, bytes(32), 0, range(3))
         else:
@@ -201,18 +201,18 @@ async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Pat
 async def test_who_has_a_seat_starts_without_the_whole_dataset(tmp_path: Path, is_seated: bool) -> None:
     """An operator sets `whole_dataset` when the submitter stops serving: its node has disputes to answer."""
     async with open_stage(tmp_path, 1, 2) as stage:
-        server, party = stage.parties[1], stage.parties[2]
+        server, node = stage.nodes[1], stage.nodes[2]
         server.store.put_dataset(make_dataset())
-        spec = party.task.spec
-        await open_dataset(party)
-        stage.parties[2].state.network.peers.clear()
+        spec = node.task.spec
+        await open_dataset(node)
+        stage.nodes[2].state.network.peers.clear()
         if is_seated:
-            corpus = await open_dataset(party, is_whole=True)
+            corpus = await open_dataset(node, is_whole=True)
             assert corpus.parts.outline.ref == refer_dataset(spec.training)
         else:
-            party.state.games[TASK] = replace(party.state.games[TASK], seats={})
+            node.state.games[TASK] = replace(node.state.games[TASK], seats={})
             with pytest.raises(TouchstoneError, match="no peer"):
-                await open_dataset(party, is_whole=True)
+                await open_dataset(node, is_whole=True)
 
 
 def test_leaves_stay_as_long_as_a_statement_about_them_can_be_disputed() -> None:

@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit.views import rooms_of
-from tests.node.merging.stage import SIGNING, FakeChain, get_account, open_stage
+from tests.kit.nodes import SIGNING, FakeChain, change_tools, get_account, get_lines, get_sent
+from tests.node.merging.stage import open_stage
 from touchstone.node.joining.machine_check import MachineCheck
 from touchstone.node.joining.reachability import SeenBy, is_unreached
 from touchstone.node.joining.seat_taking import SeatRequest
@@ -54,22 +53,20 @@ async def join(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *answers: Reach | None, **changes: Any
 ) -> tuple[list[str], list[str]]:
     """What a node sends and tells that takes a seat where peers say this of its endpoint."""
-    said = list[str]()
 
     async def check_nothing(check: MachineCheck) -> None:
         pass
 
     monkeypatch.setattr(MachineCheck, "check_machine", check_nothing)
     async with open_stage(folder, JOINER) as stage, AsyncExitStack() as stack:
-        party = stage.parties[JOINER]
-        party.config = replace(party.config, notify=said.append, **changes)
-        peers, own = party.state.network.peers, party.state.network.peers[party.account]
+        node = stage.nodes[JOINER]
+        change_tools(node, **changes)
+        peers, own = node.state.network.peers, node.state.network.peers[node.account]
         for number, reach in enumerate(answers):
             peer = await stack.enter_async_context(serve_reach(folder, 80 + number, own, reach))
             peers[peer.account] = peer
-        await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.WHISTLEBLOWER))
-        chain: Any = party.chain
-        return [name for name, _ in chain.sent], said
+        await node.rooms.seat_taking.take_seat(SeatRequest(SeatRole.WHISTLEBLOWER))
+        return [name for name, _ in get_sent(node)], get_lines(node)
 
 
 @pytest.mark.parametrize(
@@ -138,5 +135,5 @@ def test_few_words_keep_nobody_out_where_others_cannot_tell(
 async def test_an_operator_who_knows_better_is_asked_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent, _ = await join(tmp_path, monkeypatch, Reach.SILENT, check_reach=False)
+    sent, _ = await join(tmp_path, monkeypatch, Reach.SILENT, is_reach_wanted=False)
     assert sent == ["tasks.join"]

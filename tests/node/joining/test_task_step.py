@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.party import Party
-from tests.node.loop.test_served_data import make_offers
-from tests.node.merging.stage import get_account, open_stage
+from tests.kit.nodes import get_account
+from tests.node.merging.stage import make_served, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
 from touchstone.node.joining.task_step import StepSource, fetch_step, refuse_costs
@@ -36,6 +35,7 @@ from touchstone.protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
 from touchstone.protocol.spec.program_codec import compute_program_root, encode_program
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import NamedBytes, TaskSpec
+from touchstone.scripts.roles.role_nodes import Member
 
 SERVER, ASKER = 1, 2
 SPEC = replace(get_spec(), terms=replace(get_spec().terms, submitter=get_account(SERVER)))
@@ -50,16 +50,16 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def open_pair(folder: Path) -> AsyncIterator[tuple[Party, Party]]:
+async def open_pair(folder: Path) -> AsyncIterator[tuple[Member, Member]]:
     async with open_stage(folder, SERVER, ASKER) as stage:
-        yield stage.parties[SERVER], stage.parties[ASKER]
+        yield stage.nodes[SERVER], stage.nodes[ASKER]
 
 
 async def fetch(
-    party: Party, spec: TaskSpec = SPEC, notify: Callable[[str], None] = lambda line: None
+    node: Member, spec: TaskSpec = SPEC, notify: Callable[[str], None] = lambda line: None
 ) -> TaskStep:
-    peers = partial(party.peers.list, first=spec.terms.submitter)
-    return await fetch_step(StepSource(party.store, party.client, peers, notify), spec)
+    peers = partial(node.rooms.tools.peers.list, first=spec.terms.submitter)
+    return await fetch_step(StepSource(node.store, node.client, peers, notify), spec)
 
 
 async def test_all_of_a_step_comes_from_a_peer_and_is_the_submitters(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_all_of_a_step_comes_from_a_peer_and_is_the_submitters(tmp_path: P
 async def test_any_account_may_have_it(tmp_path: Path) -> None:
     """It has no seat yet."""
     async with open_pair(tmp_path) as (server, _):
-        offers = make_offers(server)
+        offers = make_served(server)
         assert offers.may_read(get_account(9), BlobKind.STEP, SPEC.training.program.root)
 
 

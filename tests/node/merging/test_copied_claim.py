@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import Stage, finish, get_account, make_votes, open_stage
+from tests.kit.nodes import get_account
+from tests.node.merging.stage import Stage, finish, make_votes, open_stage
 from touchstone.node.merging.posting import choose_slots
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, make_key
@@ -48,17 +48,15 @@ async def test_a_copied_claim_hinders_no_merge(tmp_path: Path) -> None:
         game_round = stage.world.state.rounds[0]
         assert list_mergeable(stage.world.state, game_round, stage.world.block) == honest
         key = make_key(game_round, honest)
-        for party in stage.parties.values():
+        for node in stage.nodes.values():
             for slot in honest:
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
-                    rooms_of(party).outer_steps
-                )
-            made = await rooms_of(party).outer_steps.merge_claims(key)
-            assert not is_fetched(view_of(party), game_round, stage.get_slot(COPIER)), (
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(node.rooms.outer_steps)
+            made = await node.rooms.outer_steps.merge_claims(key)
+            assert not is_fetched(node.get_view(), game_round, stage.get_slot(COPIER)), (
                 "nor is the copy taken for had"
             )
-        for party in stage.parties.values():
-            assert len(await rooms_of(party).merge_signing.gather_signatures(game_round, made)) == 2
+        for node in stage.nodes.values():
+            assert len(await node.rooms.merge_signing.gather_signatures(game_round, made)) == 2
 
 
 async def test_an_accepted_copy_is_not_merged(tmp_path: Path) -> None:
@@ -71,16 +69,14 @@ async def test_an_accepted_copy_is_not_merged(tmp_path: Path) -> None:
         slots = tuple(sorted((stage.get_slot(1), stage.get_slot(COPIER))))
         stage.accept(*slots)
         game_round = stage.world.state.rounds[0]
-        for party in stage.parties.values():
+        for node in stage.nodes.values():
             for seed in (1, 2):
                 slot = stage.get_slot(seed)
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
-                    rooms_of(party).outer_steps
-                )
-            chosen = find_merge_set(view_of(party), game_round, stage.world.block)
-            assert chosen.slots == slots and choose_slots(view_of(party), chosen) == (stage.get_slot(1),)
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(node.rooms.outer_steps)
+            chosen = find_merge_set(node.get_view(), game_round, stage.world.block)
+            assert chosen.slots == slots and choose_slots(node.get_view(), chosen) == (stage.get_slot(1),)
             with pytest.raises(EnvironmentFault):
-                await rooms_of(party).outer_steps.merge_claims(make_key(game_round, slots))
+                await node.rooms.outer_steps.merge_claims(make_key(game_round, slots))
 
 
 async def test_an_old_claim_root_is_not_merged(tmp_path: Path) -> None:
@@ -93,26 +89,24 @@ async def test_an_old_claim_root_is_not_merged(tmp_path: Path) -> None:
             stage.accept(0, 1, 2)
             await stage.fetch_all(1, 2)
         key, world = make_key(game_round, (0, 1, 2)), stage.world
-        for party in stage.parties.values():
-            merged = await rooms_of(party).outer_steps.merge_claims(key)
+        for node in stage.nodes.values():
+            merged = await node.rooms.outer_steps.merge_claims(key)
         signers = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(3))
         world.send(calls.PostRoot(0, (0, 1, 2), get_root(merged), signers), get_account(1))
         stage.sync()
         for seed in (1, 2):
-            done = await finish(stage.parties[seed], 1)
+            done = await finish(stage.nodes[seed], 1)
             commit(stage, 1, seed, done.claim_root, done.segments)
         commit(stage, 1, COPIER, old.claim_root, old.segments)
         game_round = stage.draw(1)
         world.send(calls.JudgeVotes(1, make_votes(world.state, game_round, (0, 1, 2))), "anybody")
         stage.sync()
         game_round, honest = world.state.rounds[1], tuple(sorted((stage.get_slot(1), stage.get_slot(2))))
-        for party in stage.parties.values():
+        for node in stage.nodes.values():
             for slot in honest:
-                await FetchDelta(1, slot, game_round.claims[slot].claim_root).perform(
-                    rooms_of(party).outer_steps
-                )
-            chosen = find_merge_set(view_of(party), game_round, world.block)
-            assert chosen.slots == (0, 1, 2) and choose_slots(view_of(party), chosen) == honest
-            merged = await rooms_of(party).outer_steps.merge_claims(make_key(game_round, honest))
-        signatures = await rooms_of(stage.parties[1]).merge_signing.gather_signatures(game_round, merged)
-        assert is_majority(view_of(stage.parties[1]), game_round, len(signatures))
+                await FetchDelta(1, slot, game_round.claims[slot].claim_root).perform(node.rooms.outer_steps)
+            chosen = find_merge_set(node.get_view(), game_round, world.block)
+            assert chosen.slots == (0, 1, 2) and choose_slots(node.get_view(), chosen) == honest
+            merged = await node.rooms.outer_steps.merge_claims(make_key(game_round, honest))
+        signatures = await stage.nodes[1].rooms.merge_signing.gather_signatures(game_round, merged)
+        assert is_majority(stage.nodes[1].get_view(), game_round, len(signatures))

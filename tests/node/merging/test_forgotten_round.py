@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import Stage, get_base_root, open_stage
 from tests.node.models.test_global_model import merge_model
 from touchstone.node.merging.merge_requests import may_read
@@ -29,14 +28,14 @@ async def test_any_account_is_served_the_model_that_the_oldest_known_round_start
 ) -> None:
     """Also a member that comes late, and needs it to train."""
     async with open_stage(tmp_path, 1, 2) as stage:
-        late, peer = stage.parties[1], stage.parties[2]
+        late, peer = stage.nodes[1], stage.nodes[2]
         root, header = merge_model(peer)
         last = stage.world.state.rounds[0]
-        assert not may_read(view_of(peer), "stranger", BlobKind.TENSOR, header.weights_root), (
+        assert not may_read(peer.get_view(), "stranger", BlobKind.TENSOR, header.weights_root), (
             "it is not settled"
         )
         running = replace(last, index=16, base_root=root, phase=RoundPhase.RUNNING)
         forget(stage, root, {16: running} if is_running else {})
         assert find_oldest(stage.world.state) == (16, root) != (0, get_base_root())
-        assert may_read(view_of(peer), "stranger", BlobKind.TENSOR, header.weights_root)
-        assert (await rooms_of(late).model.load_outer_state(header)).weights.any()
+        assert may_read(peer.get_view(), "stranger", BlobKind.TENSOR, header.weights_root)
+        assert (await late.rooms.model.load_outer_state(header)).weights.any()

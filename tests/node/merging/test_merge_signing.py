@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
+from tests.kit.nodes import SIGNING, TASK, get_account
 from tests.node.merging import stage as stages
-from tests.node.merging.stage import SIGNING, TASK, Stage, get_account, open_stage
+from tests.node.merging.stage import Stage, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.merging.merge_signing import list_duties
 from touchstone.node.models.claim_openings import is_fetched
@@ -25,6 +24,7 @@ from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.scripts.roles.role_nodes import Member
 
 
 async def _prepare(stage: Stage, *accepted: int) -> MergeMade:
@@ -34,15 +34,15 @@ async def _prepare(stage: Stage, *accepted: int) -> MergeMade:
     stage.accept(*accepted)
     await stage.fetch_all(1, 2)
     key = make_key(game_round, accepted)
-    made: MergeMade = await rooms_of(stage.parties[1]).outer_steps.merge_claims(key)
+    made: MergeMade = await stage.nodes[1].rooms.outer_steps.merge_claims(key)
     return made
 
 
 async def _ask(stage: Stage, asked: AskMerge) -> bytes:
     """What node 2 answers node 1."""
-    first, second = stage.parties[1], stage.parties[2]
+    first, second = stage.nodes[1], stage.nodes[2]
     peer = first.state.network.find(second.account)
-    answer = await first.peers.ask(peer, MERGE, asked, make_form(MergeAnswer))
+    answer = await first.rooms.tools.peers.ask(peer, MERGE, asked, make_form(MergeAnswer))
     return answer.signature
 
 
@@ -53,15 +53,18 @@ def _question(made: MergeMade) -> AskMerge:
 async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0, 1, 2)
-        second, key = stage.parties[2], make_key(stage.world.state.rounds[0], (0, 1, 2))
+        second, key = stage.nodes[2], make_key(stage.world.state.rounds[0], (0, 1, 2))
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
-        assert second.task.claims.wanted.by_account == {get_account(1): key} and second.woken.is_set()
-        second.woken.clear()
+        assert (
+            second.rooms.tools.claims.wanted.by_account == {get_account(1): key}
+            and second.following.woken.is_set()
+        )
+        second.following.woken.clear()
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
-        assert not second.woken.is_set(), "it knows, and looks at each block anyway"
-        await rooms_of(second).outer_steps.merge_claims(key)
+        assert not second.following.woken.is_set(), "it knows, and looks at each block anyway"
+        await second.rooms.outer_steps.merge_claims(key)
         signature = await _ask(stage, _question(made))
         statement = make_statement(second.task.domain, made)
         assert recover_signer(statement, signature, SIGNING) == get_account(2)
@@ -75,9 +78,7 @@ async def test_nothing_is_signed_that_is_not_accepted_or_leaves_out_what_is(tmp_
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0, 1)
         stage.reject(2)
-        await rooms_of(stage.parties[2]).outer_steps.merge_claims(
-            make_key(stage.world.state.rounds[0], (0, 1))
-        )
+        await stage.nodes[2].rooms.outer_steps.merge_claims(make_key(stage.world.state.rounds[0], (0, 1)))
         assert await _ask(stage, _question(made))
         game_round = stage.world.state.rounds[0]
         for slots, reason in (((0, 1, 2), "claims that are accepted"), ((0,), "every accepted claim")):
@@ -93,8 +94,8 @@ async def test_nothing_is_signed_while_a_claim_is_undecided(tmp_path: Path) -> N
     """A seat could keep signatures of its own claim alone until all are accepted, and post that one."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0)
-        second, game_round = stage.parties[2], stage.world.state.rounds[0]
-        await rooms_of(second).outer_steps.merge_claims(make_key(game_round, (0,)))
+        second, game_round = stage.nodes[2], stage.world.state.rounds[0]
+        await second.rooms.outer_steps.merge_claims(make_key(game_round, (0,)))
         with pytest.raises(EnvironmentFault, match="no undecided claim"):
             await _ask(stage, _question(made))
         stage.reject(1, 2)
@@ -105,30 +106,30 @@ async def test_a_statement_names_slots(tmp_path: Path) -> None:
     """Two slots may have the same claim root, and only one of them a work leaf that can be shown."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0, 1, 2)
-        statement = make_statement(stage.parties[1].task.domain, made)
+        statement = make_statement(stage.nodes[1].task.domain, made)
         assert statement.merged == 0b111
-        other = make_statement(stage.parties[1].task.domain, replace(made, slots=made.slots[:2]))
+        other = make_statement(stage.nodes[1].task.domain, replace(made, slots=made.slots[:2]))
         assert other.merged_hash == statement.merged_hash and other != statement
 
 
 async def test_signatures_are_gathered_once_and_a_silent_solver_holds_up_nobody(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0, 1, 2)
-        first, second = stage.parties[1], stage.parties[2]
+        first, second = stage.nodes[1], stage.nodes[2]
         game_round = stage.world.state.rounds[0]
-        alone = await rooms_of(first).merge_signing.gather_signatures(game_round, made)
-        assert len(alone) == 1 and not is_majority(view_of(first), game_round, len(alone))
-        await rooms_of(second).outer_steps.merge_claims(make_key(game_round, (0, 1, 2)))
-        del stage.parties[3]
+        alone = await first.rooms.merge_signing.gather_signatures(game_round, made)
+        assert len(alone) == 1 and not is_majority(first.get_view(), game_round, len(alone))
+        await second.rooms.outer_steps.merge_claims(make_key(game_round, (0, 1, 2)))
+        del stage.nodes[3]
         first.state.network.peers.pop(get_account(3))
-        both = await rooms_of(first).merge_signing.gather_signatures(game_round, made)
-        assert len(both) == 2 and is_majority(view_of(first), game_round, len(both))
+        both = await first.rooms.merge_signing.gather_signatures(game_round, made)
+        assert len(both) == 2 and is_majority(first.get_view(), game_round, len(both))
         _forget_peers(first)
-        assert await rooms_of(first).merge_signing.gather_signatures(game_round, made) == both
+        assert await first.rooms.merge_signing.gather_signatures(game_round, made) == both
 
 
-def _forget_peers(party: Party) -> None:
-    party.state.network.peers.clear()
+def _forget_peers(node: Member) -> None:
+    node.state.network.peers.clear()
 
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -150,16 +151,18 @@ async def withhold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 async def fetch_own(stage: Stage) -> None:
     slot, game_round = stage.get_slot(VICTIM), stage.world.state.rounds[0]
     await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
-        rooms_of(stage.parties[VICTIM]).outer_steps
+        stage.nodes[VICTIM].rooms.outer_steps
     )
 
 
 async def ask(stage: Stage, seed: int, slots: Sequence[int], root: bytes = bytes(32)) -> bytes:
     """What node 1 answers this node about its own claim and those of other slots."""
-    asker, own = stage.parties[seed], stage.get_slot(VICTIM)
+    asker, own = stage.nodes[seed], stage.get_slot(VICTIM)
     key = make_key(stage.world.state.rounds[0], (own, *slots))
     peer = asker.state.network.find(get_account(VICTIM))
-    answer = await asker.peers.ask(peer, MERGE, AskMerge(TASK, *key, root), make_form(MergeAnswer))
+    answer = await asker.rooms.tools.peers.ask(
+        peer, MERGE, AskMerge(TASK, *key, root), make_form(MergeAnswer)
+    )
     return answer.signature
 
 
@@ -172,23 +175,23 @@ def list_others(stage: Stage) -> list[int]:
     return [slot for slot in range(len(SEEDS)) if slot != stage.get_slot(VICTIM)]
 
 
-def count_tensors(party: Party) -> int:
-    return len(party.store.list_keys(BlobKind.TENSOR))
+def count_tensors(node: Member) -> int:
+    return len(node.store.list_keys(BlobKind.TENSOR))
 
 
 async def test_who_asks_for_every_subset_is_waited_for_with_the_last_one_and_wakes_the_loop_once_a_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with withhold(tmp_path, monkeypatch) as stage:
-        victim, others = stage.parties[VICTIM], list_others(stage)
+        victim, others = stage.nodes[VICTIM], list_others(stage)
         sets = [some for count in range(len(others) + 1) for some in combinations(others, count)]
         wakes = 0
         for some in sets:
-            victim.woken.clear()
+            victim.following.woken.clear()
             await want(stage, 2, some)
-            wakes += victim.woken.is_set()
+            wakes += victim.following.woken.is_set()
         assert len(sets) == 16 and wakes == 1
-        (duty,) = list_duties(view_of(victim), stage.world.block)
+        (duty,) = list_duties(victim.get_view(), stage.world.block)
         assert duty.key == make_key(stage.world.state.rounds[0], tuple(range(len(SEEDS))))
 
 
@@ -197,7 +200,7 @@ async def test_merges_that_others_ask_for_are_computed_one_at_a_time_and_each_ho
 ) -> None:
     """The bytes of one set are in memory, not those of all; and the store keeps none of the results."""
     async with withhold(tmp_path, monkeypatch) as stage:
-        victim, others = stage.parties[VICTIM], list_others(stage)
+        victim, others = stage.nodes[VICTIM], list_others(stage)
         running, most = 0, 0
         compute = OuterSteps.compute_merge
 
@@ -216,13 +219,13 @@ async def test_merges_that_others_ask_for_are_computed_one_at_a_time_and_each_ho
             for seed, some in zip((2, 3, 4, 5), combinations(others, count), strict=False):
                 with pytest.raises(EnvironmentFault):
                     await ask(stage, seed, some)
-            duties = list(list_duties(view_of(victim), stage.world.block))
-            await asyncio.gather(*(duty.perform(rooms_of(victim).merge_signing) for duty in duties))
-        made = sorted(victim.task.claims.merges, key=lambda key: len(key.slots))
+            duties = list(list_duties(victim.get_view(), stage.world.block))
+            await asyncio.gather(*(duty.perform(victim.rooms.merge_signing) for duty in duties))
+        made = sorted(victim.rooms.tools.claims.merges, key=lambda key: len(key.slots))
         assert most == 1 and len(made) <= len(others)
         assert all(set(less.slots) < set(more.slots) for less, more in zip(made, made[1:], strict=False))
         game_round = stage.world.state.rounds[0]
-        assert all(is_fetched(view_of(victim), game_round, slot) for slot in made[-1].slots), (
+        assert all(is_fetched(victim.get_view(), game_round, slot) for slot in made[-1].slots), (
             "as the bytes are there"
         )
         assert count_tensors(victim) == before
@@ -232,14 +235,14 @@ async def test_an_asked_merge_is_signed_and_where_it_is_posted_the_store_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with withhold(tmp_path, monkeypatch) as stage:
-        victim, others = stage.parties[VICTIM], list_others(stage)
+        victim, others = stage.nodes[VICTIM], list_others(stage)
         await want(stage, 2, others[:2])
-        (duty,) = list_duties(view_of(victim), stage.world.block)
-        await duty.perform(rooms_of(victim).merge_signing)
-        assert not list(list_duties(view_of(victim), stage.world.block))
-        made, before = victim.task.claims.merges[duty.key], count_tensors(victim)
+        (duty,) = list_duties(victim.get_view(), stage.world.block)
+        await duty.perform(victim.rooms.merge_signing)
+        assert not list(list_duties(victim.get_view(), stage.world.block))
+        made, before = victim.rooms.tools.claims.merges[duty.key], count_tensors(victim)
         assert await ask(stage, 2, others[:2], get_root(made))
-        assert await rooms_of(victim).outer_steps.merge_claims(duty.key) == made
+        assert await victim.rooms.outer_steps.merge_claims(duty.key) == made
         assert count_tensors(victim) == before + 2
 
 
@@ -247,13 +250,13 @@ async def test_what_was_asked_of_another_round_or_base_root_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with withhold(tmp_path, monkeypatch) as stage:
-        victim, others = stage.parties[VICTIM], list_others(stage)
+        victim, others = stage.nodes[VICTIM], list_others(stage)
         await want(stage, 2, others[:1])
-        wanted = victim.task.claims.wanted
+        wanted = victim.rooms.tools.claims.wanted
         key = wanted.by_account[get_account(2)]
         wanted.note(get_account(3), key._replace(base_root=make_word("another base")))
         assert list(wanted.by_account) == [get_account(3)]
-        assert not list(list_duties(view_of(victim), stage.world.block)), "the chain has no such round"
+        assert not list(list_duties(victim.get_view(), stage.world.block)), "the chain has no such round"
 
 
 async def test_a_merge_is_left_that_would_not_be_signed_any_more(
@@ -261,14 +264,16 @@ async def test_a_merge_is_left_that_would_not_be_signed_any_more(
 ) -> None:
     """Another claim's bytes came meanwhile, or the asker wants another merge."""
     async with withhold(tmp_path, monkeypatch) as stage:
-        victim, others = stage.parties[VICTIM], list_others(stage)
+        victim, others = stage.nodes[VICTIM], list_others(stage)
         game_round = stage.world.state.rounds[0]
         await want(stage, 2, others[:1])
-        (first,) = list_duties(view_of(victim), stage.world.block)
+        (first,) = list_duties(victim.get_view(), stage.world.block)
         await want(stage, 2, others[:2])
-        (second,) = list_duties(view_of(victim), stage.world.block)
-        await first.perform(rooms_of(victim).merge_signing)
+        (second,) = list_duties(victim.get_view(), stage.world.block)
+        await first.perform(victim.rooms.merge_signing)
         slot = others[2]
-        await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(rooms_of(victim).outer_steps)
-        await second.perform(rooms_of(victim).merge_signing)
-        assert not victim.task.claims.merges and not list(list_duties(view_of(victim), stage.world.block))
+        await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(victim.rooms.outer_steps)
+        await second.perform(victim.rooms.merge_signing)
+        assert not victim.rooms.tools.claims.merges and not list(
+            list_duties(victim.get_view(), stage.world.block)
+        )

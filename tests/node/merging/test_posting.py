@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
+from tests.kit.nodes import get_sent
 from tests.node.merging.stage import Stage, give, hand, open_stage
 from touchstone.node.kit.duty import Wait
 from touchstone.node.merging import posting, turns
@@ -18,20 +17,21 @@ from touchstone.node.models.round_judging import find_merge_set, read_place
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts.roles.role_nodes import Member
 
 ZERO = bytes(32)
 
 
-def list_due(party: Party, stage: Stage) -> list[Any]:
+def list_due(node: Member, stage: Stage) -> list[Any]:
     return [
-        duty for duty in posting.list_duties(view_of(party), stage.world.block) if not isinstance(duty, Wait)
+        duty for duty in posting.list_duties(node.get_view(), stage.world.block) if not isinstance(duty, Wait)
     ]
 
 
-def find_first(stage: Stage) -> Party:
+def find_first(stage: Stage) -> Member:
     """The party that is first in the line."""
     return next(
-        party for party in stage.parties.values() if compute_rank(view_of(party), party.game.rounds[0]) == 0
+        node for node in stage.nodes.values() if compute_rank(node.get_view(), node.game.rounds[0]) == 0
     )
 
 
@@ -46,11 +46,11 @@ async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: 
         give(first, hand(0), hand(1), hand(2))
         duty = PostMerge(make_key(game_round, (0, 1, 2)))
         assert list_due(first, stage) == [duty]
-        for party in stage.parties.values():
-            give(party, hand(0), hand(1), hand(2))
-            await rooms_of(party).outer_steps.merge_claims(duty.key)
-        await duty.perform(rooms_of(first).posting)
-        ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
+        for node in stage.nodes.values():
+            give(node, hand(0), hand(1), hand(2))
+            await node.rooms.outer_steps.merge_claims(duty.key)
+        await duty.perform(first.rooms.posting)
+        ((name, sent),) = get_sent(first)
         assert name == "votes.judge_and_post"
         assert [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
         assert (sent[3], sent[4]) == ([], 0b111) and len(sent[7]) == 64 * sent[6].bit_count() >= 128
@@ -63,24 +63,24 @@ async def test_votes_that_do_not_fit_beside_the_root_go_in_before_it(tmp_path: P
         game_round, first = stage.draw(), find_first(stage)
         await stage.fetch_all(1, 2, 3)
         duty = PostMerge(make_key(game_round, (0, 1, 2)))
-        for party in stage.parties.values():
-            give(party, hand(0), hand(1), hand(2))
-            await rooms_of(party).outer_steps.merge_claims(duty.key)
-            party.chain.item_gas = 4_000_000  # type: ignore[attr-defined]
+        for node in stage.nodes.values():
+            give(node, hand(0), hand(1), hand(2))
+            await node.rooms.outer_steps.merge_claims(duty.key)
+            node.chain.item_gas = 4_000_000  # type: ignore[attr-defined]
         assert list_due(first, stage) == [duty]
-        await duty.perform(rooms_of(first).posting)
-        assert first.chain.sent == []  # type: ignore[attr-defined]
+        await duty.perform(first.rooms.posting)
+        assert get_sent(first) == []
         (alone,) = list_due(first, stage)
         assert alone == HandVotes(0, 3)
-        await alone.perform(rooms_of(first).posting)
-        ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
+        await alone.perform(first.rooms.posting)
+        ((name, sent),) = get_sent(first)
         assert name == "votes.judge" and [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
         # The chain has counted those two.
         give(first, hand(2))
         stage.accept(0, 0, 1)
         assert list_due(first, stage) == [duty]
-        await duty.perform(rooms_of(first).posting)
-        assert first.chain.sent[-1][0] == "votes.judge_and_post"  # type: ignore[attr-defined]
+        await duty.perform(first.rooms.posting)
+        assert get_sent(first)[-1][0] == "votes.judge_and_post"
 
 
 async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_left(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_
         give(first, hand(0), hand(1), *against)
         assert list_due(first, stage) == [PostMerge(make_key(game_round, (0, 1)))]
         give(first, *(hand(s, VoteWord.REJECT_STATE, rank) for s in range(3) for rank in (0, 1)))
-        assert find_merge_set(view_of(first), game_round, stage.world.block).slots == ()
+        assert find_merge_set(first.get_view(), game_round, stage.world.block).slots == ()
         assert list_due(first, stage) == [HandVotes(0, 6)]
 
 
@@ -103,32 +103,30 @@ async def test_who_shows_its_work_to_auditors_alone_keeps_nobody_from_merging(tm
     async with open_stage(tmp_path, 1, 2) as stage:
         async with stage.open(3):
             await stage.commit(1, 2, 3)
-        game_round, first = stage.draw(), stage.parties[1]
+        game_round, first = stage.draw(), stage.nodes[1]
         stage.accept(0, 1, 2)
         slots = tuple(sorted((stage.get_slot(1), stage.get_slot(2))))
-        for party in stage.parties.values():
+        for node in stage.nodes.values():
             for slot in slots:
-                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(
-                    rooms_of(party).outer_steps
-                )
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(node.rooms.outer_steps)
         with pytest.raises((EnvironmentFault, ProtocolFault)):
             await FetchDelta(0, stage.get_slot(3), game_round.claims[stage.get_slot(3)].claim_root).perform(
-                rooms_of(first).outer_steps
+                first.rooms.outer_steps
             )
         windows, closed = stage.world.state.terms.windows, game_round.closed or 0
         last = closed + windows.audit_max + windows.post - 1
-        [wait] = posting.list_duties(view_of(first), stage.world.block)
+        [wait] = posting.list_duties(first.get_view(), stage.world.block)
         assert isinstance(wait, Wait) and stage.world.block < wait.block < last
         key, due = make_key(game_round, slots), set[Any]()
         for block in range(wait.block, last + 1):
             stage.world.jump(block)
             stage.sync()
-            due |= {duty for party in stage.parties.values() for duty in list_due(party, stage)}
+            due |= {duty for node in stage.nodes.values() for duty in list_due(node, stage)}
         assert due == {PostMerge(key)}, "whoever of the three comes first in the line"
-        for party in stage.parties.values():
-            await rooms_of(party).outer_steps.merge_claims(key)
-        await PostMerge(key).perform(rooms_of(first).posting)
-        ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
+        for node in stage.nodes.values():
+            await node.rooms.outer_steps.merge_claims(key)
+        await PostMerge(key).perform(first.rooms.posting)
+        ((name, sent),) = get_sent(first)
         assert name == "rounds.post" and sent[2] == sum(1 << slot for slot in slots)
 
 
@@ -139,14 +137,14 @@ async def test_solvers_take_turns(tmp_path: Path) -> None:
         stage.draw()
         await stage.fetch_all(1, 2, 3)
         by_rank = sorted(
-            stage.parties.values(), key=lambda party: compute_rank(view_of(party), party.game.rounds[0])
+            stage.nodes.values(), key=lambda node: compute_rank(node.get_view(), node.game.rounds[0])
         )
-        for party in by_rank:
-            give(party, hand(0), hand(1), hand(2))
-        assert [len(list_due(party, stage)) for party in by_rank] == [1, 0, 0]
+        for node in by_rank:
+            give(node, hand(0), hand(1), hand(2))
+        assert [len(list_due(node, stage)) for node in by_rank] == [1, 0, 0]
         stage.world.jump(stage.world.block + turns.SPREAD_BLOCKS)
         stage.sync()
-        assert [len(list_due(party, stage)) for party in by_rank] == [1, 1, 0]
+        assert [len(list_due(node, stage)) for node in by_rank] == [1, 1, 0]
 
 
 async def test_in_the_second_half_of_its_window_everybody_posts(tmp_path: Path) -> None:
@@ -156,9 +154,9 @@ async def test_in_the_second_half_of_its_window_everybody_posts(tmp_path: Path) 
         game_round = stage.draw()
         await stage.fetch_all(1, 2, 3)
         last = stage.world.block + 2
-        for party in stage.parties.values():
+        for node in stage.nodes.values():
             due = list(
-                turns.take_turn(view_of(party), game_round, "x", stage.world.block, HandVotes(0, 1), last)
+                turns.take_turn(node.get_view(), game_round, "x", stage.world.block, HandVotes(0, 1), last)
             )
             waits = [turn.block for turn in due if isinstance(turn, Wait)]
             assert not waits or waits == [stage.world.block + 1]
@@ -171,7 +169,7 @@ async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path)
         game_round, first = stage.draw(), find_first(stage)
         give(first, hand(0), hand(1))
         closed, audit_max = game_round.closed or 0, stage.world.state.terms.windows.audit_max
-        waits = [duty.block for duty in posting.list_duties(view_of(first), stage.world.block)]  # type: ignore[union-attr]
+        waits = [duty.block for duty in posting.list_duties(first.get_view(), stage.world.block)]  # type: ignore[union-attr]
         assert waits and closed < waits[0] < closed + audit_max
         stage.world.jump(waits[0])
         stage.sync()
@@ -189,9 +187,9 @@ async def test_no_two_hand_in_the_same_votes_at_once_whenever_they_came(tmp_path
         for block in range(deadline, deadline + 4):
             stage.world.jump(block)
             stage.sync()
-            for count, party in enumerate(stage.parties.values()):
-                give(party, hand(0), *[hand(1)] * ((count + block) % 2))
-            turns.append([seed for seed, party in stage.parties.items() if list_due(party, stage)])
+            for count, node in enumerate(stage.nodes.values()):
+                give(node, hand(0), *[hand(1)] * ((count + block) % 2))
+            turns.append([seed for seed, node in stage.nodes.items() if list_due(node, stage)])
         assert all(len(one) <= 1 for one in turns) and {one for turn in turns for one in turn} == {1, 2, 3}
 
 

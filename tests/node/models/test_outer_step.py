@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, get_account, open_stage
+from tests.kit.nodes import TASK, get_account
+from tests.node.merging.stage import open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import (
@@ -46,14 +46,12 @@ async def test_bytes_come_from_others_where_the_solver_is_down(tmp_path: Path) -
             await stage.commit(1, 2, 3)
             stage.draw()
             await stage.fetch_all(1)
-        second = stage.parties[2]
+        second = stage.nodes[2]
         await stage.fetch_all(2)
-        assert len(second.task.claims.fetched) == 3
-        made = await rooms_of(second).outer_steps.merge_claims(
-            make_key(stage.world.state.rounds[0], (0, 1, 2))
-        )
+        assert len(second.rooms.tools.claims.fetched) == 3
+        made = await second.rooms.outer_steps.merge_claims(make_key(stage.world.state.rounds[0], (0, 1, 2)))
         assert get_root(made) == get_root(
-            await rooms_of(stage.parties[1]).outer_steps.merge_claims(
+            await stage.nodes[1].rooms.outer_steps.merge_claims(
                 make_key(stage.world.state.rounds[0], (0, 1, 2))
             )
         )
@@ -71,17 +69,17 @@ async def test_peers_that_never_answer_hold_up_nobody(
             await stage.commit(1, 2, 3)
             game_round = stage.draw()
             await stage.fetch_all(1)
-        second, slot, helper = stage.parties[2], stage.get_slot(3), get_account(1)
+        second, slot, helper = stage.nodes[2], stage.get_slot(3), get_account(1)
         monkeypatch.setattr(second.state, "is_member", lambda account, task: account == helper)
         known = second.state.network.peers
         strangers = [silent(f"0x{n:040x}") for n in range(20)]
         others = [silent(get_account(3)), *strangers, known[helper]]
         second.state.network.peers = {peer.account: peer for peer in others}
-        assert rooms_of(second).claim_data.list_sources(get_account(3))[0].account == get_account(3)
+        assert second.rooms.claim_data.list_sources(get_account(3))[0].account == get_account(3)
         duty = FetchDelta(0, slot, game_round.claims[slot].claim_root)
-        await duty.perform(rooms_of(second).outer_steps)
-        assert claim_openings.is_fetched(view_of(second), game_round, slot)
-        order = rooms_of(second).claim_data.list_sources(get_account(3))
+        await duty.perform(second.rooms.outer_steps)
+        assert claim_openings.is_fetched(second.get_view(), game_round, slot)
+        order = second.rooms.claim_data.list_sources(get_account(3))
         assert [peer.account for peer in order[:2]] == [helper, get_account(3)]
         assert all(second.client.get_silence(peer) == 0 for peer in strangers), "nobody asked them"
 
@@ -89,18 +87,18 @@ async def test_peers_that_never_answer_hold_up_nobody(
 async def test_the_merge_is_that_of_the_claims_in_shard_order(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = {one.claim_root: one for one in await stage.commit(1, 2, 3)}
-        game_round, party, terms = stage.draw(), stage.parties[1], get_spec().terms
+        game_round, node, terms = stage.draw(), stage.nodes[1], get_spec().terms
         key = make_key(game_round, (0, 2))
-        ours = get_root(await rooms_of(party).outer_steps.merge_claims(key))
+        ours = get_root(await node.rooms.outer_steps.merge_claims(key))
         deltas = []
         for slot in sort_by_shard(game_round, (0, 2)):
             root = made[game_round.claims[slot].claim_root].delta_root
-            deltas.append(party.store.get(refer_delta(root, terms.parameter_count)))
-        before = await rooms_of(party).model.load_outer_state(get_initial_header(view_of(party)))
+            deltas.append(node.store.get(refer_delta(root, terms.parameter_count)))
+        before = await node.rooms.model.load_outer_state(get_initial_header(node.get_view()))
         after = merge(before, deltas, terms.outer_learning_rate, terms.outer_momentum)
         assert ours == compute_outer_root(outer_header(after.weights, after.momentum))
-        assert await rooms_of(party).model.load_outer(ours) == outer_header(after.weights, after.momentum)
-        assert get_root(party.task.claims.merges[key]) == ours
+        assert await node.rooms.model.load_outer(ours) == outer_header(after.weights, after.momentum)
+        assert get_root(node.rooms.tools.claims.merges[key]) == ours
 
 
 async def test_a_work_leaf_that_is_not_the_claims_is_not_taken(
@@ -116,9 +114,7 @@ async def test_a_work_leaf_that_is_not_the_claims_is_not_taken(
 
         monkeypatch.setattr(BlobClient, "ask", lie)
         with pytest.raises(ProtocolFault, match="Merkle"):
-            await rooms_of(stage.parties[1]).claim_data.find_work(
-                game_round, game_round.claims[stage.get_slot(2)]
-            )
+            await stage.nodes[1].rooms.claim_data.find_work(game_round, game_round.claims[stage.get_slot(2)])
 
 
 async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -> None:
@@ -129,29 +125,29 @@ async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -
         slot = stage.get_slot(1)
         duty = FetchDelta(0, slot, game_round.claims[slot].claim_root)
         with pytest.raises(EnvironmentFault, match="not served"):
-            await duty.perform(rooms_of(stage.parties[2]).outer_steps)
-        made = stage.parties[1].task.claims.find(game_round).finished
+            await duty.perform(stage.nodes[2].rooms.outer_steps)
+        made = stage.nodes[1].rooms.tools.claims.find(game_round).finished
         assert made is not None and not work_requests.may_read_delta(
-            view_of(stage.parties[1]), made.delta_root
+            stage.nodes[1].get_view(), made.delta_root
         )
         stage.draw()
-        await duty.perform(rooms_of(stage.parties[2]).outer_steps)
-        assert work_requests.may_read_delta(view_of(stage.parties[2]), made.delta_root)
+        await duty.perform(stage.nodes[2].rooms.outer_steps)
+        assert work_requests.may_read_delta(stage.nodes[2].get_view(), made.delta_root)
 
 
 async def test_what_is_due_is_the_bytes_then_the_merge_of_all_that_can_be_accepted(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
-        party = stage.parties[1]
-        assert not list(outer_step.list_duties(view_of(party), stage.world.block))
+        node = stage.nodes[1]
+        assert not list(outer_step.list_duties(node.get_view(), stage.world.block))
         game_round = stage.draw()
-        due = list(outer_step.list_duties(view_of(party), stage.world.block))
+        due = list(outer_step.list_duties(node.get_view(), stage.world.block))
         assert {duty.slot for duty in due if isinstance(duty, FetchDelta)} == {0, 1, 2} and len(due) == 3
         await stage.fetch_all(1)
-        (merging,) = outer_step.list_duties(view_of(party), stage.world.block)
+        (merging,) = outer_step.list_duties(node.get_view(), stage.world.block)
         assert merging == MergeClaims(make_key(game_round, (0, 1, 2)))
-        await merging.perform(rooms_of(party).outer_steps)
-        assert not list(outer_step.list_duties(view_of(party), stage.world.block))
+        await merging.perform(node.rooms.outer_steps)
+        assert not list(outer_step.list_duties(node.get_view(), stage.world.block))
 
 
 async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(tmp_path: Path) -> None:
@@ -163,8 +159,8 @@ async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(
         stage.world.send(calls.PostRoot(0, (0, 1, 2), make_word("wrong"), signers), get_account(1))
         stage.sync()
         with pytest.raises(ProtocolFault, match="not what its claims come to"):
-            await rooms_of(stage.parties[1]).outer_steps.check_base(make_word("wrong"))
-        assert TASK in stage.parties[1].state.games
+            await stage.nodes[1].rooms.outer_steps.check_base(make_word("wrong"))
+        assert TASK in stage.nodes[1].state.games
 
 
 A, R, U, N = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN

@@ -5,16 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, Stage, get_account, open_stage
+from tests.kit.nodes import TASK, change_spec, get_account, get_lines
+from tests.node.merging.stage import Stage, open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
 from tests.node.upkeep.stage import Node
@@ -23,7 +21,6 @@ from tests.task_models import draw_first
 from touchstone.node.joining import seat_taking
 from touchstone.node.joining.machine_check import MachineCheck
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.node.loop.node import Node as OpenNode
 from touchstone.node.models import start_weights
 from touchstone.node.models.global_model import get_initial_header
 from touchstone.node.models.start_weights import make_start, refer_start
@@ -35,6 +32,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.task_spec import TaskSpec
+from touchstone.scripts.roles.role_nodes import Member
 
 WEIGHTS = draw_first(get_spec().training, 1234)
 SERVER, ASKER, OTHER = 1, 2, 3
@@ -48,17 +46,17 @@ def give(weights: Tensor = WEIGHTS) -> TaskSpec:
 
 
 @asynccontextmanager
-async def open_given(folder: Path, spec: TaskSpec) -> AsyncIterator[tuple[Stage, Party, Party]]:
+async def open_given(folder: Path, spec: TaskSpec) -> AsyncIterator[tuple[Stage, Member, Member]]:
     """The stage of a task whose weights are given: a node that has them, and one that does not."""
     async with open_stage(folder, SERVER, ASKER) as stage:
-        for party in stage.parties.values():
-            party.joined = replace(party.task, spec=spec)
-        server, asker = stage.parties[SERVER], stage.parties[ASKER]
+        for node in stage.nodes.values():
+            change_spec(node, spec)
+        server, asker = stage.nodes[SERVER], stage.nodes[ASKER]
         yield stage, server, asker
 
 
-def keep(party: Party, spec: TaskSpec, weights: Tensor = WEIGHTS) -> None:
-    party.store.put_tensor(spec.terms.initial_weights_root, tensor_bytes(weights))
+def keep(node: Member, spec: TaskSpec, weights: Tensor = WEIGHTS) -> None:
+    node.store.put_tensor(spec.terms.initial_weights_root, tensor_bytes(weights))
 
 
 def test_only_one_seed_stands_for_given_weights() -> None:
@@ -73,16 +71,16 @@ async def test_given_weights_come_from_a_peer_and_a_seed_needs_none(tmp_path: Pa
     spec = give()
     async with open_given(tmp_path, spec) as (_, server, asker):
         keep(server, spec)
-        for party in (server, asker):
-            party.state.games[TASK] = replace(party.state.games[TASK], seats={})
-        assert torch.equal(await rooms_of(asker).start.load(spec), WEIGHTS)
+        for node in (server, asker):
+            node.state.games[TASK] = replace(node.state.games[TASK], seats={})
+        assert torch.equal(await asker.rooms.start.load(spec), WEIGHTS)
         assert asker.store.has(refer_start(spec))
         asker.state.network.peers.clear()
-        header = get_initial_header(view_of(asker))
-        state = await rooms_of(asker).model.load_outer_state(header)
+        header = get_initial_header(asker.get_view())
+        state = await asker.rooms.model.load_outer_state(header)
         assert torch.equal(state.weights, WEIGHTS) and not state.momentum.any()
-        assert torch.equal(await rooms_of(asker).model.load_weights(header), WEIGHTS), "fetched once"
-        seeded = await rooms_of(asker).start.load(get_spec())
+        assert torch.equal(await asker.rooms.model.load_weights(header), WEIGHTS), "fetched once"
+        seeded = await asker.rooms.start.load(get_spec())
         assert torch.equal(seeded, make_start(get_spec())) and asker.store.has(refer_start(get_spec()))
 
 
@@ -108,8 +106,8 @@ async def test_chunks_that_came_are_kept_where_the_connection_breaks(
                     raise EnvironmentFault(what="broken", expected="", actual="", remedy="")
 
         monkeypatch.setattr(BlobClient, "_stream_range", break_once)
-        ref = await rooms_of(asker).start.fetch(spec)
-        assert ref.chunk_count == 3 and torch.equal(await rooms_of(asker).start.load(spec), weights)
+        ref = await asker.rooms.start.fetch(spec)
+        assert ref.chunk_count == 3 and torch.equal(await asker.rooms.start.load(spec), weights)
         assert len(asked) == 2 and asked[1].start >= 1 << 20 and asked[1].stop == ref.size_bytes
 
 
@@ -119,7 +117,7 @@ async def test_other_bytes_are_refused_and_not_kept(tmp_path: Path) -> None:
         keep(server, spec)
         _spoil(server, spec)
         with pytest.raises(EnvironmentFault, match="no peer serves the weights that the task begins with"):
-            await rooms_of(asker).start.load(spec)
+            await asker.rooms.start.load(spec)
         assert not asker.store.has(refer_start(spec))
 
 
@@ -143,15 +141,14 @@ async def test_a_node_with_a_seat_starts_again_though_nobody_serves_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has disputes to answer: silence would cost its stake."""
-    spec, lines = give(), list[str]()
+    spec = give()
     async with open_given(tmp_path, spec) as (_, _, asker):
         _join_only_start(monkeypatch)
-        asker.config = replace(asker.config, notify=lines.append)
-        await have_start(asker)
-        assert "WARNING" in lines[-1] and "there is a seat already" in lines[-1]
-        asker.joined = replace(asker.task, spec=replace(spec, training=get_spec().training))
+        await asker._have_start()
+        assert "WARNING" in get_lines(asker)[-1] and "there is a seat already" in get_lines(asker)[-1]
+        change_spec(asker, replace(spec, training=get_spec().training))
         with pytest.raises(ProtocolFault, match="not those of its seed"):
-            await have_start(asker)
+            await asker._have_start()
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
@@ -159,20 +156,20 @@ async def test_a_node_with_a_seat_waits_for_no_peer_when_it_starts_again(
     tmp_path: Path, is_damaged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that answers as slowly as it may would hold it for hours, and disputes have windows."""
-    spec, lines = give(), list[str]()
+    spec = give()
     async with open_given(tmp_path, spec) as (_, server, asker), run_silent() as show:
         asker.state.network.peers = {server.account: show(server.account)}
-        asker.config = replace(asker.config, notify=lines.append)
         monkeypatch.setattr(self_test, "find_last_stated", lambda _: 7)
         if is_damaged:
             keep(asker, spec)
             _spoil(asker, spec)
         async with asyncio.timeout(2):
-            await have_start(asker)
-            await rooms_of(asker).self_test.check_bits()
-            await rooms_of(asker).machine_check.check_machine()
+            await asker._have_start()
+            await asker.rooms.self_test.check_bits()
+            await asker.rooms.machine_check.check_machine()
+        lines = get_lines(asker)
         assert len(lines) == 3 and all("WARNING" in line for line in lines)
-        assert asker.task.pruning.unlike_until == 7, "what was stated before is kept whole"
+        assert asker.rooms.tools.pruning_memory.unlike_until == 7, "what was stated before is kept whole"
 
 
 async def test_weights_on_which_no_work_is_accepted_are_refused(tmp_path: Path) -> None:
@@ -184,10 +181,10 @@ async def test_weights_on_which_no_work_is_accepted_are_refused(tmp_path: Path) 
         async with open_given(tmp_path / str(number), spec) as (_, server, asker):
             keep(server, spec, weights)
             if is_sound:
-                await rooms_of(asker).start.load(spec)
+                await asker.rooms.start.load(spec)
             else:
                 with pytest.raises(InvalidInput, match="too large"):
-                    await rooms_of(asker).start.load(spec)
+                    await asker.rooms.start.load(spec)
 
 
 def test_weights_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +211,9 @@ def test_given_weights_stay_as_long_as_the_node_works_on_the_task(tmp_path: Path
     assert (node.initial.weights_root in {key.root for key in kept}) == is_given
 
 
-def _spoil(party: Party, spec: TaskSpec) -> None:
+def _spoil(node: Member, spec: TaskSpec) -> None:
     """A bit of the stored weights turns over."""
-    path = party.store.get_path(refer_start(spec).key)
+    path = node.store.get_path(refer_start(spec).key)
     data = bytearray(path.read_bytes())
     data[77] ^= 1
     path.write_bytes(bytes(data))
@@ -232,19 +229,7 @@ def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
 
 
-async def have_start(party: Party) -> None:
-    """What `Node.join` ends with."""
-    node: Any = SimpleNamespace(
-        get_view=party.get_view,
-        rooms=rooms_of(party),
-        config=party.config,
-        game=party.game,
-        account=party.account,
-    )
-    await OpenNode._have_start(node)
-
-
-async def _join(party: Party) -> None:
+async def _join(node: Member) -> None:
     """What `Node.join` ends with, and then the seat."""
-    await have_start(party)
-    await rooms_of(party).seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))
+    await node._have_start()
+    await node.rooms.seat_taking.take_seat(SeatRequest(SeatRole.VERIFIER))

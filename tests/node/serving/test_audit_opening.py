@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.merging.stage import TASK, open_stage
+from tests.kit.nodes import TASK
+from tests.node.merging.stage import open_stage
 from touchstone.node.serving import audit_opening
 from touchstone.node.serving.audit_opening import open_seated_pool
 from touchstone.node.training.replay_pool import ProcessWorker
@@ -25,10 +26,10 @@ async def test_without_its_ray_a_node_that_has_a_seat_starts_all_the_same(
     monkeypatch.setattr(audit_opening, "open_ray", open_ray)
     lines: list[str] = []
     async with open_stage(tmp_path, 1) as one:
-        party = one.parties[1]
-        config = replace(party.config, notify=lines.append, executor="ray", ray_address="10.0.0.1:1")
+        node = one.nodes[1]
+        config = replace(node.config, notify=lines.append, executor="ray", ray_address="10.0.0.1:1")
         config = replace(config, replay_processes=processes)
-        pool = open_seated_pool(config, party.game, party.account)
+        pool = open_seated_pool(config, node.game, node.account)
         assert "Ray does not answer" in lines[0] and len(lines) == processes, (
             "and where replays run, if elsewhere"
         )
@@ -36,6 +37,6 @@ async def test_without_its_ray_a_node_that_has_a_seat_starts_all_the_same(
         if pool is not None:
             assert isinstance(pool.make_worker(), ProcessWorker)
             pool.close()
-        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
+        node.state.games[TASK] = replace(node.state.games[TASK], seats={})
         with pytest.raises(EnvironmentFault, match="Ray does not answer"):
-            open_seated_pool(config, party.game, party.account)
+            open_seated_pool(config, node.game, node.account)

@@ -10,9 +10,8 @@ import pytest
 from aiohttp import web
 
 from tests.e2e.world import make_dataset
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import HASTE, SIGNING, Stage, finish, open_stage
+from tests.kit.nodes import HASTE, SIGNING, change_spec, change_tools, get_lines
+from tests.node.merging.stage import Stage, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.adapters.storages import HostileStorage, make_settings
@@ -30,6 +29,7 @@ from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.scripts.roles.role_nodes import Member
 
 
 class KeptBucket(Bucket):
@@ -61,104 +61,105 @@ class KeptBucket(Bucket):
 
 
 @asynccontextmanager
-async def open_solver(folder: Path) -> AsyncIterator[tuple[Stage, Party, KeptBucket]]:
+async def open_solver(folder: Path) -> AsyncIterator[tuple[Stage, Member, KeptBucket]]:
     async with open_stage(folder, 1) as stage:
-        party = stage.parties[1]
-        party.bucket = bucket = KeptBucket(party.account)
-        yield stage, party, bucket
+        node = stage.nodes[1]
+        node.bucket = bucket = KeptBucket(node.account)
+        change_tools(node, bucket=bucket)
+        yield stage, node, bucket
 
 
 @asynccontextmanager
-async def serve(party: Party) -> AsyncIterator[Peer]:
+async def serve(node: Member) -> AsyncIterator[Peer]:
     """A node with a bucket, and the rules of the merge room."""
     policy = ReadPolicy(
         lambda account: True,
-        lambda account, kind, root: merge_requests.may_read(view_of(party), account, kind, root),
-        party.status.show,
+        lambda account, kind, root: merge_requests.may_read(node.get_view(), account, kind, root),
+        node.status.show,
     )
-    identity = load_or_create_identity(party.config.home)
-    server = BlobServer(party.store, party.account, SIGNING, identity, policy, bucket=party.bucket)
+    identity = load_or_create_identity(node.config.home)
+    server = BlobServer(node.store, node.account, SIGNING, identity, policy, bucket=node.bucket)
     port = await server.start()
     try:
-        yield Peer(party.account, f"https://127.0.0.1:{port}", identity.fingerprint)
+        yield Peer(node.account, f"https://127.0.0.1:{port}", identity.fingerprint)
     finally:
         await server.stop()
 
 
-def list_due(party: Party) -> list[CopyToBucket]:
-    return list(list_duties(party.bucket, view_of(party), party.state.head_block + 1))
+def list_due(node: Member) -> list[CopyToBucket]:
+    return list(list_duties(node.bucket, node.get_view(), node.state.head_block + 1))
 
 
-async def mirror(party: Party) -> None:
+async def mirror(node: Member) -> None:
     """What is due, once; the second duty where the first one has learned what the bucket has."""
-    for duty in list_duties(party.bucket, view_of(party), party.state.head_block + 1):
-        await duty.perform(rooms_of(party).bucket_copies)
+    for duty in list_duties(node.bucket, node.get_view(), node.state.head_block + 1):
+        await duty.perform(node.rooms.bucket_copies)
 
 
 async def test_a_pseudo_gradient_goes_there_once_the_chain_has_its_claim_and_nothing_else_does(
     tmp_path: Path,
 ) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
-        finished = await finish(party)
-        await mirror(party)
+    async with open_solver(tmp_path) as (stage, node, bucket):
+        finished = await finish(node)
+        await mirror(node)
         assert bucket.there == {}
         await stage.commit(1)
-        assert list_due(party) == [CopyToBucket()]
-        await mirror(party)
-        delta = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
-        assert bucket.objects == {delta.key: party.store.get(delta)}
-        assert party.store.list_keys(BlobKind.TENSOR)
-        assert not list_due(party)
+        assert list_due(node) == [CopyToBucket()]
+        await mirror(node)
+        delta = refer_delta(finished.delta_root, node.task.spec.terms.parameter_count)
+        assert bucket.objects == {delta.key: node.store.get(delta)}
+        assert node.store.list_keys(BlobKind.TENSOR)
+        assert not list_due(node)
 
 
 async def test_a_claim_on_another_beacon_is_not_uploaded(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
+    async with open_solver(tmp_path) as (stage, node, bucket):
         await stage.commit(1)
         game_round = stage.world.state.rounds[0]
         (slot,) = game_round.claims
         other = replace(game_round.claims[slot], claim_root=bytes(32))
         stage.world.state = replace(stage.world.state, rounds={0: replace(game_round, claims={slot: other})})
         stage.sync()
-        await mirror(party)
+        await mirror(node)
         assert bucket.there == {}
 
 
 async def test_what_is_pruned_or_was_never_here_goes(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
+    async with open_solver(tmp_path) as (stage, node, bucket):
         stranger = BlobKey(BlobKind.TENSOR, bytes(31) + b"\1")
         bucket.objects[stranger] = b"left by an earlier run"
         await stage.commit(1)
-        await mirror(party)
+        await mirror(node)
         (delta,) = bucket.objects
         assert delta.kind is BlobKind.DELTA
-        party.store.delete(delta)
-        assert list_due(party) == [CopyToBucket()]
-        await mirror(party)
-        assert not bucket.objects and not list_due(party)
+        node.store.delete(delta)
+        assert list_due(node) == [CopyToBucket()]
+        await mirror(node)
+        assert not bucket.objects and not list_due(node)
 
 
 async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
+    async with open_solver(tmp_path) as (stage, node, bucket):
         await stage.commit(1)
         bucket.is_down = True
         with pytest.raises(EnvironmentFault):
-            await mirror(party)
-        assert bucket.there == {} and list_due(party) == [CopyToBucket()]
+            await mirror(node)
+        assert bucket.there == {} and list_due(node) == [CopyToBucket()]
         bucket.is_down = False
-        await mirror(party)
+        await mirror(node)
         assert len(bucket.objects) == 1
-        lines: list[str] = party.config.notify.__self__  # type: ignore[attr-defined]
+        lines: list[str] = get_lines(node)
         assert lines[-1] == "the bucket alice takes copies; it has 0 of this node's blobs", "it is said once"
 
 
 async def test_a_copy_of_another_length_is_uploaded_again(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
+    async with open_solver(tmp_path) as (stage, node, bucket):
         await stage.commit(1)
-        await mirror(party)
+        await mirror(node)
         (delta,) = bucket.objects
         bucket.objects[delta] = b"short"
         await bucket.learn()
-        assert list_missing(view_of(party), bucket) == [delta]
+        assert list_missing(node.get_view(), bucket) == [delta]
 
 
 @pytest.mark.parametrize("is_submitter", [True, False])
@@ -166,31 +167,31 @@ async def test_a_copy_of_another_length_is_uploaded_again(tmp_path: Path) -> Non
 async def test_a_submitter_uploads_the_dataset_and_given_weights(
     tmp_path: Path, is_submitter: bool, is_given: bool
 ) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
-        await finish(party)
+    async with open_solver(tmp_path) as (stage, node, bucket):
+        await finish(node)
         spec = get_spec()
         if is_given:
             spec = replace(spec, training=replace(spec.training, initial_seed=GIVEN_START))
-        party.joined = replace(party.task, spec=spec)
+        change_spec(node, spec)
         if is_submitter:
-            terms = replace(stage.world.state.terms, submitter=party.account)
+            terms = replace(stage.world.state.terms, submitter=node.account)
             stage.world.state = replace(stage.world.state, terms=terms)
             stage.sync()
-        dataset = party.store.put_dataset(make_dataset())
+        dataset = node.store.put_dataset(make_dataset())
         start = refer_start(spec)
-        assert party.store.has(start)
-        await mirror(party)
+        assert node.store.has(start)
+        await mirror(node)
         expected = [dataset.key] * is_submitter + [start.key] * (is_submitter and is_given)
         assert set(bucket.objects) == set(expected)
 
 
 async def test_a_pseudo_gradient_does_not_wait_for_the_dataset(tmp_path: Path) -> None:
     """The submitter has a seat, too, and its line takes hours for the dataset."""
-    async with open_solver(tmp_path) as (stage, party, bucket):
-        terms = replace(stage.world.state.terms, submitter=party.account)
+    async with open_solver(tmp_path) as (stage, node, bucket):
+        terms = replace(stage.world.state.terms, submitter=node.account)
         stage.world.state = replace(stage.world.state, terms=terms)
         stage.sync()
-        party.store.put_dataset(make_dataset())
+        node.store.put_dataset(make_dataset())
         begun, freed, put = asyncio.Event(), asyncio.Event(), bucket.put
 
         async def put_slowly(key: BlobKey, path: Path) -> None:
@@ -201,24 +202,24 @@ async def test_a_pseudo_gradient_does_not_wait_for_the_dataset(tmp_path: Path) -
 
         bucket.put = put_slowly  # type: ignore[method-assign]
         await bucket.learn()
-        (first,) = list_due(party)
-        running = {first: asyncio.create_task(first.perform(rooms_of(party).bucket_copies))}
+        (first,) = list_due(node)
+        running = {first: asyncio.create_task(first.perform(node.rooms.bucket_copies))}
         await begun.wait()
         await stage.commit(1)
-        for duty in set(list_due(party)) - set(running):
-            await duty.perform(rooms_of(party).bucket_copies)
+        for duty in set(list_due(node)) - set(running):
+            await duty.perform(node.rooms.bucket_copies)
         assert {key.kind for key in bucket.objects} == {BlobKind.DELTA}
         freed.set()
         await running[first]
-        assert len(bucket.objects) == 2 and not list_due(party)
+        assert len(bucket.objects) == 2 and not list_due(node)
 
 
 async def test_a_copy_that_the_storage_did_not_keep_is_not_due_at_once(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (stage, party, bucket):
+    async with open_solver(tmp_path) as (stage, node, bucket):
         await stage.commit(1)
         bucket.may_upload = lambda key: False  # type: ignore[method-assign]
-        await mirror(party)
-        assert not bucket.objects and not list_due(party)
+        await mirror(node)
+        assert not bucket.objects and not list_due(node)
 
 
 async def test_before_the_close_nobody_is_sent_to_the_bucket(tmp_path: Path) -> None:
@@ -227,18 +228,18 @@ async def test_before_the_close_nobody_is_sent_to_the_bucket(tmp_path: Path) -> 
     async def give(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=next(iter(bucket.objects.values())))
 
-    async with HostileStorage(give).serve() as storage, open_solver(tmp_path) as (stage, party, bucket):
+    async with HostileStorage(give).serve() as storage, open_solver(tmp_path) as (stage, node, bucket):
         bucket.location = f"{storage.url}/copy"
         (finished,) = await stage.commit(1)
-        await mirror(party)
-        ref = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
+        await mirror(node)
+        ref = refer_delta(finished.delta_root, node.task.spec.terms.parameter_count)
         reader = BlobStore(tmp_path / "reader", is_durable=False)
         signer, follow = RequestSigner(make_key(2), SIGNING), make_settings(storage.url)
         client = BlobClient(reader, signer, HASTE, follow, "127.0.0.1")
-        async with serve(party) as peer, client:
+        async with serve(node) as peer, client:
             with pytest.raises(EnvironmentFault, match="not served to you now"):
                 await client.fetch(peer, ref)
             assert not storage.asked
             stage.draw()
             await client.fetch(peer, ref)
-        assert len(storage.asked) == 1 and reader.get(ref) == party.store.get(ref)
+        assert len(storage.asked) == 1 and reader.get(ref) == node.store.get(ref)

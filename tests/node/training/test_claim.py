@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import deal_anew, get_account, open_stage
+from tests.kit.nodes import get_account, get_lines, get_sent
+from tests.node.merging.stage import deal_anew, open_stage
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training import claims
 from touchstone.node.training.claims import MakeClaim, get_basis
@@ -23,7 +23,7 @@ async def test_training_stops_when_the_round_starts_from_something_else(
 ) -> None:
     """Otherwise a whole round is trained for nothing, and a commitment is sent that can only be refused."""
     async with open_stage(tmp_path, 1) as stage:
-        party, claim_train = stage.parties[1], train_segment
+        node, claim_train = stage.nodes[1], train_segment
         trained: list[int] = []
 
         def train(*arguments: Any) -> Any:
@@ -33,32 +33,32 @@ async def test_training_stops_when_the_round_starts_from_something_else(
             return claim_train(*arguments)
 
         monkeypatch.setattr(claims, "train_segment", train)
-        duty = MakeClaim(0, get_basis(party.game.rounds[0]) or b"")
+        duty = MakeClaim(0, get_basis(node.game.rounds[0]) or b"")
         with pytest.raises(EnvironmentFault, match="starts from something else"):
-            await duty.perform(rooms_of(party).training)
-        assert trained == [0] and not party.chain.sent  # type: ignore[attr-defined]
+            await duty.perform(node.rooms.training)
+        assert trained == [0] and not get_sent(node)
 
 
 async def test_a_claim_is_due_once_while_the_round_runs_and_to_who_sits_in_it(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2) as stage:
-        first, second = stage.parties[1], stage.parties[2]
+        first, second = stage.nodes[1], stage.nodes[2]
         duty = MakeClaim(0, get_basis(first.game.rounds[0]) or b"")
-        assert list(claims.list_duties(view_of(first), stage.world.block)) == [duty]
-        await duty.perform(rooms_of(first).training)
-        (sent,) = first.chain.sent  # type: ignore[attr-defined]
-        made = get_finished(view_of(first), 0).finished
+        assert list(claims.list_duties(first.get_view(), stage.world.block)) == [duty]
+        await duty.perform(first.rooms.training)
+        (sent,) = get_sent(first)
+        made = get_finished(first.get_view(), 0).finished
         assert made is not None and sent[0] == "rounds.commit" and sent[1][-2:] == (made.claim_root, SEGMENTS)
-        lines: list[str] = first.config.notify.__self__  # type: ignore[attr-defined]
+        lines: list[str] = get_lines(first)
         assert lines[-1] == "round 0: the claim is on the chain"
         await stage.commit(1)
-        assert not list(claims.list_duties(view_of(first), stage.world.block))
-        assert list(claims.list_duties(view_of(second), stage.world.block)) == [duty]
+        assert not list(claims.list_duties(first.get_view(), stage.world.block))
+        assert list(claims.list_duties(second.get_view(), stage.world.block)) == [duty]
         stage.draw()
-        assert not list(claims.list_duties(view_of(second), stage.world.block))
+        assert not list(claims.list_duties(second.get_view(), stage.world.block))
 
 
 async def test_a_solver_without_a_seat_in_the_round_claims_nothing(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         stage.world.send(calls.JoinSeat(SeatRole.SOLVER, 2_000), get_account(4))
         async with stage.open(4) as late:
-            assert not list(claims.list_duties(view_of(late), stage.world.block))
+            assert not list(claims.list_duties(late.get_view(), stage.world.block))

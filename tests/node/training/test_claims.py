@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
@@ -25,23 +24,23 @@ SEGMENTS = 4
 async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         (made,) = await stage.commit(1)
-        party = stage.parties[1]
+        node = stage.nodes[1]
         tokens = get_spec().training.sequences_per_step * get_spec().training.sequence_tokens
-        assert party.meter.tokens_trained == get_spec().terms.inner_steps * tokens
-        assert party.meter.rounds_trained == 1 and 0 < (party.meter.loss or 0) < 10
-        place = (DOMAIN, 0, party.account)
+        assert node.meter.tokens_trained == get_spec().terms.inner_steps * tokens
+        assert node.meter.rounds_trained == 1 and 0 < (node.meter.loss or 0) < 10
+        place = (DOMAIN, 0, node.account)
         for boundary in range(SEGMENTS + 1):
-            proof = open_boundary(view_of(party), 0, boundary)
+            proof = open_boundary(node.get_view(), 0, boundary)
             leaf = compute_boundary_leaf(*place, boundary, proof.salt, compute_state_root(proof.header))
             verify_in_claim(made.claim_root, leaf, boundary, SEGMENTS, proof.path)
-        work = open_work(view_of(party), 0)
+        work = open_work(node.get_view(), 0)
         leaf = compute_work_leaf(*place, SEGMENTS, work.delta_root, work.carried_root)
         verify_in_claim(made.claim_root, leaf, SEGMENTS + 1, SEGMENTS, work.path)
-        first, last = (open_boundary(view_of(party), 0, b).header for b in (0, SEGMENTS))
+        first, last = (open_boundary(node.get_view(), 0, b).header for b in (0, SEGMENTS))
         terms = get_spec().terms
         assert (first.weights_root, first.first_moment_root) == (terms.initial_weights_root, terms.zero_root)
-        weights = [rooms_of(party).states.load(header).weights for header in (first, last)]
-        assert party.store.get(refer_delta(made.delta_root, terms.parameter_count)) == encode_delta(*weights)
+        weights = [node.rooms.tools.states.load(header).weights for header in (first, last)]
+        assert node.store.get(refer_delta(made.delta_root, terms.parameter_count)) == encode_delta(*weights)
 
 
 async def test_the_states_between_the_first_and_the_last_are_written_past_the_cache(
@@ -49,7 +48,7 @@ async def test_the_states_between_the_first_and_the_last_are_written_past_the_ca
 ) -> None:
     """The node reads the first and the last one again, soon."""
     async with open_stage(tmp_path, 1) as stage:
-        store, ways = stage.parties[1].store, dict[bytes, bool]()
+        store, ways = stage.nodes[1].store, dict[bytes, bool]()
         put = store.put_hashed
 
         def note(ref: BlobRef, *rest: Any, is_cached: bool = True) -> BlobRef:
@@ -59,7 +58,7 @@ async def test_the_states_between_the_first_and_the_last_are_written_past_the_ca
         monkeypatch.setattr(store, "put_hashed", note)
         await stage.commit(1)
         headers = [
-            open_boundary(view_of(stage.parties[1]), 0, boundary).header for boundary in range(SEGMENTS + 1)
+            open_boundary(stage.nodes[1].get_view(), 0, boundary).header for boundary in range(SEGMENTS + 1)
         ]
     found = [ways.get(header.weights_root) for header in headers]
     assert found == [None, False, False, False, True]  # The merge before had kept the first one.
@@ -81,17 +80,17 @@ async def test_a_killed_solver_goes_on_at_its_last_boundary_and_says_the_same(
     claim_train = train_segment
     monkeypatch.setattr(claims, "train_segment", train)
     async with open_stage(tmp_path) as stage:
-        async with stage.open(1) as party:
+        async with stage.open(1) as node:
             with pytest.raises(RuntimeError, match="killed"):
-                await finish(party)
-            salts = party.task.claims.find(party.game.rounds[0]).salts
-        async with stage.open(1) as party:
-            made = await finish(party)
-            assert party.task.claims.find(party.game.rounds[0]).salts == salts
-            assert (await finish(party)) == made
+                await finish(node)
+            salts = node.rooms.tools.claims.find(node.game.rounds[0]).salts
+        async with stage.open(1) as node:
+            made = await finish(node)
+            assert node.rooms.tools.claims.find(node.game.rounds[0]).salts == salts
+            assert (await finish(node)) == made
         monkeypatch.undo()
-        async with stage.open(1) as party:
-            assert get_finished(view_of(party), 0).finished == made
+        async with stage.open(1) as node:
+            assert get_finished(node.get_view(), 0).finished == made
     assert trained == [0, 2, -1, 4, 6]
     async with open_stage(tmp_path / "other", 1) as other:
         (undisturbed,) = await other.commit(1)
@@ -129,12 +128,12 @@ async def test_a_claim_trained_on_a_device_is_the_same_and_leaves_it_while_train
 
 async def test_after_a_reorg_the_round_is_trained_anew_and_back_again_nothing_is(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
-        party, before = stage.parties[1], stage.world.state
-        made = await finish(party)
+        node, before = stage.nodes[1], stage.world.state
+        made = await finish(node)
         stage.world.state = deal_anew(before)
         stage.sync()
-        other = await finish(party)
+        other = await finish(node)
         assert other.delta_root != made.delta_root and other.basis != made.basis
         stage.world.state = before
         stage.sync()
-        assert await finish(party) == made
+        assert await finish(node) == made

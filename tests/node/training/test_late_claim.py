@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import open_stage
 from touchstone.node.training import claims, speculation
 from touchstone.node.training.claims import MakeClaim, get_basis
@@ -20,7 +19,7 @@ async def test_training_ends_when_the_round_has_closed_without_this_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
-        party = stage.parties[1]
+        node = stage.nodes[1]
         game_round = stage.world.state.rounds[0]
         begun, go_on, segments = threading.Event(), threading.Event(), []
 
@@ -32,9 +31,7 @@ async def test_training_ends_when_the_round_has_closed_without_this_claim(
 
         await stage.commit(2, 3)
         monkeypatch.setattr(claims, "train_segment", train)
-        late = asyncio.create_task(
-            MakeClaim(0, get_basis(game_round) or b"").perform(rooms_of(party).training)
-        )
+        late = asyncio.create_task(MakeClaim(0, get_basis(game_round) or b"").perform(node.rooms.training))
         while not begun.is_set():
             await asyncio.sleep(0.01)
         closed = stage.draw()  # two of three have committed: the round closes, this solver is DROPPED
@@ -48,13 +45,13 @@ async def test_training_ends_when_the_round_has_closed_without_this_claim(
 async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The closed round and the one after it: each takes half of the machine."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
-        party = stage.parties[1]
+        node = stage.nodes[1]
         game_round = stage.world.state.rounds[0]
         go_on, lock, rounds, most = threading.Event(), threading.Lock(), list[int](), 0
 
         def train(state: Any, *arguments: Any) -> Any:
             nonlocal most
-            index = state.global_step // party.task.spec.terms.inner_steps
+            index = state.global_step // node.task.spec.terms.inner_steps
             with lock:
                 rounds.append(index)
                 most = max(most, len(set(rounds)))
@@ -67,9 +64,7 @@ async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytes
 
         await stage.commit(2, 3)
         monkeypatch.setattr(claims, "train_segment", train)
-        late = asyncio.create_task(
-            MakeClaim(0, get_basis(game_round) or b"").perform(rooms_of(party).training)
-        )
+        late = asyncio.create_task(MakeClaim(0, get_basis(game_round) or b"").perform(node.rooms.training))
         while not rounds:
             await asyncio.sleep(0.01)
         closed = stage.draw()
@@ -78,10 +73,8 @@ async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytes
         stage.sync()
         (expected_round,) = [
             one
-            for one in speculation.list_duties(view_of(party), stage.world.block)
+            for one in speculation.list_duties(node.get_view(), stage.world.block)
             if isinstance(one, TrainAhead)
         ]
-        await asyncio.gather(
-            expected_round.perform(rooms_of(party).speculation), late, return_exceptions=True
-        )
+        await asyncio.gather(expected_round.perform(node.rooms.speculation), late, return_exceptions=True)
         assert most == 1, "a round that has closed is trained beside the next one"

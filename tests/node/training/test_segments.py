@@ -6,19 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, deal_anew
+from tests.kit.nodes import TASK, get_told
+from tests.node.merging.stage import deal_anew
 from tests.node.upkeep.test_pruning import SEGMENTS, list_here, open_dispute, open_solver
 from tests.node.upkeep.veteran import count_steps
 from tests.whistleblower.stage import (
     OTHER_ONLOOKER,
-    get_known,
     get_solver,
     make_boundary,
     make_header,
     make_vote,
-    open_party,
+    open_onlooker,
 )
 from touchstone.node.kit.states import StateStore
 from touchstone.node.models.own_openings import get_finished
@@ -37,6 +35,7 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.scripts.roles.role_nodes import Member
 
 STEPS = 2
 """Of a segment."""
@@ -44,21 +43,21 @@ STEPS = 2
 
 async def test_every_segment_is_computed_to_the_roots_that_were_committed(tmp_path: Path) -> None:
     """From the boundary before it, and with the data that the beacon deals to the slot."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        boundaries, place = get_finished(view_of(party), 0).boundaries, (0, stage.get_slot(1))
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        boundaries, place = get_finished(node.get_view(), 0).boundaries, (0, stage.get_slot(1))
         for segment in range(SEGMENTS):
-            roots = rooms_of(party).segments.compute_roots(place, segment, boundaries[segment])
+            roots = node.rooms.segments.compute_roots(place, segment, boundaries[segment])
             ends = [compute_state_root(boundaries[one]) for one in (segment, segment + 1)]
             assert [roots[0], roots[-1]] == ends and len(roots) == STEPS + 1
-            inner = rooms_of(party).segments.compute_state(place, segment, boundaries[segment], 1)
+            inner = node.rooms.segments.compute_state(place, segment, boundaries[segment], 1)
             assert compute_state_root(state_header(inner)) == roots[1]
         stage.world.state = deal_anew(stage.world.state)
         stage.sync()
-        beacon, training = party.game.rounds[0].beacon or b"", party.task.spec.training
+        beacon, training = node.game.rounds[0].beacon or b"", node.task.spec.training
         shards = deal_shards(beacon, 3)
         for slot, shard in enumerate(shards):
-            dealt = get_batch(party.task.corpus, training, beacon, shard, 5)
-            assert torch.equal(rooms_of(party).segments.get_batches(0, slot)(5).tokens_BT, dealt.tokens_BT)
+            dealt = get_batch(node.rooms.tools.corpus, training, beacon, shard, 5)
+            assert torch.equal(node.rooms.segments.get_batches(0, slot)(5).tokens_BT, dealt.tokens_BT)
         assert shards != (0, 1, 2)
 
 
@@ -66,48 +65,47 @@ async def test_of_a_pruned_claim_no_more_is_trained_than_from_the_last_boundary_
     tmp_path: Path,
 ) -> None:
     """On the way, the start of another disputed segment is kept: its answer is due as well."""
-    async with open_solver(tmp_path) as (stage, party):
-        trained, boundaries = count_steps(party), get_finished(view_of(party), 0).boundaries
-        dispute = open_dispute(stage, party, segment=2)
-        assert await rooms_of(party).segments.restore_boundary(0, 3) == boundaries[3]
-        assert (trained, list_here(party)) == ([STEPS] * 3, [0, 2, 3])
-        await rooms_of(party).segments.restore_boundary(0, 4)
-        assert (trained, list_here(party)) == ([STEPS] * 4, [0, 2, 3, 4])
-        assert await rooms_of(party).segments.restore_own_start(dispute) == boundaries[2]
+    async with open_solver(tmp_path) as (stage, node):
+        trained, boundaries = count_steps(node), get_finished(node.get_view(), 0).boundaries
+        dispute = open_dispute(stage, node, segment=2)
+        assert await node.rooms.segments.restore_boundary(0, 3) == boundaries[3]
+        assert (trained, list_here(node)) == ([STEPS] * 3, [0, 2, 3])
+        await node.rooms.segments.restore_boundary(0, 4)
+        assert (trained, list_here(node)) == ([STEPS] * 4, [0, 2, 3, 4])
+        assert await node.rooms.segments.restore_own_start(dispute) == boundaries[2]
         assert len(trained) == 4, "it is there"
 
 
 async def test_a_claim_of_which_nothing_is_left_begins_at_the_base_root(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        first = get_finished(view_of(party), 0).boundaries[0]
-        for ref in refer_state(first, party.task.spec.terms.parameter_count):
-            party.store.delete(ref.key)
-        assert list_here(party) == []
+    async with open_solver(tmp_path) as (_, node):
+        first = get_finished(node.get_view(), 0).boundaries[0]
+        for ref in refer_state(first, node.task.spec.terms.parameter_count):
+            node.store.delete(ref.key)
+        assert list_here(node) == []
         assert (
-            await rooms_of(party).segments.restore_boundary(0, 1)
-            == get_finished(view_of(party), 0).boundaries[1]
+            await node.rooms.segments.restore_boundary(0, 1) == get_finished(node.get_view(), 0).boundaries[1]
         )
-        assert list_here(party) == [0, 1]
+        assert list_here(node) == [0, 1]
 
 
 async def test_only_open_disputes_on_the_own_claim_are_answered(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (stage, party):
-        own = open_dispute(stage, party, segment=2)
+    async with open_solver(tmp_path) as (stage, node):
+        own = open_dispute(stage, node, segment=2)
         others: list[InnerDispute] = [
             replace(own, segment=1, stage=DisputeStage.CLEARED),
             replace(own, segment=1, statement=StatementRef(0, own.statement.slot, 0, 0)),
             replace(own, segment=1, statement=StatementRef(0, own.statement.slot + 1)),
         ]
         found = {bytes([number]): one for number, one in enumerate([own, *others])}
-        party.state.inner[TASK] = InnerBook(10, found)
-        assert list_disputed(view_of(party), 0) == {2}
+        node.state.inner[TASK] = InnerBook(10, found)
+        assert list_disputed(node.get_view(), 0) == {2}
 
 
 # --- Of a vote ----------------------------------------------------------------------------------------------
-def dispute_vote(party: Party) -> InnerDispute:
+def dispute_vote(node: Member) -> InnerDispute:
     """A dispute of another whistleblower on a vote of this account."""
     vote = make_vote().vote
-    ref, seat = StatementRef(0, 0, 0, vote.rank), party.game.rounds[0].claims[0].seat
+    ref, seat = StatementRef(0, 0, 0, vote.rank), node.game.rounds[0].claims[0].seat
     return InnerDispute(b"d" * 32, seat, ref, vote.segment, OTHER_ONLOOKER, 999)
 
 
@@ -122,13 +120,13 @@ async def test_the_start_of_a_replay_comes_from_the_solver_or_from_who_disputes_
         asked.append(([peer.account for peer in peers], header))
 
     monkeypatch.setattr(StateStore, "fetch", fetch)
-    with open_party(tmp_path, make_vote().auditor) as party:
-        dispute, start = dispute_vote(party), make_boundary("start")
+    with open_onlooker(tmp_path, make_vote().auditor) as node:
+        dispute, start = dispute_vote(node), make_boundary("start")
         ref, own = dispute.statement, make_header("own")
-        get_known(party).replays = [OwnReplay(ref, dispute.segment, start, own, None, None, b"s" * 32)]
+        get_told(node).replays = [OwnReplay(ref, dispute.segment, start, own, None, None, b"s" * 32)]
         if not is_solver_there:
-            del party.state.network.peers[get_solver()]
-        assert await rooms_of(party).segments.restore_own_start(dispute) == start.header
+            del node.state.network.peers[get_solver()]
+        assert await node.rooms.segments.restore_own_start(dispute) == start.header
     accounts = [get_solver(), OTHER_ONLOOKER] if is_solver_there else [OTHER_ONLOOKER]
     assert asked == [(accounts, start.header)]
 
@@ -136,7 +134,7 @@ async def test_the_start_of_a_replay_comes_from_the_solver_or_from_who_disputes_
 async def test_a_home_without_the_replay_is_told_to_bring_back_the_one_that_has_it(tmp_path: Path) -> None:
     """Two homes with one key: the other one has voted."""
     with (
-        open_party(tmp_path, make_vote().auditor) as party,
+        open_onlooker(tmp_path, make_vote().auditor) as node,
         pytest.raises(EnvironmentFault, match="lacks the replay"),
     ):
-        await rooms_of(party).segments.restore_own_start(dispute_vote(party))
+        await node.rooms.segments.restore_own_start(dispute_vote(node))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import Stage, finish, get_account, give, hand, open_stage
+from tests.kit.nodes import get_account, get_sent
+from tests.node.merging.stage import Stage, finish, give, hand, open_stage
 from touchstone.node.kit.duty import Wait
 from touchstone.node.models.claim_openings import name_claim
 from touchstone.node.models.expected_merge import get_root, make_key
@@ -27,6 +26,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts.roles.role_nodes import Member
 
 SEGMENTS, ALL = 4, (0, 1, 2)
 SIGNERS = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(3))
@@ -51,19 +51,21 @@ def watch(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[int], object]) -
     return steps
 
 
-async def audit(stage: Stage, *slots: int) -> Party:
+async def audit(stage: Stage, *slots: int) -> Member:
     """Round 0 is audited, and the first node has all pseudo-gradients and an ACCEPT on the claims of these
     slots."""
     await stage.commit(1, 2, 3)
     stage.draw()
     await stage.fetch_all(1)
-    give(stage.parties[1], *map(hand, slots))
-    return stage.parties[1]
+    give(stage.nodes[1], *map(hand, slots))
+    return stage.nodes[1]
 
 
-def find_due(stage: Stage, party: Party) -> TrainAhead | None:
+def find_due(stage: Stage, node: Member) -> TrainAhead | None:
     due = [
-        one for one in speculation.list_duties(view_of(party), stage.world.block) if not isinstance(one, Wait)
+        one
+        for one in speculation.list_duties(node.get_view(), stage.world.block)
+        if not isinstance(one, Wait)
     ]
     assert len(due) <= 1 and all(isinstance(one, TrainAhead) for one in due)
     return due[0] if due else None  # type: ignore[return-value]
@@ -75,24 +77,20 @@ def post(stage: Stage, root: bytes, *slots: int) -> MakeClaim:
         stage.accept(*ALL)
     stage.world.send(calls.PostRoot(0, slots, root, SIGNERS), "anybody")
     stage.sync()
-    (duty,) = claims.list_duties(view_of(stage.parties[1]), stage.world.block)
+    (duty,) = claims.list_duties(stage.nodes[1].get_view(), stage.world.block)
     assert isinstance(duty, MakeClaim) and duty.round == 1
     return duty
 
 
-def find_work(party: Party, root: bytes) -> ClaimWork:
+def find_work(node: Member, root: bytes) -> ClaimWork:
     """What is trained of round 1 on this root."""
-    beacon = party.game.beacons.get(1) or party.game.rounds[1].beacon
+    beacon = node.game.beacons.get(1) or node.game.rounds[1].beacon
     assert beacon is not None
-    return party.task.claims.works[1, compute_basis(root, beacon)]
+    return node.rooms.tools.claims.works[1, compute_basis(root, beacon)]
 
 
-def get_expected_root(party: Party, duty: TrainAhead) -> bytes:
-    return get_root(party.task.claims.merges[duty.key])
-
-
-def get_sent(party: Party) -> list[tuple[str, Any]]:
-    return party.chain.sent  # type: ignore[attr-defined,no-any-return]
+def get_expected_root(node: Member, duty: TrainAhead) -> bytes:
+    return get_root(node.rooms.tools.claims.merges[duty.key])
 
 
 async def test_the_next_round_is_trained_while_this_one_is_audited_and_nothing_twice(
@@ -104,19 +102,19 @@ async def test_the_next_round_is_trained_while_this_one_is_audited_and_nothing_t
         duty = find_due(stage, first)
         assert duty == TrainAhead(make_key(first.game.rounds[0], ALL), first.game.beacons[1])
         trained.clear()
-        await duty.perform(rooms_of(first).speculation)
-        root, merges = get_expected_root(first, duty), dict(first.task.claims.merges)
+        await duty.perform(first.rooms.speculation)
+        root, merges = get_expected_root(first, duty), dict(first.rooms.tools.claims.merges)
         ahead_of_it = find_work(first, root)
         assert trained == [0, 2, 4, 6] and ahead_of_it.finished is not None
         assert find_due(stage, first) is None
-        assert not get_sent(first) and not first.task.claims.signatures
+        assert not get_sent(first) and not first.rooms.tools.claims.signatures
         making = post(stage, root, *ALL)
-        await making.perform(rooms_of(first).training)
-        assert trained == [0, 2, 4, 6] and first.task.claims.merges == merges
+        await making.perform(first.rooms.training)
+        assert trained == [0, 2, 4, 6] and first.rooms.tools.claims.merges == merges
         ((name, sent),) = get_sent(first)
         assert name == "rounds.commit" and sent[1:3] == (1, root)
         assert sent[-2:] == (ahead_of_it.finished.claim_root, SEGMENTS)
-        del first.task.claims.works[1, making.basis]
+        del first.rooms.tools.claims.works[1, making.basis]
         anew = await finish(first, 1)
         assert (anew.delta_root, anew.carried_root) == (
             ahead_of_it.finished.delta_root, ahead_of_it.finished.carried_root,
@@ -132,7 +130,7 @@ async def test_when_the_round_opens_in_the_middle_it_is_trained_on_and_committed
         duty, opened = find_due(stage, first), asyncio.Event()
         assert duty is not None
         root, loop = (
-            get_root(await rooms_of(first).outer_steps.merge_claims(duty.key)),
+            get_root(await first.rooms.outer_steps.merge_claims(duty.key)),
             asyncio.get_running_loop(),
         )
 
@@ -142,11 +140,11 @@ async def test_when_the_round_opens_in_the_middle_it_is_trained_on_and_committed
                 loop.call_soon_threadsafe(opened.set)
 
         trained = watch(monkeypatch, meanwhile)
-        training_ahead = asyncio.create_task(duty.perform(rooms_of(first).speculation))
+        training_ahead = asyncio.create_task(duty.perform(first.rooms.speculation))
         await opened.wait()
-        (making,) = claims.list_duties(view_of(first), stage.world.block)
+        (making,) = claims.list_duties(first.get_view(), stage.world.block)
         assert isinstance(making, MakeClaim)
-        await asyncio.gather(training_ahead, making.perform(rooms_of(first).training))
+        await asyncio.gather(training_ahead, making.perform(first.rooms.training))
         assert trained == [0, 2, 4, 6] and [name for name, _ in get_sent(first)] == ["rounds.commit"]
 
 
@@ -163,10 +161,10 @@ async def test_a_vote_against_a_claim_starts_the_training_from_what_is_likelier_
         assert duty is not None
         trained = watch(monkeypatch, lambda count: give(first, *votes))
         with pytest.raises(EnvironmentFault, match="guess does not hold"):
-            await duty.perform(rooms_of(first).speculation)
+            await duty.perform(first.rooms.speculation)
         other = find_due(stage, first)
         assert other is not None and other.key == make_key(first.game.rounds[0], others)
-        await other.perform(rooms_of(first).speculation)
+        await other.perform(first.rooms.speculation)
         assert trained == [0, 0, 2, 4, 6]
         assert sorted(find_work(first, get_expected_root(first, duty)).boundaries) == [0, 1]
         assert not get_sent(first)
@@ -179,16 +177,16 @@ async def test_where_the_round_opens_on_another_root_it_is_trained_anew_from_tha
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
         others = (stage.get_slot(2), stage.get_slot(3))
-        merged = await rooms_of(first).outer_steps.merge_claims(
+        merged = await first.rooms.outer_steps.merge_claims(
             make_key(first.game.rounds[0], tuple(sorted(others)))
         )
         duty = find_due(stage, first)
         assert duty is not None
-        await duty.perform(rooms_of(first).speculation)
+        await duty.perform(first.rooms.speculation)
         expected = find_work(first, get_expected_root(first, duty)).finished
         trained = watch(monkeypatch, lambda count: None)
         making = post(stage, get_root(merged), *sorted(others))
-        await making.perform(rooms_of(first).training)
+        await making.perform(first.rooms.training)
         finished = find_work(first, get_root(merged)).finished
         assert expected is not None and finished is not None and trained == [0, 2, 4, 6]
         ((_, sent),) = get_sent(first)
@@ -197,8 +195,8 @@ async def test_where_the_round_opens_on_another_root_it_is_trained_anew_from_tha
         stage.world.send(calls.CommitRound(*sent[1:]), get_account(1))
         stage.world.jump(stage.world.block + 1_000)
         stage.sync()
-        assert may_read_delta(view_of(first), finished.delta_root) and not may_read_delta(
-            view_of(first), expected.delta_root
+        assert may_read_delta(first.get_view(), finished.delta_root) and not may_read_delta(
+            first.get_view(), expected.delta_root
         )
 
 
@@ -208,14 +206,12 @@ async def test_a_training_that_loses_its_base_stops_at_the_next_boundary(
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
         others = tuple(sorted((stage.get_slot(2), stage.get_slot(3))))
-        root = get_root(
-            await rooms_of(first).outer_steps.merge_claims(make_key(first.game.rounds[0], others))
-        )
+        root = get_root(await first.rooms.outer_steps.merge_claims(make_key(first.game.rounds[0], others)))
         duty = find_due(stage, first)
         assert duty is not None
         trained = watch(monkeypatch, lambda count: post(stage, root, *others) if count == 1 else None)
         with pytest.raises(EnvironmentFault, match="guess does not hold"):
-            await duty.perform(rooms_of(first).speculation)
+            await duty.perform(first.rooms.speculation)
         assert trained == [0]
 
 
@@ -234,12 +230,12 @@ async def test_after_a_kill_the_training_ahead_goes_on_at_its_last_boundary(
             assert duty is not None
             trained = watch(monkeypatch, die)
             with pytest.raises(RuntimeError, match="killed"):
-                await duty.perform(rooms_of(first).speculation)
+                await duty.perform(first.rooms.speculation)
         async with stage.open(1) as first:
             await stage.fetch_all(1)
             give(first, *map(hand, ALL))
             assert find_due(stage, first) == duty
-            await duty.perform(rooms_of(first).speculation)
+            await duty.perform(first.rooms.speculation)
             assert trained == [0, 2, 4, 4, 6] and find_work(first, get_expected_root(first, duty)).finished
 
 
@@ -252,10 +248,10 @@ async def test_a_guessed_root_that_is_posted_over_other_claims_is_not_built_on(
         first = await audit(stage, *ALL)
         duty, others = find_due(stage, first), sorted(map(stage.get_slot, seeds))
         assert duty is not None
-        await duty.perform(rooms_of(first).speculation)
+        await duty.perform(first.rooms.speculation)
         making = post(stage, get_expected_root(first, duty), *others)
         with pytest.raises(ProtocolFault, match="not what its claims come to"):
-            await making.perform(rooms_of(first).training)
+            await making.perform(first.rooms.training)
         assert not get_sent(first)
 
 
@@ -272,12 +268,12 @@ async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
         first = await audit(stage, *ALL)
         duty, others = find_due(stage, first), sorted((stage.get_slot(2), stage.get_slot(3)))
         assert duty is not None
-        await duty.perform(rooms_of(first).speculation)
+        await duty.perform(first.rooms.speculation)
         work = find_work(first, get_expected_root(first, duty))
         salts, expected, local_step = work.salts, work.finished, work.boundaries[0].local_step
         making = post(stage, get_expected_root(first, duty), *others)
         monkeypatch.setattr(OuterSteps, "check_base", pass_by)
-        await making.perform(rooms_of(first).training)
+        await making.perform(first.rooms.training)
         assert work.finished is not None and work.finished != expected and work.salts != salts
         assert (local_step, work.boundaries[0].local_step) == (8, 0)
         assert len(get_sent(first)) == 1
@@ -287,16 +283,18 @@ async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
 async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_out(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
-        game_round, first = stage.draw(), stage.parties[1]
+        game_round, first = stage.draw(), stage.nodes[1]
         give(first, *map(hand, ALL))
-        (wait,) = speculation.list_duties(view_of(first), stage.world.block)
+        (wait,) = speculation.list_duties(first.get_view(), stage.world.block)
         windows = stage.world.state.terms.windows
         assert wait == Wait((game_round.closed or 0) + windows.audit_max // 8 + 1)
         stage.world.jump(wait.block)
         stage.sync()
         assert find_due(stage, first) is None, "nothing has come"
         present = tuple(sorted((stage.get_slot(1), stage.get_slot(3))))
-        first.task.claims.fetched |= {name_claim(view_of(first), game_round, slot) for slot in present}
+        first.rooms.tools.claims.fetched |= {
+            name_claim(first.get_view(), game_round, slot) for slot in present
+        }
         assert find_due(stage, first) == TrainAhead(make_key(game_round, present), first.game.beacons[1])
 
 
@@ -316,18 +314,18 @@ async def test_nothing_is_trained_while_the_guess_is_not_more_than_half_of_the_c
 async def test_nothing_is_due_before_the_close_and_after_the_root(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1)
-        assert not list(speculation.list_duties(view_of(stage.parties[1]), stage.world.block))
+        assert not list(speculation.list_duties(stage.nodes[1].get_view(), stage.world.block))
         await stage.commit(2, 3)
         stage.draw()
         await stage.fetch_all(1)
-        first = stage.parties[1]
+        first = stage.nodes[1]
         give(first, *map(hand, ALL))
         post(
             stage,
-            get_root(await rooms_of(first).outer_steps.merge_claims(make_key(first.game.rounds[0], ALL))),
+            get_root(await first.rooms.outer_steps.merge_claims(make_key(first.game.rounds[0], ALL))),
             *ALL,
         )
-        assert not list(speculation.list_duties(view_of(first), stage.world.block))
+        assert not list(speculation.list_duties(first.get_view(), stage.world.block))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -378,7 +376,7 @@ async def test_nothing_is_built_on_a_root_that_is_contested_by_the_own_merge(tmp
     """Round 1 is audited, on a root of round 0 that this node merged otherwise."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
-        made = await rooms_of(first).outer_steps.merge_claims(make_key(first.game.rounds[0], ALL))
+        made = await first.rooms.outer_steps.merge_claims(make_key(first.game.rounds[0], ALL))
         for root, is_due in ((get_root(made), True), (b"w" * 32, False)):
             before = stage.world.state, stage.world.block
             post(stage, root, *ALL)
@@ -393,6 +391,6 @@ async def _audit_second(stage: Stage) -> None:
     for seed in (1, 2, 3):
         words = (game_round.base_root, game_round.beacon or b"", bytes([seed]) * 32, SEGMENTS)
         stage.world.send(calls.CommitRound(1, *words), get_account(seed))
-        stage.parties[1].task.claims.fetched.add(ClaimName(1, get_account(seed), bytes([seed]) * 32))
+        stage.nodes[1].rooms.tools.claims.fetched.add(ClaimName(1, get_account(seed), bytes([seed]) * 32))
     stage.draw(1)
     assert get_basis(stage.world.state.rounds[1]) is not None

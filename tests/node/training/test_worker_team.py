@@ -17,9 +17,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import get_corpus, open_stage
+from tests.kit.nodes import change_spec, change_tools, get_corpus
+from tests.node.merging.stage import open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.task_models import draw_first, respecify
@@ -28,7 +27,8 @@ from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.training.claims import read_origin
 from touchstone.node.training.replay_worker import ReplayJob, replay_file
 from touchstone.node.training.team_worker import DONE, Place
-from touchstone.node.training.worker_team import PREFIX, Member, Team, open_team
+from touchstone.node.training.worker_team import PREFIX, Team, open_team
+from touchstone.node.training.worker_team import Member as Worker
 from touchstone.protocol.adapters.files.mapped_files import map_shared
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.batches import get_batch
@@ -39,6 +39,7 @@ from touchstone.protocol.compute.program.tensor_allocator import view_mapped
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
+from touchstone.scripts.roles.role_nodes import Member
 
 Claim = tuple[Any, ...]
 
@@ -60,16 +61,18 @@ def make_config(home: Path, workers: int = 2, **named: Any) -> NodeConfig:
 
 
 async def train_claim(
-    party: Party, training: TrainingSpec, team: Team | None, require: Callable[[], object] = lambda: None
+    node: Member, training: TrainingSpec, team: Team | None, require: Callable[[], object] = lambda: None
 ) -> Claim:
     """All roots of the claim of round 0 but those that salts are in."""
-    spec = replace(party.task.spec, training=training)
-    party.joined = replace(party.task, spec=spec, team=team)
-    game_round = party.game.rounds[0]
-    made = await rooms_of(party).training.finish_claim(
-        read_origin(view_of(party), party.game, game_round), require
+    spec = replace(node.task.spec, training=training)
+    change_spec(node, spec)
+    change_tools(node, team=team)
+    game_round = node.game.rounds[0]
+    made = await node.rooms.training.finish_claim(
+        read_origin(node.get_view(), node.game, game_round), require
     )
-    return party.task.claims.find(game_round).boundaries, made.delta_root, made.carried_root
+    change_tools(node, team=None)
+    return node.rooms.tools.claims.find(game_round).boundaries, made.delta_root, made.carried_root
 
 
 def list_listening(pid: int) -> list[str]:
@@ -102,14 +105,14 @@ async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_k
 
     with closing(team):
         async with open_stage(tmp_path / "one", 1) as stage:
-            alone = await train_claim(stage.parties[1], training, None)
+            alone = await train_claim(stage.nodes[1], training, None)
         async with open_stage(tmp_path / "two", 1) as stage:
-            assert await train_claim(stage.parties[1], training, team) == alone
+            assert await train_claim(stage.nodes[1], training, team) == alone
         assert len(team._members) == 2
         assert lines == ["2 workers train together: their first step has the bits of one"]
         assert [list_listening(member.process.pid or 0) for member in team._members] == [["0100007F"]] * 2
         async with open_stage(tmp_path / "killed", 1) as stage:
-            assert await train_claim(stage.parties[1], training, team, stop) == alone
+            assert await train_claim(stage.nodes[1], training, team, stop) == alone
     assert len(calls) == 4 and not team.is_working
     assert len(lines) == 2 and lines[1].startswith("WARNING: several workers do not train any more")
     assert not list(tmp_path.glob(f"scratch/{PREFIX}*"))
@@ -121,9 +124,9 @@ async def test_a_task_with_limits_is_trained_by_one_worker_and_the_node_says_so(
     team = open_team(make_config(tmp_path), training, lines.append)
     assert team is None and "for exact tasks alone" in lines[0]
     async with open_stage(tmp_path / "one", 1) as stage:
-        alone = await train_claim(stage.parties[1], training, None)
+        alone = await train_claim(stage.nodes[1], training, None)
     async with open_stage(tmp_path / "two", 1) as stage:
-        assert await train_claim(stage.parties[1], training, team) == alone
+        assert await train_claim(stage.nodes[1], training, team) == alone
 
 
 # --- Workers that stand in ----------------------------------------------------------------------------------
@@ -161,10 +164,10 @@ def make_team(folder: Path, lines: list[str], *answers: Answer, started: Event |
         except (EOFError, OSError):
             pass
 
-    def start(place: Place) -> Member:
+    def start(place: Place) -> Worker:
         here, there = Pipe()
         Thread(target=serve, args=(there,), daemon=True).start()
-        return Member(cast(Any, NoProcess()), here)
+        return Worker(cast(Any, NoProcess()), here)
 
     place = make_place(folder, 1)
     return Team([place], lines.append, start, start_s=5, least_s=0.2)
@@ -277,12 +280,12 @@ def test_a_node_starts_though_its_workers_do_not(tmp_path: Path) -> None:
     """It may have a seat, and disputes to answer. A worker that did start ends."""
     made, lines = list[Connection](), list[str]()
 
-    def start(place: Place) -> Member:
+    def start(place: Place) -> Worker:
         if made:
             raise BlockingIOError("Resource temporarily unavailable")
         here, there = Pipe()
         made.append(there)
-        return Member(cast(Any, NoProcess()), here)
+        return Worker(cast(Any, NoProcess()), here)
 
     place = make_place(tmp_path, 2)
     team = Team([place, replace(place, own=1)], lines.append, start)

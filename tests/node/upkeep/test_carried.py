@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.kit.views import rooms_of, view_of
 from tests.node.merging.stage import finish, open_stage
 from tests.node.upkeep.test_pruning import list_due
 from tests.node.upkeep.veteran import lengthen
@@ -21,8 +20,8 @@ ROUNDS = 4
 
 async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, late_chance=0, rounds=ROUNDS + 4) as stage:
-        party = stage.parties[1]
-        lengthen(party, ROUNDS + 4)
+        node = stage.nodes[1]
+        lengthen(node, ROUNDS + 4)
         await stage.commit(1)
         stage.draw()
         world, slot = stage.world, stage.get_slot(1)
@@ -33,18 +32,18 @@ async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> Non
             one = replace(first, index=index, base_root=root, beacon=beacon, merged=())
             world.state = replace(world.state, rounds=done | {index: one})
             stage.sync()
-            claim = await finish(party, index)
+            claim = await finish(node, index)
             one = replace(one, claims={slot: replace(first.claims[slot], claim_root=claim.claim_root)})
             world.state = replace(world.state, rounds=done | {index: one})
             stage.sync()
-            root = get_root(await rooms_of(party).outer_steps.merge_claims(make_key(one, (slot,))))
+            root = get_root(await node.rooms.outer_steps.merge_claims(make_key(one, (slot,))))
             done[index] = replace(one, phase=RoundPhase.POSTED, root=root, merged=(slot,), root_until=until)
         # All four are posted; the node prunes as it always does.
         world.state = replace(world.state, rounds=done, next_round=ROUNDS, root=root)
         world.jump((first.closed or 0) + 3 * world.state.terms.windows.audit_max + REORG_BLOCKS + 2)
         stage.sync()
-        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-        await prune.perform(rooms_of(party).pruning)
+        (prune,) = [one for one in list_due(node) if isinstance(one, Prune)]
+        await prune.perform(node.rooms.pruning)
         # Round 1 falls within its window. It stands or is posted again without this claim; rounds 2 and 3 are
         # undone, and the task is started again: round 4 goes on from the moments of the claim of round 0.
         fallen = replace(done[1], phase=RoundPhase.STANDING, root=None, merged=(), signers=())
@@ -55,9 +54,9 @@ async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> Non
         rounds = {0: done[0], 1: fallen, **undone, ROUNDS: new}
         world.state = replace(world.state, rounds=rounds, next_round=ROUNDS + 1, root=base)
         stage.sync()
-        carried = find_carried(view_of(party), party.game, ROUNDS)
-        ends = get_finished(view_of(party), 0).boundaries
-        assert carried == ends[max(ends)] and not rooms_of(party).states.has(carried), "it was pruned"
-        for due in list_due(party):
-            await due.perform(rooms_of(party).pruning)
-        await finish(party, ROUNDS)
+        carried = find_carried(node.get_view(), node.game, ROUNDS)
+        ends = get_finished(node.get_view(), 0).boundaries
+        assert carried == ends[max(ends)] and not node.rooms.tools.states.has(carried), "it was pruned"
+        for due in list_due(node):
+            await due.perform(node.rooms.pruning)
+        await finish(node, ROUNDS)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import DOMAIN, TASK
+from tests.kit.nodes import TASK, change_tools, get_lines
+from tests.node.merging.stage import DOMAIN
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
 from touchstone.node.kit import config
 from touchstone.node.kit.config import describe_machine
@@ -30,6 +29,7 @@ from touchstone.protocol.compute.batches import WholeCorpus
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace
+from touchstone.scripts.roles.role_nodes import Member
 
 NAME = TASK.hex()
 
@@ -38,7 +38,7 @@ def update_machine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(self_test, "describe_machine", lambda: name)
 
 
-def differ(party: Party, is_other: Callable[[int], bool]) -> list[int]:
+def differ(node: Member, is_other: Callable[[int], bool]) -> list[int]:
     """Let the machine compute other bits in these inner steps of a round; what it trained."""
     trained: list[int] = []
 
@@ -48,13 +48,8 @@ def differ(party: Party, is_other: Callable[[int], bool]) -> list[int]:
         moved = torch.nextafter(end.weights, torch.ones(1))
         return (replace(end, weights=moved) if is_other(step) else end), losses
 
-    party.task.cases.compute = Compute(train=train)
+    node.rooms.tools.cases.compute = Compute(train=train)
     return trained
-
-
-def get_lines(party: Party) -> list[str]:
-    lines: list[str] = party.config.notify.__self__  # type: ignore[attr-defined]
-    return lines
 
 
 def test_a_machine_is_described_by_what_decides_its_bits() -> None:
@@ -80,14 +75,14 @@ def test_another_version_of_the_program_is_another_machine(
 
 
 async def test_the_same_machine_is_tested_once(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        trained = differ(party, lambda step: False)
-        before = len(get_lines(party))
-        await rooms_of(party).self_test.check_bits()
-        assert trained and party.task.pruning.unlike_until == -1
+    async with open_solver(tmp_path) as (_, node):
+        trained = differ(node, lambda step: False)
+        before = len(get_lines(node))
+        await node.rooms.self_test.check_bits()
+        assert trained and node.rooms.tools.pruning_memory.unlike_until == -1
         trained.clear()
-        await rooms_of(party).self_test.check_bits()
-        assert not trained and get_lines(party)[before:] == []
+        await node.rooms.self_test.check_bits()
+        assert not trained and get_lines(node)[before:] == []
 
 
 @pytest.mark.parametrize("first_other_step", [0, 1])
@@ -95,63 +90,63 @@ async def test_other_bits_are_said_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_other_step: int
 ) -> None:
     """One step from the task's first weights tells, or the segment of a claim."""
-    async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await rooms_of(party).self_test.check_bits()
+    async with open_solver(tmp_path, is_pruned=False) as (_, node):
+        await node.rooms.self_test.check_bits()
         update_machine(monkeypatch, "another torch")
-        differ(party, lambda step: step >= first_other_step)
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
-        party.task.pruning.unlike_until = -1
-        await rooms_of(party).self_test.check_bits()
-        assert party.task.pruning.unlike_until == 0, "at the next start as well"
-        for prune in list_due(party):
-            await prune.perform(rooms_of(party).pruning)
-        assert list_here(party) == [0, 1, 2, 3, 4], "nothing of a round that can be disputed goes"
+        differ(node, lambda step: step >= first_other_step)
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node)[-1] == WARNING and node.rooms.tools.pruning_memory.unlike_until == 0
+        node.rooms.tools.pruning_memory.unlike_until = -1
+        await node.rooms.self_test.check_bits()
+        assert node.rooms.tools.pruning_memory.unlike_until == 0, "at the next start as well"
+        for prune in list_due(node):
+            await prune.perform(node.rooms.pruning)
+        assert list_here(node) == [0, 1, 2, 3, 4], "nothing of a round that can be disputed goes"
 
 
 async def test_an_update_that_keeps_the_bits_is_said_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        await rooms_of(party).self_test.check_bits()
+    async with open_solver(tmp_path) as (_, node):
+        await node.rooms.self_test.check_bits()
         update_machine(monkeypatch, "another torch")
-        await rooms_of(party).self_test.check_bits()
-        assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
-        assert read_bits(party.config.home)[NAME].machine == "another torch"
+        await node.rooms.self_test.check_bits()
+        assert "same bits" in get_lines(node)[-1] and node.rooms.tools.pruning_memory.unlike_until == -1
+        assert read_bits(node.config.home)[NAME].machine == "another torch"
 
 
 async def test_without_a_claim_on_disk_the_step_of_the_last_run_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        await rooms_of(party).self_test.check_bits()
-        party.task.claims.works.clear()
-        assert rooms_of(party).self_test.compute_known_segment() is None
+    async with open_solver(tmp_path) as (_, node):
+        await node.rooms.self_test.check_bits()
+        node.rooms.tools.claims.works.clear()
+        assert node.rooms.self_test.compute_known_segment() is None
         update_machine(monkeypatch, "another torch")
-        differ(party, lambda step: True)
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party)[-1] == WARNING
+        differ(node, lambda step: True)
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node)[-1] == WARNING
 
 
 async def test_a_home_without_the_file_is_tested_by_its_claim(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        (party.config.home / FILE_NAME).write_text("{damaged")
-        differ(party, lambda step: True)
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+    async with open_solver(tmp_path) as (_, node):
+        (node.config.home / FILE_NAME).write_text("{damaged")
+        differ(node, lambda step: True)
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node)[-1] == WARNING and node.rooms.tools.pruning_memory.unlike_until == 0
 
 
 async def test_tasks_of_one_home_are_remembered_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        home = party.config.home
-        await rooms_of(party).self_test.check_bits()
+    async with open_solver(tmp_path) as (_, node):
+        home = node.config.home
+        await node.rooms.self_test.check_bits()
         mine = read_bits(home)[NAME]
         other = DeterminismFingerprint("old", mine.step_root, 7)
         write_bits(home, {"other": other, NAME: mine})
         update_machine(monkeypatch, "another torch")
-        await rooms_of(party).self_test.check_bits()
+        await node.rooms.self_test.check_bits()
         assert read_bits(home) == {
             "other": other,
             NAME: DeterminismFingerprint("another torch", mine.step_root),
@@ -161,18 +156,18 @@ async def test_tasks_of_one_home_are_remembered_apart(
 async def test_who_brings_the_earlier_versions_back_is_not_warned_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await rooms_of(party).self_test.check_bits()
+    async with open_solver(tmp_path, is_pruned=False) as (_, node):
+        await node.rooms.self_test.check_bits()
         update_machine(monkeypatch, "another torch")
-        differ(party, lambda step: True)
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party)[-1] == WARNING
+        differ(node, lambda step: True)
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node)[-1] == WARNING
         # The operator does what the warning says, before anything else was trained.
         monkeypatch.undo()
-        party.task.cases.compute = Compute()
-        count = get_lines(party).count(WARNING)
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party).count(WARNING) == count, "these are the bits of all statements"
+        node.rooms.tools.cases.compute = Compute()
+        count = get_lines(node).count(WARNING)
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node).count(WARNING) == count, "these are the bits of all statements"
 
 
 async def test_what_was_stated_between_two_updates_is_kept_once_the_earlier_bits_are_back(
@@ -180,20 +175,20 @@ async def test_what_was_stated_between_two_updates_is_kept_once_the_earlier_bits
 ) -> None:
     """An operator tries a graphics card for some rounds. Back on the processor their claims cannot be
     computed again. Nothing of them is on disk by which a segment would tell."""
-    async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        works = dict(party.task.claims.works)
-        party.task.claims.works.clear()
-        await rooms_of(party).self_test.check_bits()
+    async with open_solver(tmp_path, is_pruned=False) as (_, node):
+        works = dict(node.rooms.tools.claims.works)
+        node.rooms.tools.claims.works.clear()
+        await node.rooms.self_test.check_bits()
         update_machine(monkeypatch, "a card")
-        differ(party, lambda step: True)
-        await rooms_of(party).self_test.check_bits()
-        assert party.task.pruning.unlike_until == -1
-        party.task.claims.works.update(works)
+        differ(node, lambda step: True)
+        await node.rooms.self_test.check_bits()
+        assert node.rooms.tools.pruning_memory.unlike_until == -1
+        node.rooms.tools.claims.works.update(works)
         monkeypatch.setattr(SelfTest, "compute_known_segment", lambda room: None)
         update_machine(monkeypatch, describe_machine())
-        party.task.cases.compute = Compute()
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+        node.rooms.tools.cases.compute = Compute()
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node)[-1] == WARNING and node.rooms.tools.pruning_memory.unlike_until == 0
 
 
 @pytest.mark.parametrize("is_data_served", [True, False])
@@ -202,11 +197,14 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
 ) -> None:
     """An update in the middle of a round: no machine comes to segments of which some have other bits, so a
     dispute about one would take the stake. What is on chain, or on its way there, stays as it is."""
-    async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await rooms_of(party).self_test.check_bits()
-        claims, told = party.task.claims, party.task.claims.works[next(iter(party.task.claims.works))]
+    async with open_solver(tmp_path, is_pruned=False) as (_, node):
+        await node.rooms.self_test.check_bits()
+        claims, told = (
+            node.rooms.tools.claims,
+            node.rooms.tools.claims.works[next(iter(node.rooms.tools.claims.works))],
+        )
         assert told.finished is not None
-        kept, ahead = dict(told.boundaries), party.game.next_round
+        kept, ahead = dict(told.boundaries), node.game.next_round
         for index, is_finished in ((0, False), (ahead, True), (ahead, False)):
             place = (TASK, index, bytes([index, is_finished] * 16))
             claims.write(ClaimSaltsDrawn(*place, told.salts))
@@ -215,51 +213,51 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
             claims.write(ClaimBoundaryReached(*place, 0, *roots, header.local_step, header.global_step))
             if is_finished:
                 claims.write(replace(told.finished, round=index, basis=place[2]))
-        await rooms_of(party).self_test.check_bits()
+        await node.rooms.self_test.check_bits()
         assert sum(bool(work.boundaries) for work in claims.works.values()) == 4, "the machine is the same"
         update_machine(monkeypatch, "another torch")
         if is_data_served:
-            differ(party, lambda step: True)
+            differ(node, lambda step: True)
         else:
-            served = party.task.corpus
+            served = node.rooms.tools.corpus
             assert isinstance(served, WholeCorpus)
-            party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
-        await rooms_of(party).self_test.check_bits()
+            change_tools(node, corpus=UnservedCorpus(served.tokens))
+        await node.rooms.self_test.check_bits()
         assert [work.boundaries for work in claims.works.values() if work.boundaries] == [kept]
         again = [work for work in claims.works.values() if not work.boundaries and work.salts]
         assert len(again) == 3 and all(work.salts != told.salts and not work.finished for work in again)
-        assert party.task.pruning.unlike_until == 0
+        assert node.rooms.tools.pruning_memory.unlike_until == 0
 
 
 async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node without claims: its replay has moments that are not zero, the one known step has none."""
-    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        start, end = open_boundary(view_of(party), 0, 1), open_boundary(view_of(party), 0, 2)
-        one, slot = party.game.rounds[0], stage.get_slot(1)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        start, end = open_boundary(node.get_view(), 0, 1), open_boundary(node.get_view(), 0, 2)
+        one, slot = node.game.rounds[0], stage.get_slot(1)
         claim_root = one.claims[slot].claim_root
         place = AuditPlace(DOMAIN, 0, one.base_root, one.seed or b"", slot, claim_root, 0, 0)
         made = make_sealed(place, 1, b"l" * 32, b"h" * 32)
-        book: Any = party.task.audits.room.book
-        book._index(SealMade(TASK, made, b"s" * 32, open_boundary(view_of(party), 0, 0), start, end.header))
-        assert rooms_of(party).states.has(start.header) and rooms_of(party).states.has(end.header)
-        party.task.claims.works.clear()
-        await rooms_of(party).self_test.check_bits()
+        book: Any = node.task.audits.room.book
+        book._index(SealMade(TASK, made, b"s" * 32, open_boundary(node.get_view(), 0, 0), start, end.header))
+        assert node.rooms.tools.states.has(start.header) and node.rooms.tools.states.has(end.header)
+        node.rooms.tools.claims.works.clear()
+        await node.rooms.self_test.check_bits()
         update_machine(monkeypatch, "another torch")
-        differ(party, lambda step: step >= 1)
-        await rooms_of(party).self_test.check_bits()
-        assert get_lines(party)[-1] == WARNING, get_lines(party)[-1]
+        differ(node, lambda step: step >= 1)
+        await node.rooms.self_test.check_bits()
+        assert get_lines(node)[-1] == WARNING, get_lines(node)[-1]
 
 
 async def test_another_model_of_processor_is_another_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the same kind of instructions: its caches decide how kernels cut up a product."""
-    async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await rooms_of(party).self_test.check_bits()
-        count = len(get_lines(party))
+    async with open_solver(tmp_path, is_pruned=False) as (_, node):
+        await node.rooms.self_test.check_bits()
+        count = len(get_lines(node))
         monkeypatch.setattr(config, "read_processor_model", lambda: "another model")
-        await rooms_of(party).self_test.check_bits()
-        assert len(get_lines(party)) == count + 1
+        await node.rooms.self_test.check_bits()
+        assert len(get_lines(node)) == count + 1
 
 
 @dataclass(frozen=True)
@@ -276,26 +274,28 @@ async def test_data_that_nobody_serves_any_more_stops_no_seated_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The submitter is away, this node restarts on another torch: it must answer disputes all the same."""
-    async with open_solver(tmp_path, is_pruned=False) as (_, party):
-        await rooms_of(party).self_test.check_bits()
+    async with open_solver(tmp_path, is_pruned=False) as (_, node):
+        await node.rooms.self_test.check_bits()
         update_machine(monkeypatch, "another torch")
-        served = party.task.corpus
+        served = node.rooms.tools.corpus
         assert isinstance(served, WholeCorpus)
-        party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
-        await rooms_of(party).self_test.check_bits()
-        assert "no peer serves" in get_lines(party)[-1]
-        assert party.task.pruning.unlike_until == 0, "until it is tested nothing is taken for computable"
+        change_tools(node, corpus=UnservedCorpus(served.tokens))
+        await node.rooms.self_test.check_bits()
+        assert "no peer serves" in get_lines(node)[-1]
+        assert node.rooms.tools.pruning_memory.unlike_until == 0, (
+            "until it is tested nothing is taken for computable"
+        )
         # It is tested as soon as the data is there again.
-        party.joined = replace(party.task, corpus=served)
-        await rooms_of(party).self_test.check_bits()
-        assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
+        change_tools(node, corpus=served)
+        await node.rooms.self_test.check_bits()
+        assert "same bits" in get_lines(node)[-1] and node.rooms.tools.pruning_memory.unlike_until == -1
 
 
 async def test_who_has_no_seat_yet_waits_for_the_data(tmp_path: Path) -> None:
-    async with open_solver(tmp_path) as (_, party):
-        served = party.task.corpus
+    async with open_solver(tmp_path) as (_, node):
+        served = node.rooms.tools.corpus
         assert isinstance(served, WholeCorpus)
-        party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
-        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
+        change_tools(node, corpus=UnservedCorpus(served.tokens))
+        node.state.games[TASK] = replace(node.state.games[TASK], seats={})
         with pytest.raises(EnvironmentFault, match="no peer serves"):
-            await rooms_of(party).self_test.check_bits()
+            await node.rooms.self_test.check_bits()

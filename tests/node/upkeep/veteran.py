@@ -6,47 +6,39 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
-from tests.node.merging.stage import TASK, Stage, finish, open_stage
-from tests.node.upkeep.test_pruning import KnownAudits, list_due
+from tests.kit.nodes import TASK, change_spec
+from tests.node.merging.stage import Stage, finish, open_stage
+from tests.node.upkeep.test_pruning import list_due
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
+from touchstone.scripts.roles.role_nodes import Member
 
 SEGMENTS = 4
 
 
-def lengthen(party: Party, rounds: int) -> None:
-    """The task of a node has so many rounds, and the node all rooms that a pruning looks at."""
-    books = AuditBook(party.journal, TASK), DisputeRecords(party.journal, TASK)
-    audits = KnownAudits(SimpleNamespace(book=books[0]))
-    training = party.task.spec.training
+def lengthen(node: Member, rounds: int) -> None:
+    """The task of a node has so many rounds."""
+    training = node.task.spec.training
     longer = replace(training, schedule=replace(training.schedule, total_steps=8 * rounds))
-    spec = replace(party.task.spec, training=longer)
-    party.joined = replace(party.task, spec=spec, audits=cast(Any, audits), cases=books[1])
-    party.state.inner[TASK] = InnerBook(10)
+    change_spec(node, replace(node.task.spec, training=longer))
 
 
 @asynccontextmanager
-async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, Party]]:
+async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, Member]]:
     """`rounds` older rounds: trained, posted, pruned to boundary 0, inside of their dispute window."""
     async with open_stage(folder, 1, late_chance=0, rounds=rounds + 4) as stage:
-        party = stage.parties[1]
-        lengthen(party, rounds + 4)
+        node = stage.nodes[1]
+        lengthen(node, rounds + 4)
         await stage.commit(1)
         stage.draw()
-        party.state._seated._members[party.account, TASK] += 1
+        node.state._seated._members[node.account, TASK] += 1
         first = stage.world.state.rounds[0]
         slot, until = stage.get_slot(1), (first.closed or 0) + stage.world.state.terms.windows.dispute
         all_of_them = {}
@@ -54,7 +46,7 @@ async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, 
             one = replace(first, index=index, beacon=first.beacon if not index else make_word("b", index))
             stage.world.state = replace(stage.world.state, rounds={index: one})
             stage.sync()
-            claim = await finish(party, index)
+            claim = await finish(node, index)
             claims = {slot: replace(first.claims[slot], claim_root=claim.claim_root)}
             words = {"phase": RoundPhase.POSTED, "root": one.base_root, "root_until": until}
             all_of_them[index] = replace(one, claims=claims, **words)  # type: ignore[arg-type]
@@ -62,19 +54,19 @@ async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, 
         windows = stage.world.state.terms.windows
         stage.world.jump((first.closed or 0) + 3 * windows.audit_max + REORG_BLOCKS + 2)
         stage.sync()
-        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
-        await prune.perform(rooms_of(party).pruning)
+        (prune,) = [one for one in list_due(node) if isinstance(one, Prune)]
+        await prune.perform(node.rooms.pruning)
         for index in range(rounds):
             kept = [
                 n
-                for n, h in get_finished(view_of(party), index).boundaries.items()
-                if rooms_of(party).states.has(h)
+                for n, h in get_finished(node.get_view(), index).boundaries.items()
+                if node.rooms.tools.states.has(h)
             ]
             assert kept == [0], "only the start is left of an older round"
-        yield stage, party
+        yield stage, node
 
 
-def count_steps(party: Party) -> list[int]:
+def count_steps(node: Member) -> list[int]:
     """Steps that are trained from now on, one entry a call."""
     trained: list[int] = []
 
@@ -82,5 +74,5 @@ def count_steps(party: Party) -> list[int]:
         trained.append(steps)
         return train_segment(state, spec, batches, step, steps)
 
-    party.task.cases.compute = Compute(train=train)
+    node.rooms.tools.cases.compute = Compute(train=train)
     return trained
