@@ -62,6 +62,7 @@ def find_errors(tree: ast.Module, callers: Iterable[ast.Module] = ()) -> set[tup
     return found
 
 
+@cache
 def _list_calls(tree: ast.Module) -> dict[str, list[ast.Call]]:
     calls: dict[str, list[ast.Call]] = {}
     for node in ast.walk(tree):
@@ -71,15 +72,15 @@ def _list_calls(tree: ast.Module) -> dict[str, list[ast.Call]]:
     return calls
 
 
+@cache
 def _list_imported(tree: ast.Module) -> set[str]:
     return {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
 
 
 def _list_callers(path: Path) -> list[ast.Module]:
     """The modules that import functions from the one at `path`."""
-    module = ".".join(("touchstone", *path.relative_to(ROOT).with_suffix("").parts)).replace(
-        "touchstone.touchstone", "touchstone"
-    )
+    module = ".".join(("touchstone", *path.with_suffix("").parts))
+    module = module.replace("touchstone.touchstone", "touchstone")
     return _map_callers().get(module, [])
 
 
@@ -102,6 +103,7 @@ def _spell_out(expression: ast.expr, known: dict[str, ast.expr]) -> ast.expr:
     return spelled
 
 
+@cache
 def _read_constants(tree: ast.Module) -> dict[str, ast.expr]:
     """Names of a module that stand for a value, imported ones too."""
     found: dict[str, ast.expr] = {}
@@ -109,12 +111,19 @@ def _read_constants(tree: ast.Module) -> dict[str, ast.expr]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id] = node.value
         elif isinstance(node, ast.ImportFrom) and node.module:
-            path = ROOT / (node.module.replace(".", "/") + ".py")
+            path = _find_module(node.module)
             names = {one.name for one in node.names if one.name.isupper()}
-            if names and path.is_file():
+            if names and (ROOT / path).is_file():
                 theirs = _read_constants(parse(path))
                 found |= {name: theirs[name] for name in names & theirs.keys()}
     return found
+
+
+def _find_module(name: str) -> Path:
+    """The file of a module as `list_sources` has it, so that it is parsed once."""
+    path = Path(name.replace(".", "/") + ".py")
+    inner = Path(*path.parts[1:])
+    return inner if path.parts[0] == "touchstone" and (ROOT / inner).is_file() else path
 
 
 def _list_parts(function: ast.AST) -> Iterator[dict[str, ast.expr]]:
@@ -170,6 +179,7 @@ def _spell(expression: ast.expr, known: dict[str, ast.expr]) -> list[str]:
             return ["..."]
 
 
+@cache
 def render() -> str:
     """The list, as Markdown."""
     lines: list[str] = []
@@ -177,7 +187,7 @@ def render() -> str:
     groups = sorted(GROUPS.items(), key=lambda one: -max(folder.count("/") for folder in one[1]))
     tables: dict[str, set[tuple[str, str]]] = {}
     for heading, folders in groups:
-        paths = {path for folder in folders for path in (ROOT / folder).rglob("*.py")} - done
+        paths = {one for one in list_sources() if any(map(one.is_relative_to, folders))} - done
         done |= paths
         tables[heading] = {error for path in paths for error in find_errors(parse(path), _list_callers(path))}
     for heading in (one for one in GROUPS if tables[one]):
