@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -34,13 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--daily", action="store_true", help="leave out what tests/daily.py names")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --daily a file that is left out is not even imported: some record programs for that."""
+    if not config.getoption("--daily") or collection_path.suffix != ".py":
+        return None
+    return None if is_daily(collection_path.relative_to(config.rootpath).as_posix()) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests in the folders of LONGEST_FIRST come first; otherwise the order stays. With --daily long tests
-    are left out."""
-    if config.getoption("--daily"):
-        left = [item for item in items if not is_daily(item.nodeid)]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if is_daily(item.nodeid)]
+    """Tests in the folders of LONGEST_FIRST come first; otherwise the order stays."""
     items.sort(key=lambda item: _rank(item.nodeid))
 
 

@@ -4,7 +4,7 @@ PLAYS = (
     "tests/e2e/test_contest.py",
     "tests/e2e/test_happy_path.py",
     "tests/e2e/test_idle_mode.py",
-    "tests/e2e/test_raids.py",
+    "tests/e2e/test_attacks.py",
     "tests/faults/test_journal_faults.py",
 )
 """Of the long ones those that are played each day."""

@@ -43,19 +43,19 @@ class OfferVotes:
         await offer(room, self.round, self.account)
 
 
-def list_duties(room: AuditRoom, view: View, block: int) -> Iterator[Duty[AuditRoom] | Wait]:
+def list_duties(view: View, block: int) -> Iterator[Duty[AuditRoom] | Wait]:
     """Lists what this node's seat has to audit and to offer in `block`."""
     game = view.game
-    for drawn in list_drawn(game, room.account, block):
-        if _is_open(room, drawn, block):
+    for drawn in list_drawn(game, view.account, block):
+        if _is_open(view, drawn, block):
             due = get_due_block(game, drawn.place)
             yield AuditDraw(drawn.place) if block >= due else Wait(due)
     for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
-        yield from (OfferVotes(index, account) for account in list_waiting(room, index))
+        yield from (OfferVotes(index, account) for account in list_waiting(view, index, block))
 
 
-def _is_open(room: AuditRoom, drawn: DrawnAudit, block: int) -> bool:
+def _is_open(view: View, drawn: DrawnAudit, block: int) -> bool:
     """Whether this node may say something. In a draw that is older than its journal it may have done so."""
-    game, place = room.get_game(), drawn.place
-    is_done = place in room.book.votes or place in room.passed or get_start(game, place) <= room.book.begun
+    game, book, place = view.game, view.audits.book, drawn.place
+    is_done = place in book.votes or place in book.passed or get_start(game, place) <= book.begun
     return not is_done and is_wanted(game, place, block)

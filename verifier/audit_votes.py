@@ -4,12 +4,14 @@ A solver that does not answer keeps no vote from the others. The vote's opening 
 shown (`may_open`).
 """
 
-from touchstone.node.records.audit_records import VoteMade
+from collections.abc import Iterator
+
+from touchstone.node.kit.view import View
+from touchstone.node.records.audit_records import AuditBook, VoteMade
 from touchstone.node.records.handed_votes import find_opening, sign_off
 from touchstone.node.serving.audit_messages import (
     VOTES,
     VOTES_MAX,
-    VoteHanded,
     VotesHanded,
     VotesTaken,
     format_vote,
@@ -20,34 +22,43 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import may_open
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.drawn_audits import find_drawn, get_place
+from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.vote_judging import get_vote_flaw
+from touchstone.protocol.spec.statements import VoteOpening
 
 TAKEN_FORM = make_form(VotesTaken)
 
-
-def list_waiting(room: AuditRoom, index: int) -> list[str]:
-    """Solvers of a round, but for this node, that have not taken all own votes and openings which the chain
-    lacks."""
-    votes = _list_lacking(room, index)
-    return [one for one in list_solvers(room, index) if any(_is_missing(room, made, one) for made in votes)]
+Offered = tuple[VoteMade, VoteOpening | None]
+"""An own vote, and what is shown with it."""
 
 
-def list_solvers(room: AuditRoom, index: int) -> list[str]:
-    """Accounts of the solvers of a round, but for this node."""
-    game = room.get_game()
+def list_waiting(view: View, index: int, block: int) -> list[str]:
+    """Lists solvers of a round, but for this node, that have not taken all own votes and openings which the
+    chain lacks."""
+    game, book = view.game, view.audits.book
+    lacking = list(_list_lacking(book, game, index, block))
+    return [
+        account for account in list_solvers(game, index)
+        if account != view.account and any(_is_missing(book, one, account) for one in lacking)
+    ]  # fmt: skip
+
+
+def list_solvers(game: GameState, index: int) -> list[str]:
+    """Lists the accounts of the solvers of a round."""
     seats = (game.seats.get(number) for number in game.rounds[index].pool.solvers)
-    return [seat.account for seat in seats if seat is not None and seat.account != room.account]
+    return [seat.account for seat in seats if seat is not None]
 
 
 async def offer(room: AuditRoom, index: int, account: str) -> None:
     """Hands a solver the own votes of a round that it has not taken. Raises EnvironmentFault where it did not
     take them all: to be tried again."""
-    votes = [made for made in _list_lacking(room, index) if _is_missing(room, made, account)][:VOTES_MAX]
-    said = tuple(_notify(room, made) for made in votes)
+    lacking = _list_lacking(room.book, room.get_game(), index, room.block)
+    votes = [one for one in lacking if _is_missing(room.book, one, account)][:VOTES_MAX]
+    said = tuple(format_vote(made.vote, made.signature, opening) for made, opening in votes)
     answer = await room.client.ask(room.find_peer(account), VOTES, VotesHanded(said), TAKEN_FORM)
-    for made, one, is_taken in zip(votes, said, answer.are_taken, strict=False):
+    for (made, opening), is_taken in zip(votes, answer.are_taken, strict=False):
         if is_taken:
-            room.offered.add((get_place(made.vote), one.opening is not None, account))
+            room.book.offered.add((get_place(made.vote), opening is not None, account))
     if answer.are_taken != (True,) * len(votes):
         raise EnvironmentFault(
             what="a solver has not taken a vote",
@@ -57,26 +68,19 @@ async def offer(room: AuditRoom, index: int, account: str) -> None:
         )
 
 
-def _notify(room: AuditRoom, made: VoteMade) -> VoteHanded:
-    is_shown = may_open(room.get_game(), made.vote, room.block)
-    return format_vote(made.vote, made.signature, room.book.open_vote(made) if is_shown else None)
-
-
-def _list_lacking(room: AuditRoom, index: int) -> list[VoteMade]:
-    """Own votes of a round that the chain lacks, or whose openings it lacks."""
-    game, found = room.get_game(), []
-    draft = Draft(game, room.block)
-    for made in room.book.list_own(index):
+def _list_lacking(book: AuditBook, game: GameState, index: int, block: int) -> Iterator[Offered]:
+    """Own votes of a round that the chain lacks, or whose openings it lacks; each with the opening where that
+    may be shown."""
+    draft = Draft(game, block)
+    for made in book.list_own(index):
         drawn = find_drawn(game, get_place(made.vote))
         if drawn is None:
             continue
-        is_counting = get_vote_flaw(game, game.rounds[index], sign_off(made.vote, drawn), room.block) is None
-        if is_counting or find_opening(room.book, room.get_game(), draft, made) is not None:
-            found.append(made)
-    return found
+        is_counting = get_vote_flaw(game, game.rounds[index], sign_off(made.vote, drawn), block) is None
+        if is_counting or find_opening(book, game, draft, made) is not None:
+            yield made, book.open_vote(made) if may_open(game, made.vote, block) else None
 
 
-def _is_missing(room: AuditRoom, made: VoteMade, account: str) -> bool:
-    is_open = may_open(room.get_game(), made.vote, room.block)
-    is_shown = is_open and room.book.open_vote(made) is not None
-    return (get_place(made.vote), is_shown, account) not in room.offered
+def _is_missing(book: AuditBook, offered: Offered, account: str) -> bool:
+    made, opening = offered
+    return (get_place(made.vote), opening is not None, account) not in book.offered

@@ -126,7 +126,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     # The solver has served: a pause is no reason for a word against it.
     await room.pause()
     if not _is_wanted(room, drawn):
-        room.passed.add(drawn.place)
+        room.book.passed.add(drawn.place)
         return None
     # What no peer serves of the data is not the fault of the solver: no word against it follows.
     await segment.prepare()

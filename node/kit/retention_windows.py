@@ -256,19 +256,15 @@ def _chain(groups: Iterable[Iterable[BlobKey]]) -> Iterator[BlobKey]:
 class PruningMemory:
     """done: the stages (`windows.list_stages`) of the last pruning; strays: blobs that no record names, and
     the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
-    looked up; begun: (round, basis) of the last claims that were trained, the newest last; possible: slots
-    of a closed round whose claims are or may become mergeable, as the votes that this node knows say; merged:
-    the merge that was computed last; due: (round, boundary) of what is to be trained again now, and the last
-    block for each; unlike_until: up to this round claims and votes were computed with other bits than this
-    machine computes now, -1 where there are none."""
+    looked up; begun: (round, basis) of the last claims that were trained, the newest last; merged: the merge
+    that was computed last; unlike_until: up to this round claims and votes were computed with other bits than
+    this machine computes now, -1 where there are none."""
 
     done: object = None
     strays: dict[BlobKey, int] = field(default_factory=dict)
     foreign: frozenset[BlobKey] | None = None
     begun: tuple[tuple[int, bytes], ...] = ()
-    possible: tuple[int, frozenset[int]] | None = None
     merged: MergeKey | None = None
-    due: dict[tuple[int, int], int] = field(default_factory=dict)
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:

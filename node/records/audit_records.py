@@ -147,6 +147,10 @@ class AuditBook:
     works: dict[bytes, ShownWork] = field(default_factory=dict)
     """Work leaves that solvers have shown to this node, by claim root."""
     held: dict[AuditPlace, frozenset[BlobKey]] = field(default_factory=dict)
+    offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)
+    """Own votes that an account took, with or without opening, since this process began."""
+    passed: set[AuditPlace] = field(default_factory=set)
+    """Audits that were served, and in which a vote that follows a replay would no longer count."""
     begun: int = 0
 
     def __post_init__(self) -> None:

@@ -129,7 +129,7 @@ class RootIndex:
 class AuditRoom:
     """get_game, get_head: the chain as it was read last; find_peer: where an account serves (EnvironmentFault
     where nowhere); sign: this node's signature of a statement or a report; grants: what was shown to whom, by
-    round; offered: which votes, with or without opening, which account took."""
+    round."""
 
     account: str
     about: AuditTask
@@ -162,11 +162,8 @@ class AuditRoom:
     grants: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
     root_indexes: dict[int, RootIndex] = field(default_factory=dict)
     """By round, of rounds that strangers have asked about."""
-    offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)
     strikes: Counter[str] = field(default_factory=Counter)
     """By account: statements of others that it brought and they did not sign."""
-    passed: set[AuditPlace] = field(default_factory=set)
-    """Audits that were served, and in which a vote that follows a replay would no longer count."""
 
     @property
     def states(self) -> StateStore:

@@ -8,7 +8,8 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, format_distances
-from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, Tolerance, are_equal
+from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
 from touchstone.protocol.spec.game.drawn_audits import (
     COMPARED_ENDS,
     AuditPlace,
@@ -18,6 +19,7 @@ from touchstone.protocol.spec.game.drawn_audits import (
 )
 from touchstone.protocol.spec.game.public_boundaries import is_segment_public
 from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, to_millionths
+from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
@@ -53,27 +55,24 @@ async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
 
 def measure_audit(room: AuditRoom, made: SealMade, vote: VoteMade) -> DistanceReport:
     """What is to be reported of an audit that compared."""
-    said, ends = made.sealed, _pair_ends(room, made, vote)
-    comparison = _name_comparison(room, ends)
+    assert vote.ends is not None, "it compared both ends"
+    said, tolerance, claimed = made.sealed, room.about.tolerance, vote.ends.end.header
+    comparison = _name_comparison(tolerance, claimed, made.own_end)
     apart = {"weights": 0, "first_moment": 0, "second_moment": 0}
     if comparison is Comparison.MEASURED:
-        shares = [_count_limits(*pair) for pair in room.about.tolerance.measure(ends)]
+        rate_sum = room.about.get_rate_sum(said.round, said.segment)
+        ends = ClaimedEnd(claimed, made.own_end, room.states.open, rate_sum)
+        shares = [_count_limits(*pair) for pair in tolerance.measure(ends)]
         apart = dict(zip(("first_moment", "second_moment", "weights"), shares, strict=True))
     place = (said.domain, said.round, said.base_root, said.seed, said.slot, said.claim_root, said.draw)
     far = (apart["weights"], apart["first_moment"], apart["second_moment"])
     return DistanceReport(*place, said.rank, said.segment, vote.vote.word, comparison, *far)
 
 
-def _pair_ends(room: AuditRoom, made: SealMade, vote: VoteMade) -> ClaimedEnd:
-    assert vote.ends is not None, "it compared both ends"
-    rate_sum = room.about.get_rate_sum(made.sealed.round, made.sealed.segment)
-    return ClaimedEnd(vote.ends.end.header, made.own_end, room.states.open, rate_sum)
-
-
-def _name_comparison(room: AuditRoom, ends: ClaimedEnd) -> Comparison:
-    if ends.is_equal:
+def _name_comparison(tolerance: Tolerance, claimed: StateHeader, own: StateHeader) -> Comparison:
+    if are_equal(claimed, own):
         return Comparison.EQUAL
-    return Comparison.MEASURED if room.about.tolerance.is_measured(ends) else Comparison.OTHER
+    return Comparison.MEASURED if tolerance.is_measured(claimed, own) else Comparison.OTHER
 
 
 def _count_limits(distance: float, limit: float) -> int:
@@ -82,25 +81,21 @@ def _count_limits(distance: float, limit: float) -> int:
     return to_millionths(distance / limit)
 
 
-def list_unreported(room: AuditRoom, block: int) -> Iterator[AuditPlace]:
-    """Own audits that compared both ends, that have no report yet, and whose ends are at hand."""
-    game, book = room.get_game(), room.book
+def list_unreported(view: View, block: int) -> Iterator[AuditPlace]:
+    """Lists own audits that compared both ends, that have no report yet, and whose ends are at hand."""
+    game, book = view.game, view.audits.book
+    tolerance = choose_tolerance(view.spec.training.numeric_format, view.spec.terms.limits)
     for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
         for made in book.list_seals(index):
             place, vote = get_place(made.sealed), book.votes.get(get_place(made.sealed))
             is_due = vote is not None and vote.vote.word in COMPARED_ENDS and place not in book.reports
-            if vote is None or not is_due or find_stated(game, place) is None:
+            if vote is None or vote.ends is None or not is_due or find_stated(game, place) is None:
                 continue
-            is_measured = room.about.tolerance.is_measured(_pair_ends(room, made, vote))
-            if not is_measured or _are_ends_here(room, made, vote):
+            ends = (vote.ends.end.header, made.own_end)
+            if not tolerance.is_measured(*ends) or all(map(view.stored.has, ends)):
                 yield place
 
 
-def _are_ends_here(room: AuditRoom, made: SealMade, vote: VoteMade) -> bool:
-    headers = (made.own_end,) if vote.ends is None else (made.own_end, vote.ends.end.header)
-    return all(room.store.has(ref) for header in headers for ref in room.states.refer(header))
-
-
-def list_duties(room: AuditRoom, view: View, block: int) -> Iterator[ReportDistances]:
+def list_duties(view: View, block: int) -> Iterator[ReportDistances]:
     """Lists reports of distances that this node has still to write down."""
-    yield from (ReportDistances(place) for place in list_unreported(room, block))
+    yield from (ReportDistances(place) for place in list_unreported(view, block))

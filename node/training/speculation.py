@@ -68,25 +68,47 @@ class ExpectedRound:
 def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
     """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
     more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
-    state = get_state_at(view.game, block)
-    game_round, seat = get_waiting_round(state), find_seat(state, view.account)
+    state = _judge_waiting_round(view, block)
+    seat = None if state is None else find_seat(state, view.account)
     # A seat that leaves has its fee to lose in the rounds that hold it, as any other.
-    is_away = seat is None or seat.status == SeatStatus.CLOSED
-    if game_round is None or game_round.beacon is None or is_away or _is_contradicted(view, state, block):
+    if (
+        state is None
+        or seat is None
+        or seat.status == SeatStatus.CLOSED
+        or _is_contradicted(view, state, block)
+    ):
         return None
-    state = judge_round(view, state, game_round.index, block).state
-    game_round = state.rounds[game_round.index]
+    game_round = get_waiting_round(state)
+    assert game_round is not None
     likely = list_expected(state, game_round, find_own_slot(state, game_round, view.account), block)
     slots = tuple(slot for slot in likely if is_fetched(view, game_round, slot))
     until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
     if slots != likely and block <= until:
         return Wait(until + 1)
     possible = list_open(state, game_round, block)
-    view.pruning.possible = (game_round.index, frozenset(possible))
     beacon = _find_next_beacon(view, state, game_round, slots, block)
     if beacon is None or 2 * len(slots) <= len(possible):
         return None
     return ExpectedRound(make_key(game_round, slots), beacon, state, slots, block)
+
+
+def find_possible(view: View, block: int) -> tuple[int, frozenset[int]] | None:
+    """Returns the round that waits for its root, and the slots whose claims are or may become mergeable as
+    far as this node knows votes; None where no round waits."""
+    state = _judge_waiting_round(view, block)
+    game_round = None if state is None else get_waiting_round(state)
+    if state is None or game_round is None:
+        return None
+    return game_round.index, frozenset(list_open(state, game_round, block))
+
+
+def _judge_waiting_round(view: View, block: int) -> GameState | None:
+    """The state at `block`, with all known votes on the round that waits for its root; None where none is."""
+    state = get_state_at(view.game, block)
+    game_round = get_waiting_round(state)
+    if game_round is None or game_round.beacon is None:
+        return None
+    return judge_round(view, state, game_round.index, block).state
 
 
 def _find_next_beacon(

@@ -10,6 +10,7 @@ from touchstone.node.kit.retention_windows import PruningMemory, list_foreign, l
 from touchstone.node.kit.view import GetView
 from touchstone.node.models.claim_openings import ClaimData
 from touchstone.node.models.global_model import get_initial_header
+from touchstone.node.training.speculation import find_possible
 from touchstone.node.upkeep.retention import Books, list_unknown_works
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore
@@ -43,7 +44,12 @@ class Deletion:
         """What this node knows besides the chain."""
         view, memory = self.get_view(), self.pruning_memory
         known = (view.claims, view.audits.book, view.cases, get_inner(view))
-        remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
+        remembered = (
+            memory.unlike_until,
+            memory.begun,
+            find_possible(view, view.head_block + 1),
+            memory.merged,
+        )
         is_given = view.spec.training.is_start_given
         return Books(view.account, get_initial_header(view), *known, *remembered, is_given)
 

@@ -93,7 +93,9 @@ class RestoreBoundary:
             await room.segments.restore_boundary(self.round, self.boundary, partial(self._find_until, room))
 
     def _find_until(self, room: "Pruning") -> int:
-        return room.pruning_memory.due.get((self.round, self.boundary), NOBODY)
+        view = room.get_view()
+        due = find_due(view, view.head_block + 1) if view.is_task_known else {}
+        return due.get((self.round, self.boundary), NOBODY)
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,15 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Pruning]]:
     stages = (*list_stages(state, block - REORG_BLOCKS), view.pruning.begun)
     if stages != view.pruning.done:
         yield Prune(stages)
+    yield from (RestoreBoundary(*place) for place in find_due(view, block))
+
+
+def find_due(view: View, block: int) -> dict[tuple[int, int], int]:
+    """Returns (round, boundary) of what has to be trained again at `block`, and the last block for each."""
     due: dict[tuple[int, int], int] = {}
-    for place, until in _list_due(view, state, block):
+    for place, until in _list_due(view, get_now(view), block):
         due[place] = min(until, due.get(place, until))
-    view.pruning.due = due
-    yield from (RestoreBoundary(*place) for place in due)
+    return due
 
 
 def _list_due(view: View, state: GameState, block: int) -> Restored:

@@ -56,9 +56,9 @@ REJECTIONS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.R
 @dataclass(frozen=True)
 class Books:
     """What a node knows besides the chain. initial: the model that the task begins with; unlike_until: up to
-    this round nothing can be recomputed on this machine; begun, possible, merged: what was trained last,
-    which claims may still be merged, and what was merged last (all four of `PruningMemory`). is_start_given:
-    no seed makes the weights of `initial`."""
+    this round nothing can be recomputed on this machine; begun, merged: what was trained and merged last
+    (all three of `PruningMemory`); possible: which claims may still be merged. is_start_given: no seed makes
+    the weights of `initial`."""
 
     account: str
     initial: OuterHeader

@@ -41,14 +41,14 @@ class Member(Node):
     def list_audits(self) -> tuple[Room[Any], ...]:
         """Lists what its audits ask for."""
         room = self.task.audits.room
-        return (Room(partial(audit_duties.list_duties, room), room),)
+        return (Room(audit_duties.list_duties, room),)
 
     def list_reports(self) -> tuple[Room[Any], ...]:
         """Lists reports of losses and distances."""
         room = self.task.audits.room
         return (
             Room(loss_reports.list_duties, self.rooms.loss_reports),
-            Room(partial(distance_reports.list_duties, room), room),
+            Room(distance_reports.list_duties, room),
         )
 
 

@@ -337,7 +337,7 @@ async def test_distances_of_an_audit_stand_beside_its_vote(view: ChainView, tmp_
         vote = await audit(auditor.room, stage.get_drawn())
         assert vote is not None
         judge(stage, vote)
-        for place in list(list_unreported(auditor.room, stage.head + 1)):
+        for place in list(list_unreported(auditor.get_view(), stage.head + 1)):
             await report_distances(auditor.room, place)
         stage.settle()
         stage.world.jump(stage.head + 1)

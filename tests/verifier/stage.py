@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from tests.e2e.world import make_dataset
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
 from tests.task_models import draw_first
+from touchstone.node.kit.view import View
 from touchstone.node.records.audit_records import RECORDS, AuditBook, ShownWork
 from touchstone.node.records.handed_votes import HandedVote
+from touchstone.node.records.known_audits import KnownAudits
 from touchstone.node.serving.audit_room import AuditRoom, AuditTask, read_audit_task
 from touchstone.node.serving.audit_serving import BODY_BYTES, Audits
 from touchstone.node.serving.distance_reports import list_distances
@@ -383,6 +385,13 @@ class Node:
             ),
             notify=self.lines.append,
         )
+
+    def get_view(self) -> View:
+        """What a decision may look at now: an auditor has no claims, disputes and memory of pruning."""
+        game, nothing = self.stage.game, cast(Any, None)
+        here = (self.account, TASK, DOMAIN, self.stage.spec, cast(Any, game), self.stage.head)
+        known = KnownAudits(self.room.book, game)
+        return View(*here, nothing, nothing, known, nothing, nothing, self.room.states)
 
     def keep_claim(self) -> None:
         """The claim's states and pseudo-gradient, as its solver has them."""

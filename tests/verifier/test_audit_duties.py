@@ -3,7 +3,6 @@ whistleblowers when they are drawn."""
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from tests.node.silent_peer import run_silent
@@ -32,8 +31,7 @@ from touchstone.verifier.replaying import audit
 
 
 def list_due(node: Node) -> list[Any]:
-    view: Any = SimpleNamespace(game=node.stage.game)
-    return list(list_duties(node.room, view, node.stage.head + 1))
+    return list(list_duties(node.get_view(), node.stage.head + 1))
 
 
 async def test_a_primary_audits_then_offers_then_rests(tmp_path: Path) -> None:

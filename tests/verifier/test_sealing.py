@@ -92,7 +92,7 @@ async def test_where_no_word_would_count_any_more_nothing_is_replayed(tmp_path: 
     trained = watch_training(reserve)
     async with make_solver(stage, tmp_path).run(), reserve.run():
         assert await make_seal(reserve.room, stage.get_drawn(1), LATER) is None
-    assert reserve.room.passed == {stage.get_drawn(1).place}
+    assert reserve.room.book.passed == {stage.get_drawn(1).place}
     assert not trained and not reserve.room.book.seals
 
 

@@ -11,8 +11,9 @@ from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.compute.tolerance.compare import Verdict
-from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, ClaimedStep, Tolerance
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, ClaimedStep, Tolerance, are_equal
 from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.state_headers import StateHeader
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class BitForBit(Tolerance):
 
     def judge(self, end: ClaimedEnd) -> Verdict:
         """Judges by the roots alone."""
-        return _judge(is_other=not end.is_equal)
+        return _judge(is_other=not are_equal(end.claimed, end.own))
 
     def judge_step(self, step: ClaimedStep) -> Verdict:
         """Judges by the roots alone. No claim has the roots of a state that is not finite."""
@@ -34,7 +35,7 @@ class BitForBit(Tolerance):
         except ProtocolFault:
             return _judge(is_other=True)
 
-    def is_measured(self, end: ClaimedEnd) -> bool:
+    def is_measured(self, claimed: StateHeader, own: StateHeader) -> bool:
         """Measures nothing: no distance is allowed."""
         return False
 

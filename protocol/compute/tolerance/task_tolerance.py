@@ -22,7 +22,7 @@ OpenState = Callable[[StateHeader], PiecewiseState]
 
 @dataclass(frozen=True)
 class ClaimedEnd:
-    """A claimed state beside the own one of the same step. open_state: for both; rate_sum: of the learning
+    """A claimed state beside the own one. open_state: for both; rate_sum: of the learning
     rates up to it, in units of 2^-64."""
 
     claimed: StateHeader
@@ -30,16 +30,10 @@ class ClaimedEnd:
     open_state: OpenState
     rate_sum: int
 
-    @property
-    def is_equal(self) -> bool:
-        """Whether both have one root: they are one state then, whatever is in them."""
-        return compute_state_root(self.claimed) == compute_state_root(self.own)
 
-    @property
-    def is_placed(self) -> bool:
-        """Whether both are the state of one step."""
-        places = [(one.local_step, one.global_step) for one in (self.claimed, self.own)]
-        return places[0] == places[1]
+def are_equal(claimed: StateHeader, own: StateHeader) -> bool:
+    """Tells whether both have one root: they are one state then, whatever is in them."""
+    return compute_state_root(claimed) == compute_state_root(own)
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ class Tolerance(Protocol):
     def judge_step(self, step: ClaimedStep) -> Verdict:
         """Judges one claimed step, from the claimed state before it."""
 
-    def is_measured(self, end: ClaimedEnd) -> bool:
+    def is_measured(self, claimed: StateHeader, own: StateHeader) -> bool:
         """Tells whether there is a distance to measure: the states differ, and can be compared."""
 
     def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:

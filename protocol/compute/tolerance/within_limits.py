@@ -17,7 +17,8 @@ from touchstone.protocol.compute.program.training_state import Batch, TrainingSt
 from touchstone.protocol.compute.tolerance.compare import Verdict, gather_excess, judge_state, measure_apart
 from touchstone.protocol.compute.tolerance.shaking import shake, unshake
 from touchstone.protocol.compute.tolerance.step_noise import compute_cap, is_explained
-from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, ClaimedStep, Tolerance
+from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, ClaimedStep, Tolerance, are_equal
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import Limits
 
 SHAKES = 4
@@ -34,9 +35,9 @@ class WithinLimits(Tolerance):
 
     def judge(self, end: ClaimedEnd) -> Verdict:
         """Judges every element. The state of another step is beyond, and is not read."""
-        if end.is_equal:
+        if are_equal(end.claimed, end.own):
             return Verdict(False, 0, 0.0)
-        if not end.is_placed:
+        if not _are_of_one_step(end.claimed, end.own):
             return Verdict(True, 0, float("inf"))
         claimed, own = end.open_state(end.claimed), end.open_state(end.own)
         return judge_state(claimed, own, end.rate_sum, self.limits)
@@ -53,13 +54,13 @@ class WithinLimits(Tolerance):
         noises = (gather_excess(other, own, *place) for other in _train_shaken(step))
         return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
 
-    def is_measured(self, end: ClaimedEnd) -> bool:
+    def is_measured(self, claimed: StateHeader, own: StateHeader) -> bool:
         """Measures states of one step that differ."""
-        return end.is_placed and not end.is_equal
+        return _are_of_one_step(claimed, own) and not are_equal(claimed, own)
 
     def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:
         """Measures how far apart the states of one step lie."""
-        if not self.is_measured(end):
+        if not self.is_measured(end.claimed, end.own):
             return ()
         claimed, own = end.open_state(end.claimed), end.open_state(end.own)
         return measure_apart(claimed, own, end.rate_sum, self.limits)
@@ -69,6 +70,10 @@ class WithinLimits(Tolerance):
     ) -> OperationFault | InputFault | None:
         """Finds a number outside its bound."""
         return FaultFinder(built).find(start.vectors, batch, scalars, claimed)
+
+
+def _are_of_one_step(claimed: StateHeader, own: StateHeader) -> bool:
+    return (claimed.local_step, claimed.global_step) == (own.local_step, own.global_step)
 
 
 def _train_shaken(step: ClaimedStep) -> Iterator[TrainingState]:

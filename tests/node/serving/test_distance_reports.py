@@ -35,7 +35,7 @@ def restart(stage: Stage, folder: Path) -> Iterator[Node]:
 
 async def report(node: Node) -> None:
     """What is due, once."""
-    for place in list(list_unreported(node.room, node.stage.head + 1)):
+    for place in list(list_unreported(node.get_view(), node.stage.head + 1)):
         await report_distances(node.room, place)
 
 
@@ -48,9 +48,9 @@ async def test_distances_are_shown_once_no_vote_counts_any_more(tmp_path: Path) 
     stage = make_stage()
     await run_audit(stage, tmp_path)
     with restart(stage, tmp_path) as node:
-        assert list(list_unreported(node.room, stage.head + 1)) == [stage.get_drawn().place]
+        assert list(list_unreported(node.get_view(), stage.head + 1)) == [stage.get_drawn().place]
         await report(node)
-        assert not list(list_unreported(node.room, stage.head + 1))
+        assert not list(list_unreported(node.get_view(), stage.head + 1))
         assert not list_shown(node)
         stage.settle()
         assert not list_shown(node), "the last block in which a vote counts"
@@ -159,7 +159,7 @@ async def test_an_audit_that_compared_nothing_has_no_report(tmp_path: Path) -> N
     vote, _ = await run_audit(stage, tmp_path)
     assert vote.word == VoteWord.REJECT_START
     with restart(stage, tmp_path) as node:
-        assert not list(list_unreported(node.room, stage.head + 1))
+        assert not list(list_unreported(node.get_view(), stage.head + 1))
 
 
 async def test_ends_that_were_pruned_are_not_measured(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ async def test_ends_that_were_pruned_are_not_measured(tmp_path: Path) -> None:
     stage = make_stage(Twist(boundary=segment + 1, element=700))
     await run_audit(stage, tmp_path)
     with restart(stage, tmp_path) as node:
-        assert list(list_unreported(node.room, stage.head + 1))
+        assert list(list_unreported(node.get_view(), stage.head + 1))
         claimed = refer_state(stage.claim.headers[segment + 1], node.room.about.parameter_count)
         node.store.delete(claimed[1].key)
-        assert not list(list_unreported(node.room, stage.head + 1))
+        assert not list(list_unreported(node.get_view(), stage.head + 1))
 
 
 async def test_of_an_audit_there_is_one_report_also_after_a_restart(tmp_path: Path) -> None:
@@ -182,6 +182,6 @@ async def test_of_an_audit_there_is_one_report_also_after_a_restart(tmp_path: Pa
     changed = replace(made.report, comparison=Comparison.OTHER)
     with restart(stage, tmp_path) as node:
         assert list(node.room.book.reports.values()) == [made]
-        assert not list(list_unreported(node.room, stage.head + 1))
+        assert not list(list_unreported(node.get_view(), stage.head + 1))
         with pytest.raises(InvalidInput, match="something else about the same draw"):
             node.room.book.write(DistancesReported(made.task, changed, made.signature))

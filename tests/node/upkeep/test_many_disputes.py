@@ -18,6 +18,7 @@ from touchstone.node.defending.defence import PostRoots, list_duties
 from touchstone.node.defending.step_requests import StepsAsked
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
+from touchstone.node.upkeep import pruning
 from touchstone.node.upkeep.pruning import RestoreBoundary
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import refer_delta
@@ -137,14 +138,16 @@ async def test_a_node_serves_while_it_trains_for_answers(tmp_path: Path) -> None
             await answering
 
 
-async def test_what_an_auditor_waits_for_goes_before_answers_with_far_clocks(tmp_path: Path) -> None:
+async def test_what_an_auditor_waits_for_goes_before_answers_with_far_clocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the preset for 12 s `respond` is six times `auditMax`: a boundary that waits for all answers comes
     when the auditor has said UNSERVED."""
     async with open_veteran(tmp_path, 5) as (stage, node):
         dispute(stage, node, *((index, SEGMENTS - 1, CLOCK) for index in range(1, 5)))
         answering = asyncio.create_task(answer_all(node))
         await asyncio.sleep(0)
-        node.rooms.tools.pruning_memory.due = {(0, 1): node.state.head_block + 100}
+        monkeypatch.setattr(pruning, "find_due", lambda *_: {(0, 1): node.state.head_block + 100})
         await RestoreBoundary(0, 1).perform(node.rooms.pruning)
         assert node.rooms.tools.states.has(get_finished(node.get_view(), 0).boundaries[1])
         chain: Any = node.chain

@@ -228,15 +228,14 @@ async def test_a_boundary_is_due_while_its_auditors_still_wait_for_it(
     async with open_solver(tmp_path) as (stage, node):
         draw_late(stage)
         game, slot = node.game, stage.get_slot(1)
-        list_due(node)
         drawn = [get_drawn(game, 0, slot, game.terms.draws, rank) for rank in range(3)]
         waits = [compute_serving_until(game, one.place, stage.world.block) for one in drawn if one]
-        due = node.rooms.tools.pruning_memory.due
+        due = pruning.find_due(node.get_view(), node.state.head_block + 1)
         assert due and max(due.values()) <= min(waits)
         carried = [(place, AUDITS) for place in due]
         monkeypatch.setattr(pruning, "_list_carried", lambda *_: carried)
-        list_due(node)
-        assert node.rooms.tools.pruning_memory.due == due, "it waited without a clock, and an auditor has one"
+        again = pruning.find_due(node.get_view(), node.state.head_block + 1)
+        assert again == due, "it waited without a clock, and an auditor has one"
 
 
 async def test_a_boundary_that_nobody_waits_for_any_more_is_left(tmp_path: Path) -> None:
