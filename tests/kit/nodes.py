@@ -180,6 +180,7 @@ def open_joined(
     home: Path,
     game: GameState,
     *,
+    task: bytes = TASK,
     account: str = "",
     seed: int = 1,
     role: type[Node] = Member,
@@ -194,9 +195,9 @@ def open_joined(
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     chain: Any = FakeChain(account or get_account(seed))
     state, spec, key = ChainState.of(chain), spec or get_spec(), make_key(seed)
-    state.games[TASK], state.head_block = cast(Any, game), head_block
-    state.inner[TASK] = InnerBook(game.terms.windows.respond)
-    state.contests[TASK] = ContestFolds(compute_depth(count_tensor_leaves(spec.terms.parameter_count)))
+    state.games[task], state.head_block = cast(Any, game), head_block
+    state.inner[task] = InnerBook(game.terms.windows.respond)
+    state.contests[task] = ContestFolds(compute_depth(count_tensor_leaves(spec.terms.parameter_count)))
     lines = list[str]()
     config = NodeConfig(home, home, "", key, notify=notify or lines.append)
     with Journal(home / "journal.sqlite", RECORDS) as journal:
@@ -204,8 +205,8 @@ def open_joined(
         client = BlobClient(store, RequestSigner(key, SIGNING), patience, own_host="127.0.0.1")
         following = Following(chain, state, Status(chain.address), _wait_for_ever())
         node = cast(Member, role(config, following, store, journal, client))
-        peers = Peers(client, state, node.account, TASK)
-        joined = node.joined = node.open_task(TASK, spec, corpus or get_corpus(), peers)
+        peers = Peers(client, state, node.account, task)
+        joined = node.joined = node.open_task(task, spec, corpus or get_corpus(), peers)
         node.joined = replace(joined, audits=HeardAudits(joined.audits))
         lines.clear()
         yield node
@@ -258,15 +259,19 @@ def make_view(
     head_block: int = 0,
     claims: ClaimBook | None = None,
     told: Told | None = None,
+    book: AuditBook | None = None,
     cases: DisputeRecords | None = None,
     stored: StoredData | None = None,
 ) -> View:
     """Returns what a decision may look at: a node without records, but for what is named."""
     journal, found = cast(Any, NoJournal()), cast(Any, game)
-    state = state or ChainState(account, LIMITS_LOCAL, SIGNING, head_block=head_block)
+    if state is None:
+        state = ChainState(account, LIMITS_LOCAL, SIGNING, head_block=head_block)
+        state.inner[task], state.contests[task] = InnerBook(10), ContestFolds(5)
     domain = b"" if game is None else game.terms.domain
     return View(
         account, task, domain, spec or get_spec(), found, state.head_block, state,
-        claims or ClaimBook(journal, task), ToldAudits(AuditBook(journal, task), found, told or Told()),
+        claims or ClaimBook(journal, task),
+        ToldAudits(book or AuditBook(journal, task), found, told or Told()),
         cases or DisputeRecords(journal, task), PruningMemory(), cast(StoredData, stored),
     )  # fmt: skip

@@ -1,13 +1,14 @@
 """An auditor whose journal is lost, or an older copy: it must not say a second, different thing of a draw."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin, rooms_of
+from tests.kit.nodes import make_view
 from tests.verifier.stage import Node, judge, make_solver, make_stage
 from tests.verifier.test_audit_duties import draw_late, list_due
+from touchstone.node.joining.seat_taking import SeatTaking
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.verifier.audit_duties import AuditDraw
 from touchstone.verifier.replaying import audit
@@ -15,8 +16,11 @@ from touchstone.verifier.replaying import audit
 
 def require_records(node: Node) -> None:
     """As a node does before it works with a seat that it has."""
-    known: Any = {"account": node.account, "game": node.stage.game, "journal": node.journal}
-    rooms_of(Standin(task=Standin(audits=node.audits), **known)).seat_taking.require_records()
+    view, nothing = (
+        make_view(account=node.account, game=node.stage.game, book=node.room.book),
+        cast(Any, None),
+    )
+    SeatTaking(lambda: view, nothing, node.journal, print, nothing, nothing, nothing).require_records()
 
 
 @pytest.mark.parametrize("is_late", [False, True])

@@ -6,16 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tests.kit.nodes import get_corpus
-from tests.kit.views import Standin, rooms_of
-from tests.node.specs import get_spec
-from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_stage
-from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import DisputeRecords
+from tests.kit.nodes import make_view
+from tests.verifier.stage import Node, Stage, Twist, make_solver, make_stage
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
@@ -23,23 +19,25 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier.replaying import audit
-from touchstone.whistleblower.step_judging import Claimed
+from touchstone.whistleblower.step_judging import Claimed, StepJudging
 
 EndLook = Callable[[], Awaitable[None]]
 
 
-def make_party(node: Node, silence: asyncio.Event) -> Any:
-    """What a look at a state needs of the node of an auditor. silence: until then nobody answers it, and
-    nobody shows anything."""
+def make_judging(node: Node, silence: asyncio.Event) -> StepJudging:
+    """What looks at states for an auditor. silence: until then nobody answers it, and nobody shows
+    anything."""
 
     async def fetch(peers: Any, ref: Any) -> None:
         await silence.wait()
         raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
 
-    books = {"claims": ClaimBook(node.journal, TASK), "cases": DisputeRecords(node.journal, TASK)}
-    task = SimpleNamespace(spec=get_spec(), corpus=get_corpus(), audits=node.audits, **books)
-    client = SimpleNamespace(fetch_from_any=fetch)
-    return Standin(store=node.store, client=client, task=task, state=SimpleNamespace(head_block=0))
+    view = make_view(book=node.room.book)
+    client, nothing = cast(Any, SimpleNamespace(fetch_from_any=fetch)), cast(Any, None)
+    return StepJudging(
+        lambda: view, node.store, client, node.room.states, nothing, view.cases, nothing, nothing,
+        node.room.notify, nothing,
+    )  # fmt: skip
 
 
 def end_while_replaying(node: Node, end_look: EndLook) -> None:
@@ -106,9 +104,9 @@ async def audit_beside_a_look(tmp_path: Path, stage: Stage, header: StateHeader,
     auditor = Node(stage, stage.find_seed(drawn.seat.account), tmp_path / "auditor")
     async with solver.run(), auditor.run():
         silence = asyncio.Event()
-        party = make_party(auditor, silence)
-        looking = asyncio.create_task(get_view(party, header))
-        while not party.task.cases.fetched:
+        judging = make_judging(auditor, silence)
+        looking = asyncio.create_task(look(judging, header))
+        while not judging.cases.fetched:
             await asyncio.sleep(0)
 
         async def end_look() -> None:
@@ -119,11 +117,11 @@ async def audit_beside_a_look(tmp_path: Path, stage: Stage, header: StateHeader,
         end_when(auditor, end_look)
         vote = await audit(auditor.room, drawn)
         assert vote is not None and looking.done()
-        assert rooms_of(party).states.has(header) and not auditor.room.book.held
+        assert judging.states.has(header) and not auditor.room.book.held
         return vote.word
 
 
-async def get_view(party: Any, header: StateHeader) -> None:
+async def look(judging: StepJudging, header: StateHeader) -> None:
     claimed = Claimed(Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
-    async with rooms_of(party).step_judging.borrow_state(claimed, header):
+    async with judging.borrow_state(claimed, header):
         raise AssertionError("it shows nothing")

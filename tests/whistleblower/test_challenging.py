@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.kit.nodes import TASK
-from tests.kit.views import Standin, view_of
+from tests.kit.nodes import TASK, make_view
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.kit.duty import Wait
 from touchstone.node.kit.known_statements import find_accused
+from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import CLAIM, DisputePlanned
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.calls import DisputeStatement
@@ -41,7 +41,7 @@ def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, unt
     monkeypatch.setattr(challenging, "get_now", lambda view: game)
     duty, call = OpenDispute(PLANNED), DisputeStatement(REF, 0)
     return {
-        one: challenging._take_turn(view_of(Standin(account=one)), call, until, block, duty)
+        one: challenging._take_turn(make_view(account=one), call, until, block, duty)
         for one in list_members(game)
     }
 
@@ -77,17 +77,17 @@ def test_what_others_asked_is_not_asked_again(
     seat = find_accused(game, known.ref, known)
     assert seat is not None
     ask = InnerAsk(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
-    party = set_asks(monkeypatch, game, ask)
-    assert queries._is_asked(view_of(party), known, 3) == is_asked
-    assert not queries._is_asked(view_of(party), known, 4), "another leaf"
+    view = set_asks(monkeypatch, game, ask)
+    assert queries._is_asked(view, known, 3) == is_asked
+    assert not queries._is_asked(view, known, 4), "another leaf"
 
 
-def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
-    """A party that sees these asks."""
+def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> View:
+    """Of a node that sees these asks."""
     book = InnerBook(10, asks={one.name: one for one in asks})
     monkeypatch.setattr(queries, "get_now", lambda view: game)
     monkeypatch.setattr(queries, "get_inner", lambda view: book)
-    return Standin(account="own")
+    return make_view(account="own")
 
 
 def test_an_answer_of_another_vote_or_seat_tells_nothing(
@@ -104,4 +104,4 @@ def test_an_answer_of_another_vote_or_seat_tells_nothing(
         InnerAsk(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
         InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
     )
-    assert not queries._is_asked(view_of(set_asks(monkeypatch, game, *asks)), known, 3)
+    assert not queries._is_asked(set_asks(monkeypatch, game, *asks), known, 3)

@@ -1,11 +1,10 @@
 """When an ask is answered: not before what the answer shows is of no use to a reserve."""
 
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin, view_of
+from tests.kit.nodes import make_view
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.defending import query_answers
@@ -34,12 +33,12 @@ def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
     monkeypatch.setattr(query_answers, "get_inner", lambda view: InnerBook(10, asks={ask.name: ask}))
     monkeypatch.setattr(query_answers, "get_now", lambda view: game)
-    party = cast(Any, Standin(account=game.seats[seat].account, game=game))
-    assert bool(list(query_answers.list_own_asked(view_of(party), block + 1))) == is_at_once
+    view = make_view(account=game.seats[seat].account, game=game)
+    assert bool(list(query_answers.list_own_asked(view, block + 1))) == is_at_once
     last_vote = clock - game.terms.windows.respond
-    assert bool(list(query_answers.list_own_asked(view_of(party), last_vote))) == is_at_once
+    assert bool(list(query_answers.list_own_asked(view, last_vote))) == is_at_once
     assert (
-        list(query_answers.list_own_asked(view_of(party), last_vote + 1))
+        list(query_answers.list_own_asked(view, last_vote + 1))
         == [ask]
-        == list(query_answers.list_own_asked(view_of(party), clock))
+        == list(query_answers.list_own_asked(view, clock))
     )

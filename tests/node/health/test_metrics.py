@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import Standin, view_of
+from tests.kit.nodes import SIGNING, TASK, make_view
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import ROUNDS, make_mishaps
 from tests.protocol.spec.game.world import (
@@ -29,6 +28,7 @@ from touchstone.node.health.checks import Watch
 from touchstone.node.health.deadlines import list_deadlines
 from touchstone.node.health.metrics import METRICS, Measures, show_metrics
 from touchstone.node.health.open_disputes import count_disputes
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import Meter
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.answers import Head
@@ -43,42 +43,24 @@ from touchstone.protocol.spec.game.inner_dispute import (
     InnerDispute,
 )
 from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
-TASK = b"t" * 32
 NAMES = {metric.name: metric for metric in METRICS}
 
 
-def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
-    """What measures read of a party whose chain is a world in memory."""
-    book = SimpleNamespace(votes={})
-    state = SimpleNamespace(
-        head_block=world.block - 1,
-        credits=Counter({account: TOKEN_WEI // 2}),
-        inner={TASK: InnerBook(60)},
-        contests={TASK: ContestFolds(5)},
-    )
-    return Standin(
-        account=account,
-        game=LoggedGame(**vars(world.state)),
-        joined=True,
-        state=state,
-        meter=Meter(),
-        home=home,
-        client=SimpleNamespace(fetched_bytes=5),
-        chain=SimpleNamespace(address=account, connection=SimpleNamespace(health=RpcHealth())),
-        task=SimpleNamespace(
-            task=TASK,
-            audits=SimpleNamespace(known=SimpleNamespace(book=book)),
-            claims=SimpleNamespace(reports={}),
-        ),
-    )
+def look(world: World, account: str) -> View:
+    """What may be looked at by a node whose chain is a world in memory."""
+    state = ChainState(account, LIMITS_LOCAL, SIGNING, head_block=world.block - 1)
+    state.credits[account] = TOKEN_WEI // 2
+    state.inner[TASK], state.contests[TASK] = InnerBook(60), ContestFolds(5)
+    return make_view(account=account, game=LoggedGame(**vars(world.state)), state=state)
 
 
 def list_own(world: World, account: str) -> list[tuple[str, int]]:
-    return list(list_deadlines(view_of(make_party(world, account)), world.block))
+    return list(list_deadlines(look(world, account), world.block))
 
 
 def get_trained_from(game: GameState) -> int:
@@ -123,11 +105,10 @@ def test_an_ask_is_answered_by_the_seat_that_is_asked() -> None:
         (replace(asked, ending=AskEnding.CLEARED), []),
         (replace(asked, clock=world.block - 1), []),
     ):
-        party = make_party(world, "verifier0")
-        party.state.inner[TASK] = InnerBook(60, asks={one.name: one})
-        assert list(list_deadlines(view_of(party), world.block)) == expected
-        party.account = "verifier1"
-        assert list(list_deadlines(view_of(party), world.block)) == []
+        view = look(world, "verifier0")
+        view.chain_state.inner[TASK] = InnerBook(60, asks={one.name: one})
+        assert list(list_deadlines(view, world.block)) == expected
+        assert list(list_deadlines(replace(view, account="verifier1"), world.block)) == []
 
 
 @pytest.mark.parametrize(
@@ -143,12 +124,12 @@ def test_a_dispute_waits_for_whose_turn_it_is(stage: DisputeStage, who: str) -> 
     world = make_quiet_world()
     opened = InnerDispute(b"d" * 32, solver(0), StatementRef(0, 0), 0, "verifier0", world.block + 9, stage)
     for account in ("solver0", "verifier0", "solver1"):
-        party = make_party(world, account)
-        party.state.inner[TASK] = InnerBook(60, disputes={opened.name: opened})
-        found = [one for one in list_deadlines(view_of(party), world.block) if one[0] == "dispute"]
+        view = look(world, account)
+        view.chain_state.inner[TASK] = InnerBook(60, disputes={opened.name: opened})
+        found = [one for one in list_deadlines(view, world.block) if one[0] == "dispute"]
         assert found == ([("dispute", world.block + 9)] if account == who else [])
         # Once its clock has run out, to end it is nobody's own duty.
-        assert "dispute" not in dict(list_deadlines(view_of(party), world.block + 10))
+        assert "dispute" not in dict(list_deadlines(view, world.block + 10))
 
 
 @pytest.mark.parametrize(
@@ -166,25 +147,25 @@ def test_a_contest_waits_for_its_signers_and_for_its_contester(turn: InnerTurn, 
     world.state = replace(world.state, rounds={0: game_round})
     contest = InnerContest(make_word(1), 0, make_word(2), "verifier0", world.block + 5, turn)
     for account in ("solver0", "solver1", "verifier0"):
-        party = make_party(world, account)
-        party.state.contests[TASK] = ContestFolds(5, {contest.name: contest})
-        found = [one for one in list_deadlines(view_of(party), world.block) if one[0] == "contest"]
+        view = look(world, account)
+        view.chain_state.contests[TASK] = ContestFolds(5, {contest.name: contest})
+        found = [one for one in list_deadlines(view, world.block) if one[0] == "contest"]
         assert found == ([("contest", world.block + 5)] if account == who else [])
 
 
 # --- Values -------------------------------------------------------------------------------------------------
 def test_disputes_are_counted_by_side_and_end() -> None:
     world, own = make_quiet_world(), "solver0"
-    party = make_party(world, own)
+    view = look(world, own)
     accused = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", 9, DisputeStage.CLEARED)
     opened = InnerDispute(b"2" * 32, solver(1), StatementRef(0, 1), 0, own, 9)
     others = InnerDispute(b"3" * 32, solver(1), StatementRef(0, 1), 0, "x", 9)
     ask = InnerAsk(b"4" * 32, solver(0), cast(Vote, None), 3, "x", 9, AskEnding.MOOT)
     contest = InnerContest(make_word(1), 0, make_word(2), own, 5, InnerTurn.FALLS)
     disputes = {one.name: one for one in (accused, opened, others)}
-    party.state.inner[TASK] = InnerBook(60, disputes, {ask.name: ask})
-    party.state.contests[TASK] = ContestFolds(5, {contest.name: contest})
-    assert count_disputes(view_of(party)) == {
+    view.chain_state.inner[TASK] = InnerBook(60, disputes, {ask.name: ask})
+    view.chain_state.contests[TASK] = ContestFolds(5, {contest.name: contest})
+    assert count_disputes(view) == {
         ("dispute", "accused", "cleared"): 1.0,
         ("dispute", "opener", "open"): 1.0,
         ("ask", "accused", "moot"): 1.0,
@@ -210,40 +191,38 @@ def test_the_money_of_the_account_is_measured() -> None:
 
 def read_money(world: World, cashier: Cashier, account: str) -> dict[str, Any]:
     cashier.take(world.log)
-    party = make_party(world, account)
-    party.game = cashier.make_game()
-    values = make_measures(party).read()
+    view = replace(look(world, account), found_game=cashier.make_game())
+    values = make_measures(view).read()
     return {
         name: values[f"touchstone_{name}_tokens"] for name in ("locked", "earned", "owed", "settled", "lost")
     }
 
 
-def make_measures(party: Any) -> Measures:
-    """joined: whether the node has one."""
-
-    def find_view() -> View | None:
-        return view_of(party) if party.joined else None
-
-    watch = Watch(party.chain, party.state, party.home, find_view)
-    server = cast(Any, SimpleNamespace(served_bytes=9))
-    return Measures(party.chain, party.state, party.client, party.meter, find_view, watch, server)
+def make_measures(view: View, home: Path = Path("/")) -> Measures:
+    """Of a node that looks at this."""
+    connection = SimpleNamespace(health=RpcHealth())
+    chain = cast(Any, SimpleNamespace(address=view.account, connection=connection))
+    client, server = SimpleNamespace(fetched_bytes=5), SimpleNamespace(served_bytes=9)
+    watch = Watch(chain, view.chain_state, home, lambda: view)
+    shown = cast(Any, client), Meter(), lambda: view, watch, cast(Any, server)
+    return Measures(chain, view.chain_state, *shown)
 
 
 def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     world = make_quiet_world()
-    party = make_party(world, "solver0", tmp_path)
-    party.chain.connection.health.head = Head(12, b"", b"", 1_000, 0)
-    party.chain.connection.health.errors["timeout"] = 2
-    party.meter.loss, party.meter.due["MakeClaim"], party.meter.failures["MakeClaim"] = 2.5, 1, 4
-    made = SimpleNamespace(vote=SimpleNamespace(word=VoteWord.ACCEPT))
-    party.task.audits.known.book.votes = {1: made, 2: made}
-    party.task.claims.reports = {
-        index: SimpleNamespace(report=SimpleNamespace(round=index, mean_micronats=micronats))
-        for index, micronats in ((4, 3_100_000), (5, 2_900_000), (3, 4_000_000))
-    }
+    view = look(world, "solver0")
+    made: Any = SimpleNamespace(vote=SimpleNamespace(word=VoteWord.ACCEPT))
+    view.audits.book.votes.update(dict.fromkeys(cast(Any, (1, 2)), made))
+    for index, micronats in ((4, 3_100_000), (5, 2_900_000), (3, 4_000_000)):
+        reported: Any = SimpleNamespace(report=SimpleNamespace(round=index, mean_micronats=micronats))
+        view.claims.reports[index, b""] = reported
     dispute = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", world.block + 9)
-    party.state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
-    metrics = make_measures(party)
+    view.chain_state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
+    metrics = make_measures(view, tmp_path)
+    metrics.chain.connection.health.head = Head(12, b"", b"", 1_000, 0)
+    metrics.chain.connection.health.errors["timeout"] = 2
+    meter = metrics.meter
+    meter.loss, meter.due["MakeClaim"], meter.failures["MakeClaim"] = 2.5, 1, 4
     metrics.watch.gas_left, metrics.watch.gas_factor = 12, 1.5
     values = metrics.read()
     assert set(values) == set(NAMES) and values["touchstone_gas_left"] == {(): 12.0}
@@ -263,52 +242,52 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
 
 def test_the_nearest_of_several_deadlines_counts(tmp_path: Path) -> None:
     world = make_quiet_world()
-    party = make_party(world, "solver0", tmp_path)
+    view = look(world, "solver0")
     disputes = [
         InnerDispute(bytes([n]) * 32, solver(0), StatementRef(0, 0), 0, "x", world.block + n)
         for n in (30, 10, 20)
     ]
-    party.state.inner[TASK] = InnerBook(60, {one.name: one for one in disputes})
-    assert make_measures(party).read()["touchstone_deadline_blocks"]["dispute",] == 11.0
+    view.chain_state.inner[TASK] = InnerBook(60, {one.name: one for one in disputes})
+    assert make_measures(view, tmp_path).read()["touchstone_deadline_blocks"]["dispute",] == 11.0
 
 
 def test_deadlines_are_listed_once_for_each_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    party, listed = make_party(make_quiet_world(), "solver0", tmp_path), []
+    views, listed = [look(make_quiet_world(), "solver0")], []
 
     def list_noted(view: View, block: int) -> Any:
         listed.append(block)
         return list_deadlines(view, block)
 
     monkeypatch.setattr(metrics, "list_deadlines", list_noted)
-    found = make_measures(party)
+    found, chain_state = make_measures(views[0], tmp_path), views[0].chain_state
+    found.find_view = lambda: replace(views[-1], head_block=chain_state.head_block)
     found.read()
     found.read()
     assert len(listed) == 1
     dispute = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", listed[0] + 9)
-    party.state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
+    chain_state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
     assert found.read()["touchstone_deadline_blocks"]["dispute",] == 10.0
-    party.state.head_block += 1
+    chain_state.head_block += 1
     assert found.read()["touchstone_deadline_blocks"]["dispute",] == 9.0 and len(listed) == 3
-    party.game = replace(party.game, next_number=9)
+    views.append(replace(views[-1], found_game=replace(views[0].game, next_number=9)))
     found.read()
-    party.state.contests[TASK] = ContestFolds(6)
+    chain_state.contests[TASK] = ContestFolds(6)
     found.read()
     assert len(listed) == 5
 
 
 def test_a_bug_in_one_part_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    party = make_party(make_quiet_world(), "solver0", tmp_path)
-    party.task.audits = None
+    view = replace(look(make_quiet_world(), "solver0"), audits=cast(Any, None))
     with caplog.at_level(logging.ERROR):
-        values = make_measures(party).read()
+        values = make_measures(view, tmp_path).read()
     assert "touchstone_disk_free_bytes" in values and "touchstone_votes" not in values
     assert "cannot be measured" in caplog.text
 
 
 def test_before_a_task_is_joined_nothing_is_told_of_one(tmp_path: Path) -> None:
-    party = make_party(make_quiet_world(), "solver0", tmp_path)
-    party.joined = None
-    assert "touchstone_seat_status" not in make_measures(party).read()
+    measures = make_measures(look(make_quiet_world(), "solver0"), tmp_path)
+    measures.find_view = lambda: None
+    assert "touchstone_seat_status" not in measures.read()
 
 
 # --- Showing them -------------------------------------------------------------------------------------------
@@ -320,20 +299,20 @@ def is_open(port: int) -> bool:
 async def test_a_port_is_opened_where_one_is_named_and_a_taken_one_stops_no_node(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    party = make_party(make_quiet_world(), "solver0", tmp_path)
+    measures = make_measures(look(make_quiet_world(), "solver0"), tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         async with AsyncExitStack() as stack:
-            await show_metrics(make_measures(party), "127.0.0.1", port, stack)
+            await show_metrics(measures, "127.0.0.1", port, stack)
     assert "the metrics cannot be shown" in caplog.text and f"127.0.0.1:{port}" in caplog.text
     async with AsyncExitStack() as stack:
-        await show_metrics(make_measures(party), "127.0.0.1", port, stack)
+        await show_metrics(measures, "127.0.0.1", port, stack)
         assert await asyncio.to_thread(is_open, port)
     assert not await asyncio.to_thread(is_open, port)
 
 
 async def test_without_a_port_nothing_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MetricsServer", None)
-    party = make_party(make_quiet_world(), "solver0", tmp_path)
+    measures = make_measures(look(make_quiet_world(), "solver0"), tmp_path)
     async with AsyncExitStack() as stack:
-        await show_metrics(make_measures(party), "127.0.0.1", 0, stack)
+        await show_metrics(measures, "127.0.0.1", 0, stack)

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import view_of
-from tests.node.health.test_metrics import TASK, get_trained_from, make_party
-from tests.protocol.spec.game.world import World, make_quiet_world
+from tests.kit.nodes import TASK
+from tests.node.health.test_metrics import get_trained_from, look
+from tests.protocol.spec.game.world import make_quiet_world
 from touchstone.node.health.parting import Parting
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.view import View
@@ -21,20 +21,17 @@ from touchstone.protocol.spec.game.calls import LeaveSeat
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from touchstone.protocol.spec.game.presets import LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.tokens import format_tokens
 
 
-def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[Any, list[str]]:
-    """A party, and what its operator is told."""
-    party, lines = make_party(world, account), list[str]()
-    party.notify = lines.append
-    party.chain.limits = LIMITS_12S if is_timed else LIMITS_LOCAL
-    party.chain.sender = None
-    return party, lines
-
-
-def tell(party: Any) -> None:
-    Parting(party.chain, party.notify).notify_end(view_of(party))
+def part(
+    view: View, *, limits: DeploymentLimits = LIMITS_12S, queue: TransactionQueue | None = None
+) -> list[str]:
+    """What the operator of a node is told that looks at this and ends."""
+    lines, sender = list[str](), queue and SimpleNamespace(queue=queue)
+    Parting(cast(Any, SimpleNamespace(limits=limits, sender=sender)), lines.append).notify_end(view)
+    return lines
 
 
 def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
@@ -44,8 +41,7 @@ def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
     windows = world.state.terms.windows
     long = replace(world.state.terms, windows=replace(windows, respond=10 * windows.train_max))
     world.state = replace(world.state, terms=long)
-    party, (lines) = make_leaving(world, "solver0")
-    tell(party)
+    lines = part(look(world, "solver0"))
     closing, head = get_trained_from(world.state) + windows.train_max, world.block - 1
     assert lines[0].startswith("WARNING: this node stops, its seat stays: solver 0 keeps ")
     hours = f"{(closing - head) * 12 / 3600:.1f}"
@@ -55,14 +51,13 @@ def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
 def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
     """A question may come in the next block. Where the time of a block is not known, the block alone is."""
     world = make_quiet_world()
-    party, lines = make_leaving(world, "verifier0", is_timed=False)
-    tell(party)
+    view = look(world, "verifier0")
+    lines = part(view, limits=LIMITS_LOCAL)
     last = world.block - 1 + world.state.terms.windows.respond
     assert f"Be back before block {last}: if somebody questions" in lines[0]
     asked = InnerAsk(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
-    party.state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
-    tell(party)
-    assert f"Be back before block {asked.clock}: an answer is due" in lines[1]
+    view.chain_state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
+    assert f"Be back before block {asked.clock}: an answer is due" in part(view, limits=LIMITS_LOCAL)[0]
 
 
 def test_a_round_that_may_open_is_told_with_its_cost() -> None:
@@ -70,23 +65,20 @@ def test_a_round_that_may_open_is_told_with_its_cost() -> None:
     world = make_quiet_world()
     fee = format_tokens(world.state.terms.amounts.dropped_fee)
     for account, cost in (("solver0", f"to miss it costs a fee of {fee}"), ("verifier0", "is not paid")):
-        party, lines = make_leaving(world, account)
-        tell(party)
+        lines = part(look(world, account))
         assert "Be back before " in lines[0] and "A round may open meanwhile: " in lines[0]
         assert cost in lines[0] and lines[0].endswith(
             "`touchstone leave` gives the seat up; the node is needed until the stake is out"
         )
     world.play(until=lambda one: one.state.next_round == one.state.terms.rounds)
-    party, lines = make_leaving(world, "solver0")
-    tell(party)
+    lines = part(look(world, "solver0"))
     assert "may open" not in lines[0]
 
 
 def test_a_seat_that_leaves_is_not_told_to_leave() -> None:
     world = make_quiet_world()
     world.send(LeaveSeat(world.get_seat("verifier0").number), "verifier0")
-    party, lines = make_leaving(world, "verifier0")
-    tell(party)
+    lines = part(look(world, "verifier0"))
     assert (
         "The seat is leaving already; the node is needed" in lines[0] and "touchstone leave" not in lines[0]
     )
@@ -94,26 +86,21 @@ def test_a_seat_that_leaves_is_not_told_to_leave() -> None:
 
 def test_a_transaction_that_waits_is_told() -> None:
     """Also of an account without a seat."""
-    party, lines = make_leaving(make_quiet_world(), "a stranger")
-    queue = TransactionQueue("0xa")
-    party.chain.sender = SimpleNamespace(queue=queue)
-    tell(party)
-    assert not lines
+    view, queue = look(make_quiet_world(), "a stranger"), TransactionQueue("0xa")
+    assert not part(view, queue=queue)
     queue.put(Waiting(1, "0xb", b"", 1, FeeOffer(1, 1), (b"h",), 1))
-    tell(party)
-    assert lines == ["WARNING: a transaction of this node is not mined yet: the next start goes on with it"]
+    assert part(view, queue=queue) == [
+        "WARNING: a transaction of this node is not mined yet: the next start goes on with it"
+    ]
 
 
 def test_who_has_no_seat_is_told_nothing() -> None:
-    party, lines = make_leaving(make_quiet_world(), "a stranger")
-    tell(party)
-    assert not lines
+    assert not part(look(make_quiet_world(), "a stranger"))
 
 
 async def test_a_node_that_is_stopped_tells_it() -> None:
     """Also while it still checks its machine."""
-    party, lines = make_leaving(make_quiet_world(), "verifier0")
-    closed: list[str] = []
+    lines, closed = list[str](), list[str]()
 
     async def do_nothing() -> None:
         pass
@@ -127,9 +114,10 @@ async def test_a_node_that_is_stopped_tells_it() -> None:
             self.joined = cast(Any, SimpleNamespace(rooms=rooms, close=lambda: closed.append("task")))
 
         def find_view(self) -> View | None:
-            return view_of(party)
+            return look(make_quiet_world(), "verifier0")
 
-    following = SimpleNamespace(chain=party.chain, take_next=do_nothing)
+    chain = SimpleNamespace(limits=LIMITS_12S, sender=None)
+    following = SimpleNamespace(chain=chain, take_next=do_nothing)
     config, nothing = SimpleNamespace(use=None, notify=lines.append), cast(Any, None)
     node = Checking(cast(Any, config), cast(Any, following), nothing, nothing, nothing)
     running = asyncio.create_task(node.work_on(TASK, SeatRequest(SeatRole.VERIFIER)))

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.views import view_of
+from tests.kit.nodes import make_view
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.defending.defence import AnswerQuery, PostRoots
 from touchstone.node.joining.seat_taking import SeatRequest
@@ -621,7 +621,7 @@ async def test_what_a_duty_fails_by_while_the_task_is_not_there_is_no_failure(
 ) -> None:
     """All is folded anew beside it: what it looks up is not there for a moment."""
     async with run_loop() as chain:
-        gone = view_of(SimpleNamespace(task=SimpleNamespace(task=TASK)))
+        gone = make_view()
         work, later = Work("vote", [KeyError("a round")]), Work("post", [])
         chain.listed += [work, later]
         await chain.mine()

@@ -1,12 +1,14 @@
 """Which step numbers a state may have at its place."""
 
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.kit.views import Standin, view_of
+from tests.kit.nodes import make_view
+from tests.node.specs import get_spec
 from touchstone.node.serving.audit_messages import are_steps_right
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -38,8 +40,8 @@ def test_a_start_that_may_be_sealed_can_be_posted_in_a_dispute() -> None:
     """Whatever a solver shows of boundary 0 and of the segment's start: else an honest auditor's vote could
     be disputed, and its start posted by nobody. The rule of `DisputeOpening._requirePlaced`."""
     inner, segment_steps, sealed, refused = 4, 2, 0, 0
-    terms = SimpleNamespace(inner_steps=inner, segment_steps=segment_steps)
-    party: Any = Standin(task=SimpleNamespace(spec=SimpleNamespace(terms=terms)))
+    terms = replace(get_spec().terms, inner_steps=inner, segment_steps=segment_steps)
+    view = make_view(spec=replace(get_spec(), terms=terms))
     numbers = range(12)
     for index, segment, carries in product(range(3), range(2), (False, True)):
         claimed: Any = SimpleNamespace(round=index, segment=segment, peer=SimpleNamespace(account="solver"))
@@ -54,8 +56,8 @@ def test_a_start_that_may_be_sealed_can_be_posted_in_a_dispute() -> None:
             sealed += 1
             after = range(segment_steps + 1)
             states = [StateHeader(ROOT, ROOT, ROOT, local + one, global_step + one) for one in after]
-            step_judging._require_placed(view_of(party), claimed, states)
+            step_judging._require_placed(view, claimed, states)
             assert local <= global_step == place
     assert sealed and refused
     with pytest.raises(ProtocolFault, match="another place"):
-        step_judging._require_placed(view_of(party), claimed, [StateHeader(ROOT, ROOT, ROOT, 0, place + 1)])
+        step_judging._require_placed(view, claimed, [StateHeader(ROOT, ROOT, ROOT, 0, place + 1)])

@@ -2,58 +2,72 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.kit.views import Standin, rooms_of, view_of
+from tests.kit.nodes import TASK, make_view
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.kit.config import FAR, NodeConfig, Status
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.recompute_queue import QUESTIONS, RecomputeQueue
+from touchstone.node.kit.view import View
 from touchstone.node.loop.node import Node
 from touchstone.node.training import idle_mode
-from touchstone.node.training.idle_mode import LeaveWhenBusy
+from touchstone.node.training.idle_mode import IdleMode, LeaveWhenBusy
 from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game
+from touchstone.protocol.spec.game.state import GameState, RunningDispute, Seat, StatementRef, create_game
 
-TASK, ACCOUNT = b"t" * 32, "0x" + "ab" * 20
+ACCOUNT = "0x" + "ab" * 20
 SEAT = Seat(7, SeatRole.SOLVER, ACCOUNT, 0, 0, -1, -1)
 TYPING = "somebody types in a terminal"
 
 
-def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
-    """A party that pauses, with its seat, and what tells of its machine."""
-    use = MachineUse(idle_s=600, cores=0.5)
+@dataclass
+class Idle:
+    """A seat whose machine somebody may use. game: None while the chain does not have the task; said: to the
+    operator; left: (task, seat) of each call to leave."""
+
+    game: GameState | None
+    use: MachineUse | None = None
+    said: list[str] = field(default_factory=list)
+    left: list[tuple[bytes, int]] = field(default_factory=list)
+    queue: RecomputeQueue = field(default_factory=RecomputeQueue)
+
+    def get_view(self) -> View:
+        return make_view(account=ACCOUNT, game=self.game)
+
+    async def leave(self, task: bytes, seat: int) -> None:
+        self.left.append((task, seat))
+
+    @property
+    def room(self) -> IdleMode:
+        chain: Any = SimpleNamespace(tasks=self)
+        return IdleMode(self.get_view, chain, self.queue, self.said.append, self.use)
+
+
+def make_idle(seat: Seat | None = SEAT) -> tuple[Idle, MachineUse]:
+    """What pauses, with its seat, and what tells of its machine."""
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    party: Any = Standin(
-        account=ACCOUNT, config=NodeConfig(home, home, "", make_key(1), use=use),
-        game=replace(game, seats={} if seat is None else {seat.number: seat}), said=[], left=[],
-        task=SimpleNamespace(task=TASK, recompute_queue=RecomputeQueue()), status=Status(ACCOUNT),
-    )  # fmt: skip
-    party.notify = party.said.append
-
-    async def leave(task: bytes, seat: int) -> None:
-        party.left.append((task, seat))
-
-    party.chain = SimpleNamespace(tasks=SimpleNamespace(leave=leave))
-    return party, use
+    use = MachineUse(idle_s=600, cores=0.5)
+    return Idle(replace(game, seats={} if seat is None else {seat.number: seat}), use), use
 
 
-def list_due(party: Any, block: int) -> list[LeaveWhenBusy]:
-    return list(idle_mode.list_duties(party.config.use, view_of(party), block))
+def list_due(idle: Idle, block: int) -> list[LeaveWhenBusy]:
+    return list(idle_mode.list_duties(idle.use, idle.get_view(), block))
 
 
-def begin_to_leave(party: Any) -> None:
-    party.game = replace(party.game, seats={SEAT.number: replace(SEAT, status=SeatStatus.LEAVING)})
+def begin_to_leave(idle: Idle) -> None:
+    assert idle.game is not None
+    idle.game = replace(idle.game, seats={SEAT.number: replace(SEAT, status=SeatStatus.LEAVING)})
 
 
 async def take_turns() -> None:
@@ -68,24 +82,24 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- A pause ------------------------------------------------------------------------------------------------
-async def test_heavy_work_waits_while_somebody_uses_the_machine(tmp_path: Path) -> None:
-    party, use = make_party(tmp_path)
-    await rooms_of(party).idle_mode.pause()
-    assert not party.said, "nobody uses it"
+async def test_heavy_work_waits_while_somebody_uses_the_machine() -> None:
+    idle, use = make_idle()
+    await idle.room.pause()
+    assert not idle.said, "nobody uses it"
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    pausing = asyncio.create_task(idle.room.pause())
     await take_turns()
-    assert not pausing.done() and party.said == [f"pausing, since somebody uses the machine: {TYPING}"]
+    assert not pausing.done() and idle.said == [f"pausing, since somebody uses the machine: {TYPING}"]
     use.is_used = False
     await take_turns()
-    assert pausing.done() and party.said[1:] == ["the pause is over"]
+    assert pausing.done() and idle.said[1:] == ["the pause is over"]
 
 
-async def test_a_pause_ends_where_use_lasts(tmp_path: Path) -> None:
+async def test_a_pause_ends_where_use_lasts() -> None:
     """The seat leaves then, and what it owes is worked off."""
-    party, use = make_party(tmp_path)
+    idle, use = make_idle()
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    pausing = asyncio.create_task(idle.room.pause())
     use.note(TYPING, LASTING_S - 1)
     await take_turns()
     assert not pausing.done()
@@ -94,93 +108,92 @@ async def test_a_pause_ends_where_use_lasts(tmp_path: Path) -> None:
     assert pausing.done()
 
 
-async def test_a_seat_that_leaves_in_a_pause_works_on(tmp_path: Path) -> None:
+async def test_a_seat_that_leaves_in_a_pause_works_on() -> None:
     """Its operator has typed `touchstone leave`: what it owes is due whoever sits there."""
-    party, use = make_party(tmp_path)
+    idle, use = make_idle()
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    pausing = asyncio.create_task(idle.room.pause())
     await take_turns()
-    begin_to_leave(party)
+    begin_to_leave(idle)
     await take_turns()
     assert pausing.done()
-    again = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    again = asyncio.create_task(idle.room.pause())
     await take_turns()
-    assert again.done() and len(party.said) == 2
+    assert again.done() and len(idle.said) == 2
 
 
 @pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
-async def test_who_has_no_open_seat_does_not_pause(tmp_path: Path, seat: Seat | None) -> None:
+async def test_who_has_no_open_seat_does_not_pause(seat: Seat | None) -> None:
     """It plays a bond, or answers for what it did."""
-    party, use = make_party(tmp_path, seat)
+    idle, use = make_idle(seat)
     use.note(TYPING, 0.0)
-    known = party.game
-    for party.game in (known, None):
-        pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    known = idle.game
+    for idle.game in (known, None):
+        pausing = asyncio.create_task(idle.room.pause())
         await take_turns()
-        assert pausing.done() and not party.said
+        assert pausing.done() and not idle.said
 
 
-async def test_a_machine_that_is_not_looked_at_may_be_used_by_anybody(tmp_path: Path) -> None:
-    party, _ = make_party(tmp_path)
-    party.config = replace(party.config, use=None)
-    await rooms_of(party).idle_mode.pause()
-    assert not list_due(party, 10)
+async def test_a_machine_that_is_not_looked_at_may_be_used_by_anybody() -> None:
+    idle, _ = make_idle()
+    idle.use = None
+    await idle.room.pause()
+    assert not list_due(idle, 10)
 
 
-async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause(tmp_path: Path) -> None:
+async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause() -> None:
     """An answer that had time when the pause began has none left when it ends: the stake was lost."""
-    party, use = make_party(tmp_path)
-    recompute_queue: RecomputeQueue = party.task.recompute_queue
+    idle, use = make_idle()
 
     async def answer() -> None:
-        async with recompute_queue.take_turn(QUESTIONS):
+        async with idle.queue.take_turn(QUESTIONS):
             pass
 
-    await recompute_queue.let_own_go(lambda: START_BLOCK, 100, 10)
+    await idle.queue.let_own_go(lambda: START_BLOCK, 100, 10)
     answering = asyncio.create_task(answer())
     await take_turns()
     assert not answering.done()
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    pausing = asyncio.create_task(idle.room.pause())
     await take_turns()
     assert answering.done() and not pausing.done()
 
 
-async def test_a_pause_keeps_no_memory_of_steps(tmp_path: Path) -> None:
-    party, use = make_party(tmp_path)
+async def test_a_pause_keeps_no_memory_of_steps() -> None:
+    idle, use = make_idle()
     allocate_vector(HUGE_PAGE_BYTES)
     assert tensor_allocator._spare
     use.note(TYPING, 0.0)
-    pausing = asyncio.create_task(rooms_of(party).idle_mode.pause())
+    pausing = asyncio.create_task(idle.room.pause())
     await take_turns()
     assert not tensor_allocator._spare and not pausing.done()
 
 
 # --- Leaving ------------------------------------------------------------------------------------------------
-async def test_a_seat_is_left_once_use_lasts(tmp_path: Path) -> None:
-    party, use = make_party(tmp_path)
+async def test_a_seat_is_left_once_use_lasts() -> None:
+    idle, use = make_idle()
     use.note(TYPING, 0.0)
-    assert not list_due(party, 10), "it pauses"
+    assert not list_due(idle, 10), "it pauses"
     use.note(TYPING, LASTING_S)
-    (duty,) = list_due(party, 10)
+    (duty,) = list_due(idle, 10)
     assert duty == LeaveWhenBusy(7)
-    await duty.perform(rooms_of(party).idle_mode)
-    assert party.left == [(TASK, 7)]
-    assert party.said[0].startswith("somebody has used the machine for half an hour: the seat leaves.")
-    begin_to_leave(party)
-    assert not list_due(party, 11)
+    await duty.perform(idle.room)
+    assert idle.left == [(TASK, 7)]
+    assert idle.said[0].startswith("somebody has used the machine for half an hour: the seat leaves.")
+    begin_to_leave(idle)
+    assert not list_due(idle, 11)
 
 
 @pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
-async def test_who_has_no_open_seat_has_none_to_leave(tmp_path: Path, seat: Seat | None) -> None:
-    party, use = make_party(tmp_path, seat)
+async def test_who_has_no_open_seat_has_none_to_leave(seat: Seat | None) -> None:
+    idle, use = make_idle(seat)
     use.note(TYPING, 0.0)
     use.note(TYPING, LASTING_S)
-    assert not list_due(party, 10)
+    assert not list_due(idle, 10)
 
 
 # --- Before it joins ----------------------------------------------------------------------------------------
-def make_node(party: Any, folds: "asyncio.Queue[object]") -> Node:
+def make_node(idle: Idle, home: Path, folds: "asyncio.Queue[object]") -> Node:
     """A node that follows a chain. folds: the games of the task after each block, None where it is not
     there."""
 
@@ -193,25 +206,25 @@ def make_node(party: Any, folds: "asyncio.Queue[object]") -> Node:
         state.games = {} if batch.game is None else {TASK: batch.game}
 
     chain: Any = SimpleNamespace(address=ACCOUNT, note=lambda head: None)
-    state: Any = SimpleNamespace(games={TASK: party.game}, head_block=START_BLOCK, take=take)
+    state: Any = SimpleNamespace(games={TASK: idle.game}, head_block=START_BLOCK, take=take)
     nothing: Any = None
-    config = replace(party.config, notify=party.said.append)
-    return Node(config, Following(chain, state, party.status, read()), nothing, nothing, nothing)
+    config = NodeConfig(home, home, "", make_key(1), use=idle.use, notify=idle.said.append)
+    return Node(config, Following(chain, state, Status(ACCOUNT), read()), nothing, nothing, nothing)
 
 
 async def test_a_node_follows_the_chain_until_the_machine_is_idle_before_it_joins(tmp_path: Path) -> None:
     """A test network does not wait for it meanwhile."""
-    party, use = make_party(tmp_path, None)
+    idle, use = make_idle(None)
     folds = asyncio.Queue[object]()
-    node = make_node(party, folds)
+    node = make_node(idle, tmp_path, folds)
     waiting = asyncio.create_task(node._wait_until_idle(TASK))
-    for game in (party.game, None, party.game):
+    for game in (idle.game, None, idle.game):
         folds.put_nowait(game)
     await take_turns()
-    assert not waiting.done() and party.said == ["waiting until nobody has used the machine for 10 minutes"]
-    assert party.status == Status(ACCOUNT, START_BLOCK + 3, FAR)
+    assert not waiting.done() and idle.said == ["waiting until nobody has used the machine for 10 minutes"]
+    assert node.status == Status(ACCOUNT, START_BLOCK + 3, FAR)
     use.is_idle = True
-    folds.put_nowait(party.game)
+    folds.put_nowait(idle.game)
     await take_turns()
     assert waiting.done() and waiting.result() is False
 
@@ -229,20 +242,20 @@ async def test_what_a_killed_run_had_sent_for_is_played_whoever_uses_the_machine
 ) -> None:
     """It was killed in the seconds between sending it and its block, and started again. It waited for an idle
     machine, while rounds held its seat: a fee for each."""
-    party, use = make_party(tmp_path, None)
+    idle, use = make_idle(None)
     folds = asyncio.Queue[object]()
-    node = make_node(party, folds)
+    node = make_node(idle, tmp_path, folds)
     use.note(TYPING, 0.0)
-    folds.put_nowait(replace(party.game, **found))
+    assert idle.game is not None
+    folds.put_nowait(replace(idle.game, **found))
     waiting = asyncio.create_task(node._wait_until_idle(TASK))
     await take_turns()
     assert waiting.done() and waiting.result() is True
 
 
 async def test_nobody_waits_for_a_machine_that_is_idle_or_not_looked_at(tmp_path: Path) -> None:
-    party, use = make_party(tmp_path, None)
+    idle, use = make_idle(None)
     use.is_idle = True
-    watching = party.config
-    for party.config in (watching, replace(watching, use=None)):
-        assert await make_node(party, asyncio.Queue())._wait_until_idle(TASK) is False
-    assert not party.said
+    for idle.use in (use, None):
+        assert await make_node(idle, tmp_path, asyncio.Queue())._wait_until_idle(TASK) is False
+    assert not idle.said

@@ -1,9 +1,8 @@
 """What nodes send of their own accord while a task waits for its first members."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
-from tests.kit.views import Standin, view_of
+from tests.kit.nodes import make_view
 from tests.protocol.spec.game.world import SUBMITTER, make_world
 from touchstone.node.upkeep.upkeep_duties import find_next_block, list_calls
 from touchstone.protocol.spec.game import calls
@@ -14,11 +13,7 @@ from touchstone.protocol.spec.game.state import GameState
 
 def list_names(state: GameState, block: int) -> list[str]:
     """What a node would send in `block`."""
-    inner = SimpleNamespace(disputes={})
-    party = Standin(task=SimpleNamespace(task=b"t"), state=SimpleNamespace(inner={b"t": inner}))
-    return [
-        type(one).__name__ for one in list_calls(view_of(cast(Any, party)), cast(LoggedGame, state), block)
-    ]
+    return [type(one).__name__ for one in list_calls(make_view(), cast(LoggedGame, state), block)]
 
 
 def test_a_task_that_nobody_has_joined_yet_is_neither_closed_nor_waited_for() -> None:
