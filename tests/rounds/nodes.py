@@ -1,15 +1,15 @@
-"""Nodes that send upkeep, on the contracts of `chain.py`: parties with a real account, whose transactions the
-test mines one by one."""
+"""What sends a node's upkeep, on the contracts of `chain.py`: of a real account, whose transactions the test
+mines one by one."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.kit.party import Party
-from tests.kit.views import view_of
+from tests.kit.nodes import make_view
 from tests.rounds.chain import RoundChain, Sent
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.view import View
+from touchstone.node.upkeep.upkeep_duties import Upkeep
 from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.answers import Head, read_logs
@@ -82,8 +82,8 @@ def make_watcher(chain: RoundChain, account: str, signing: SigningDomain) -> Wat
     return Watcher(chain, ChainState(account, chain.limits, signing), registry)
 
 
-def make_node(chain: RoundChain, account: str, state: ChainState, task: bytes) -> tuple[Party, list[Sent]]:
-    """A party of the task that sends as `account`, and what came of its transactions."""
+def make_node(chain: RoundChain, account: str, state: ChainState, task: bytes) -> tuple[Upkeep, list[Sent]]:
+    """What sends upkeep of a task as `account`, and what came of its transactions."""
     sent: list[Sent] = []
     contracts = {
         field: SentContract(chain, name, account, sent)
@@ -95,24 +95,7 @@ def make_node(chain: RoundChain, account: str, state: ChainState, task: bytes) -
         """Nothing for a block that is still to come: plays send seals too early, which is refused."""
         return chain.get_header(block)[0] if block <= chain.get_block() else b""
 
-    shown = SimpleNamespace(**contracts, prove_header=prove_header)
-    party = _Node(account, shown, state, SimpleNamespace(task=task))
-    return cast(Party, party), sent
+    def get_view() -> View:
+        return make_view(account=account, task=task, game=state.games[task], state=state)
 
-
-@dataclass
-class _Node:
-    account: str
-    chain: Any
-    state: ChainState
-    task: Any
-
-    @property
-    def view(self) -> View:
-        """As `Party.view`."""
-        return view_of(self)
-
-    @property
-    def game(self) -> Any:
-        """As `Party.game`."""
-        return self.state.games[self.task.task]
+    return Upkeep(get_view, cast(Any, SimpleNamespace(**contracts, prove_header=prove_header))), sent

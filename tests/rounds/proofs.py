@@ -1,29 +1,27 @@
 """A round on the contracts with claims of small states, each wrong in one thing or right, and what a member
 knows of them: for proofs in one transaction."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
+from tempfile import mkdtemp
 from typing import Any, cast
 
 import torch
 
-from tests.kit.members import Member, make_member, make_word
-from tests.kit.party import Party
-from tests.kit.views import Standin
+from tests.kit.members import Member as Solver
+from tests.kit.members import make_member, make_word
+from tests.kit.nodes import Told, get_told, open_joined
+from tests.node.specs import get_spec
 from tests.rounds.campaign import AMOUNTS
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.twin import Twin
-from touchstone.node.kit.chain_state import Network
-from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof
-from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.node.records.claim_records import ClaimName, WorkProof
+from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote
 from touchstone.protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, decode_values, encode_call
-from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.keys.signatures import sign_statement
-from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
@@ -40,6 +38,7 @@ from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord, compute_seal
+from touchstone.scripts.roles.role_nodes import Member
 
 PARAMETERS, SEGMENTS, STEPS = 200, 5, 5
 FAULTS = ("right", "start", "delta", "scale", "carried", "steps")
@@ -52,7 +51,7 @@ ZERO = make_word("zero")
 class ToyClaim:
     """A claim with states of a few numbers. leaves: of its tree."""
 
-    solver: Member
+    solver: Solver
     headers: tuple[StateHeader, ...]
     salts: tuple[bytes, ...]
     delta: bytes
@@ -75,7 +74,7 @@ class ToyClaim:
         return replace(self.work, path=tuple(compute_path(self.levels, len(self.leaves) - 1)))
 
 
-def make_claim(domain: bytes, solver: Member, fault: str) -> ToyClaim:
+def make_claim(domain: bytes, solver: Solver, fault: str) -> ToyClaim:
     """A claim of round 0."""
     states = [
         TrainingState(GLOBAL + 0.01 * b, *_moments(b), b * STEPS, b * STEPS) for b in range(SEGMENTS + 1)
@@ -103,35 +102,6 @@ def make_claim(domain: bytes, solver: Member, fault: str) -> ToyClaim:
 
 def _moments(boundary: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.full((PARAMETERS,), 0.1 * boundary), torch.full((PARAMETERS,), 0.01 * boundary)
-
-
-@dataclass
-class ToyAudits:
-    """What the audit room would know."""
-
-    votes: list[KnownVote] = field(default_factory=list)
-    seals: list[KnownSeal] = field(default_factory=list)
-    openings: dict[int, ClaimOpenings] = field(default_factory=dict)
-    wrong_starts: dict[int, Any] = field(default_factory=dict)
-
-    @property
-    def known(self) -> "ToyAudits":
-        return self
-
-    def list_votes(self, index: int) -> Iterable[KnownVote]:
-        return self.votes
-
-    def list_seals(self, index: int) -> Iterable[KnownSeal]:
-        return self.seals
-
-    def list_replays(self, index: int) -> Iterable[OwnReplay]:
-        return ()
-
-    def list_wrong_starts(self, index: int) -> Iterable[tuple[int, Any]]:
-        return self.wrong_starts.items()
-
-    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
-        return self.openings.get(slot, ClaimOpenings())
 
 
 class Proofs:
@@ -191,7 +161,7 @@ class Proofs:
             self._must(calls.CommitRound(0, *words, SEGMENTS), name)
         return found
 
-    def _member(self, account: str) -> Member:
+    def _member(self, account: str) -> Solver:
         return next(one for one in self.twin.parties.values() if one.address == account)
 
     # --- Statements -----------------------------------------------------------------------------------------
@@ -211,7 +181,7 @@ class Proofs:
         key = self._member(known.auditor).key
         return KnownSeal(said, sign_statement(key, said, self.twin.signing), known.auditor)
 
-    def _notify(self, slot: int, word: VoteWord, leaf: int, by: str) -> tuple[Member, Vote, VoteOpening]:
+    def _notify(self, slot: int, word: VoteWord, leaf: int, by: str) -> tuple[Solver, Vote, VoteOpening]:
         state, claim, auditor = self.twin.state, self.claims[slot], self.twin.parties[by]
         game_round = state.rounds[0]
         segment = get_drawn_segment(state, game_round, slot, 0)
@@ -234,42 +204,31 @@ class Proofs:
         return auditor, vote, VoteOpening(vote, own, claim.salts[segment + 1], own, salt)
 
     # --- The prover -----------------------------------------------------------------------------------------
-    def open_prover(self, audits: ToyAudits, by: str = "prover") -> tuple[Party, list[Sent]]:
-        """The member that proves, and what came of its transactions."""
-        member, sent, count = self.twin.parties[by], list[Sent](), len(list(self.folder.iterdir()))
-        folder = self.folder / str(count)
-        folder.mkdir()
-        store = BlobStore(folder / "blobs", is_durable=False)
-        journal = Journal(folder / "journal.sqlite", [])
-        state = self.twin.state
-        terms = SimpleNamespace(
-            parameter_count=PARAMETERS,
-            carry_moments=0,
-            initial_weights_root=tensor_root(GLOBAL),
-            zero_root=ZERO,
-        )
-        claims = ClaimBook(journal, self.twin.task)
-        for claim in self.claims.values():
-            claims.proofs[ClaimName(0, claim.solver.address, claim.root)] = claim.open_work()
-            store.put_delta(claim.work.delta_root, claim.delta)
-            store.put_tensor(claim.headers[-1].weights_root, tensor_bytes(GLOBAL + 0.01 * SEGMENTS))
-        store.put_tensor(tensor_root(GLOBAL), tensor_bytes(GLOBAL))
-        task = SimpleNamespace(
-            task=self.twin.task, domain=state.terms.domain, spec=SimpleNamespace(terms=terms), audits=audits,
-            claims=claims, cases=DisputeRecords(journal, self.twin.task),
+    @contextmanager
+    def open_prover(self, told: Told, by: str = "prover") -> Iterator[tuple[Member, list[Sent]]]:
+        """The node of the member that proves, and what came of its transactions."""
+        account, sent, home = self.twin.parties[by].address, list[Sent](), mkdtemp(dir=self.folder)
+        terms = replace(
+            get_spec().terms, parameter_count=PARAMETERS, carry_moments=0,
+            initial_weights_root=tensor_root(GLOBAL), zero_root=ZERO,
         )  # fmt: skip
-        chain = SimpleNamespace(evidence=Contract(self.chain, "Evidence", member.address, sent))
-        party = Standin(
-            account=member.address, chain=chain, store=store, game=state, task=task,
-            client=StoreClient(store), notify=lambda line: None,
-            state=SimpleNamespace(head_block=self.chain.get_block(), network=Network()),
-        )  # fmt: skip
-        return cast(Party, party), sent
+        game, spec = self.twin.state, replace(get_spec(), terms=terms)
+        with open_joined(Path(home), game, task=self.twin.task, account=account, spec=spec) as node:
+            node.state.head_block, chain, store = self.chain.get_block(), cast(Any, node.chain), node.store
+            chain.evidence = Contract(self.chain, "Evidence", account, sent)
+            for claim in self.claims.values():
+                name = ClaimName(0, claim.solver.address, claim.root)
+                node.rooms.tools.claims.proofs[name] = claim.open_work()
+                store.put_delta(claim.work.delta_root, claim.delta)
+                store.put_tensor(claim.headers[-1].weights_root, tensor_bytes(GLOBAL + 0.01 * SEGMENTS))
+            store.put_tensor(tensor_root(GLOBAL), tensor_bytes(GLOBAL))
+            vars(get_told(node)).update(vars(told))
+            yield node, sent
 
-    def forget_final(self, party: Party, slot: int) -> None:
+    def forget_final(self, node: Member, slot: int) -> None:
         """The prover lacks the final weights of a claim."""
         root = self.claims[slot].headers[-1].weights_root
-        party.store.delete(BlobKey(BlobKind.TENSOR, root))
+        node.store.delete(BlobKey(BlobKind.TENSOR, root))
 
     def show(self, slot: int) -> ClaimOpenings:
         """All that the solver of a slot could have shown."""
@@ -282,16 +241,6 @@ class Proofs:
         if isinstance(ref, KnownVote):
             return next(n for n, seat in self.twin.state.seats.items() if seat.account == ref.auditor)
         return self.twin.state.rounds[0].claims[ref.slot].seat
-
-
-class StoreClient:
-    """Fetches nothing: what is not in the store is not there."""
-
-    def __init__(self, store: BlobStore) -> None:
-        self._store = store
-
-    async def fetch_from_any(self, peers: Any, ref: Any) -> None:
-        assert self._store.has(ref), ref
 
 
 class Contract:
@@ -326,4 +275,4 @@ def open_proofs(chain: RoundChain, folder: Path, monkeypatch: Any, *, is_exact: 
     return Proofs(chain, folder, is_exact=is_exact)
 
 
-__all__ = ["FAULTS", "LIMITS_LOCAL", "Proofs", "ToyAudits", "make_member", "open_proofs"]
+__all__ = ["FAULTS", "LIMITS_LOCAL", "Proofs", "make_member", "open_proofs"]

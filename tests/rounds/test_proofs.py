@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.kit.members import make_word
-from tests.kit.views import rooms_of, view_of
+from tests.kit.nodes import Told
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
+from tests.rounds.proofs import FAULTS, Proofs, open_proofs
 from touchstone.node.models.global_model import GlobalModel
 from touchstone.protocol.spec.game.enums import ProofKind, SeatStatus
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -47,21 +47,18 @@ def know_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GlobalModel, "load_weights", load)
 
 
-def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[str], list[ProofKind]]:
+def prove(proofs: Proofs, told: Told, by: str = "prover") -> tuple[list[str], list[ProofKind]]:
     """What a node finds, and as what the contract takes it; nothing of it stays."""
-    party, sent = proofs.open_prover(audits, by)
-    if set(audits.openings) == {FAULTS.index("scale")}:
-        proofs.forget_final(party, FAULTS.index("scale"))
-    block, game_round = proofs.twin.get_block(), proofs.twin.state.rounds[0]
-    view, tools = view_of(party), rooms_of(party).challenging
-    faults = list(list_provable_faults(view, game_round, block))
-    works = list(list_work_faults(view, game_round, block))
-    duties: list[ProveStatement | ProveWork] = [ProveStatement(one.name, 0, one.proof) for one in faults]
-    duties += [ProveWork(one.name, 0, one) for one in works]
-    kinds = []
-    with proofs.chain.undone():
+    block, game_round, kinds = proofs.twin.get_block(), proofs.twin.state.rounds[0], list[ProofKind]()
+    with proofs.open_prover(told, by) as (node, sent), proofs.chain.undone():
+        if set(told.openings) == {FAULTS.index("scale")}:
+            proofs.forget_final(node, FAULTS.index("scale"))
+        faults = list(list_provable_faults(node.get_view(), game_round, block))
+        works = list(list_work_faults(node.get_view(), game_round, block))
+        duties: list[ProveStatement | ProveWork] = [ProveStatement(one.name, 0, one.proof) for one in faults]
+        duties += [ProveWork(one.name, 0, one) for one in works]
         for duty in duties:
-            asyncio.run(duty.perform(tools))
+            asyncio.run(duty.perform(node.list_challenges().challenging))
             assert sent[-1].error is None, (duty, sent[-1].error)
             said = [v for _, name, v in sent[-1].events if name in ("SeatConvicted", "StatementConvicted")]
             kinds += [ProofKind(v["proof"]) for v in said if "proof" in v][:1]
@@ -80,46 +77,46 @@ def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[s
 def test_a_wrong_claim_is_proven_wrong(proofs: Proofs, fault: str, word: VoteWord, kind: ProofKind) -> None:
     slot = FAULTS.index(fault)
     own = proofs.make_vote(slot, word, by="prover")
-    assert prove(proofs, ToyAudits([own], openings={slot: proofs.show(slot)})) == (["FalseClaim"], [kind])
+    assert prove(proofs, Told([own], openings={slot: proofs.show(slot)})) == (["FalseClaim"], [kind])
 
 
 def test_a_start_with_the_step_numbers_of_another_place(proofs: Proofs) -> None:
     """Nobody can replay it, so the node's own vote is UNSERVED, and what it was shown is the proof."""
     slot = FAULTS.index("steps")
     own, shown = proofs.make_vote(slot, VoteWord.UNSERVED, by="prover"), proofs.show(slot)
-    audits = ToyAudits([own], openings={slot: shown}, wrong_starts={slot: shown.boundaries[0]})
-    assert prove(proofs, audits) == (["FalseStart"], [ProofKind.BOUNDARY_ZERO])
+    told = Told([own], openings={slot: shown}, starts=[(slot, shown.boundaries[0])])
+    assert prove(proofs, told) == (["FalseStart"], [ProofKind.BOUNDARY_ZERO])
 
 
 def test_two_votes_two_seals_and_a_vote_off_its_seal(proofs: Proofs) -> None:
     vote = proofs.make_vote(RIGHT, VoteWord.ACCEPT)
     other = proofs.make_vote(RIGHT, VoteWord.ABSTAIN)
-    assert prove(proofs, ToyAudits([vote, other])) == (["two votes"], [ProofKind.TWO_STATEMENTS])
+    assert prove(proofs, Told([vote, other])) == (["two votes"], [ProofKind.TWO_STATEMENTS])
     seal, second = proofs.make_seal(vote), proofs.make_seal(vote, seal=make_word("another"))
-    assert prove(proofs, ToyAudits(seals=[seal, second])) == (["two seals"], [ProofKind.TWO_STATEMENTS])
-    assert prove(proofs, ToyAudits([vote], [second])) == (["vote and seal"], [ProofKind.TWO_STATEMENTS])
-    assert prove(proofs, ToyAudits([vote], [seal])) == ([], [])
+    assert prove(proofs, Told(seals=[seal, second])) == (["two seals"], [ProofKind.TWO_STATEMENTS])
+    assert prove(proofs, Told([vote], [second])) == (["vote and seal"], [ProofKind.TWO_STATEMENTS])
+    assert prove(proofs, Told([vote], [seal])) == ([], [])
 
 
 def test_a_vote_that_names_another_leaf_or_none_that_exists(proofs: Proofs) -> None:
-    audits = ToyAudits(openings={RIGHT: proofs.show(RIGHT)})
+    told = Told(openings={RIGHT: proofs.show(RIGHT)})
     for lie in ("start_leaf", "end_leaf"):
         change: dict[str, Any] = {lie: make_word(lie)}
-        audits.votes = [proofs.make_vote(RIGHT, VoteWord.ACCEPT, **change)]
-        assert prove(proofs, audits) == (["vote leaf"], [ProofKind.VOTE_LEAF])
-    audits.votes = [proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 1)]
-    assert prove(proofs, audits) == (["no leaf"], [ProofKind.FALSE_WORD])
-    audits.votes = [proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 0)]
-    assert prove(proofs, audits) == ([], [])
+        told.votes = [proofs.make_vote(RIGHT, VoteWord.ACCEPT, **change)]
+        assert prove(proofs, told) == (["vote leaf"], [ProofKind.VOTE_LEAF])
+    told.votes = [proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 1)]
+    assert prove(proofs, told) == (["no leaf"], [ProofKind.FALSE_WORD])
+    told.votes = [proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 0)]
+    assert prove(proofs, told) == ([], [])
 
 
 @pytest.mark.parametrize("word", [VoteWord.REJECT_START, VoteWord.REJECT_DELTA])
 def test_a_false_rejection_of_what_is_right(proofs: Proofs, word: VoteWord) -> None:
     own = proofs.make_vote(RIGHT, VoteWord.ACCEPT, by="prover")
     false = proofs.make_vote(RIGHT, word)
-    audits = ToyAudits([own, false], openings={RIGHT: proofs.show(RIGHT)})
-    assert prove(proofs, audits) == (["FalseWorkVote"], [ProofKind.FALSE_WORD])
-    assert prove(proofs, ToyAudits([false], openings={RIGHT: proofs.show(RIGHT)})) == ([], [])
+    told = Told([own, false], openings={RIGHT: proofs.show(RIGHT)})
+    assert prove(proofs, told) == (["FalseWorkVote"], [ProofKind.FALSE_WORD])
+    assert prove(proofs, Told([false], openings={RIGHT: proofs.show(RIGHT)})) == ([], [])
 
 
 def test_ends_that_differ_in_an_exact_task(
@@ -127,13 +124,13 @@ def test_ends_that_differ_in_an_exact_task(
 ) -> None:
     exact = open_proofs(chain, tmp_path, monkeypatch, is_exact=True)
     false = exact.make_vote(RIGHT, VoteWord.REJECT_STATE, 0)
-    assert prove(exact, ToyAudits([false])) == (["ends"], [ProofKind.FALSE_WORD])
-    assert prove(exact, ToyAudits([exact.make_vote(RIGHT, VoteWord.ACCEPT)])) == ([], [])
+    assert prove(exact, Told([false])) == (["ends"], [ProofKind.FALSE_WORD])
+    assert prove(exact, Told([exact.make_vote(RIGHT, VoteWord.ACCEPT)])) == ([], [])
 
 
 def test_nobody_proves_against_itself_or_a_closed_seat(proofs: Proofs) -> None:
     vote = proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 1)
-    assert prove(proofs, ToyAudits([vote]), by="auditor 0") == ([], [])
+    assert prove(proofs, Told([vote]), by="auditor 0") == ([], [])
     number = proofs.get_accused(vote)
     seat = proofs.twin.state.seats[number]
     assert seat.status == SeatStatus.OPEN and proofs.get_accused(StatementRef(0, RIGHT)) != number

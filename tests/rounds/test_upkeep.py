@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kit.members import Party as Sender
-from tests.kit.party import Party
-from tests.kit.views import rooms_of, view_of
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from tests.rounds.nodes import Watcher, make_node, make_watcher
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
 from touchstone.node.kit.duty import Wait
-from touchstone.node.upkeep.upkeep_duties import SendUpkeep, SettleSeats, list_duties
+from touchstone.node.upkeep.upkeep_duties import SendUpkeep, SettleSeats, Upkeep, list_duties
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.asks import ASKED_WORDS
@@ -57,7 +55,7 @@ class NodeTwin:
         if isinstance(call, calls.SettleSeat):
             call = SettleSeats((call.seat,), call.until_round)
         try:
-            asyncio.run(rooms_of(node).upkeep.send_upkeep(call))
+            asyncio.run(node.send_upkeep(call))
         except EnvironmentFault:
             # The play tries to seal what is not due: a node has nothing to prove then.
             assert type(call).__name__.startswith("Seal"), call
@@ -107,7 +105,7 @@ def test_a_stranger_ends_an_ask_that_came_by_way_of_another_contract(chain: Roun
     chain.mine_to(opened.clock)
     node, results = make_node(chain, stranger, watcher.catch_up(), twin.task)
     [number] = state.games[twin.task].asks
-    asyncio.run(rooms_of(node).upkeep.send_upkeep(calls.EndAsk(number)))
+    asyncio.run(node.send_upkeep(calls.EndAsk(number)))
     assert results[-1].error is None
     assert [name for _, name, _ in results[-1].events if name == "AskEnded"]
 
@@ -124,24 +122,24 @@ def play_to_a_vote(player: Player) -> StatementRef:
     raise AssertionError("nobody votes")
 
 
-def send_one(nodes: list[Party], watcher: Watcher, sent: list[Sent]) -> GameCall | None:
+def send_one(nodes: list[Upkeep], watcher: Watcher, sent: list[Sent]) -> GameCall | None:
     """The first call that some node's loop would send now. It is not refused."""
     block = watcher.chain.get_block() + 1
     for node in nodes:
-        for duty in list_duties(view_of(node), block):
+        for duty in list_duties(node.get_view(), block):
             if isinstance(duty, SendUpkeep):
-                asyncio.run(duty.perform(rooms_of(node).upkeep))
+                asyncio.run(duty.perform(node))
                 assert sent[-1].error is None, (duty, sent[-1].error)
                 watcher.catch_up()
                 return duty.call
     return None
 
 
-def wait(nodes: list[Party], watcher: Watcher) -> None:
+def wait(nodes: list[Upkeep], watcher: Watcher) -> None:
     """To the block before the next one in which something may be due, or a node's turn comes."""
     head = watcher.chain.get_block()
-    waits = [d.block for node in nodes for d in list_duties(view_of(node), head + 1) if isinstance(d, Wait)]
-    later = min([*waits, get_next_block(nodes[0].game, head + 1) or head + 2, head + 400])
+    waits = [d.block for node in nodes for d in list_duties(node.get_view(), head + 1) if isinstance(d, Wait)]
+    later = min([*waits, get_next_block(nodes[0].get_view().game, head + 1) or head + 2, head + 400])
     watcher.chain.mine_to(max(head + 1, later - 1))
     watcher.catch_up()
 

@@ -7,7 +7,6 @@ import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ from lab.benchmarks.large_run.party import (
     make_planted,
 )
 from tests.e2e.planted import make_planting_compute
-from tests.kit.views import Standin, view_of
+from tests.kit.nodes import TASK, make_view
 from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
 from touchstone.node.defending import defence
@@ -43,7 +42,9 @@ from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.logged_terms import count_contest_levels
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
@@ -226,13 +227,12 @@ def test_a_tensor_of_its_trace_is_computed_again(spec: TrainingSpec, start: Trai
         tree.open_run(buffer, 0, 1)  # Raises where the bytes are others than those that were hashed.
 
 
-@pytest.mark.parametrize(("is_open", "left"), [(False, [0, 1, 2]), (True, [1, 2])])
-def test_a_second_dispute_waits_for_the_first(is_open: bool, left: list[int]) -> None:
+@pytest.mark.parametrize(("stage", "left"), [(DisputeStage.CLEARED, [0, 1, 2]), (DisputeStage.ROOTS, [1, 2])])
+def test_a_second_dispute_waits_for_the_first(stage: DisputeStage, left: list[int]) -> None:
     nothing: Any = None
     duties = [OpenDispute(nothing), ProveStatement(("proof",), 0, nothing), Wait(9)]
-    inner = SimpleNamespace(disputes={b"name": SimpleNamespace(is_open=is_open)})
-    state = SimpleNamespace(inner={b"task": inner})
-    view = view_of(Standin(task=SimpleNamespace(task=b"task"), state=state))
+    dispute, view = InnerDispute(b"name", 1, StatementRef(0, 0), 0, "opener", 9, stage), make_view()
+    view.chain_state.inner[TASK] = InnerBook(10, {dispute.name: dispute})
     room = hold_back_openings(Room(next_actions, nothing))
     assert getattr(room.list_duties, "func", None) is hold_back
     assert list(hold_back(lambda *_: iter(duties), view, 1)) == [duties[one] for one in left]

@@ -1,18 +1,18 @@
 """All votes of the largest round go in: each call below the gas and the data that a chain takes."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from lab.benchmarks.gas_bounds.gas_play import Case, Play
 from tests.explorer.plays import make_deployment
-from tests.kit.party import Party
-from tests.kit.views import Standin, rooms_of
+from tests.kit.nodes import NoJournal, Told, make_view
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.nodes import Watcher, make_watcher
-from touchstone.node.merging.posting import HandVotes
+from touchstone.node.kit.view import View
+from touchstone.node.merging.posting import HandVotes, Posting
+from touchstone.node.records.claim_records import ClaimBook
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -64,15 +64,17 @@ async def test_all_votes_of_the_largest_round_are_handed_in_by_parts(chain: Roun
     watcher, first_block = make_watcher(chain, play.submitter.address, play.signing), chain.get_block()
     chain.ask(("evm_setAutomine", [True]))
     async with open_game_chain(chain.url, make_deployment(chain), play.submitter.key, poll_s=0.02) as client:
-        known = SimpleNamespace(list_handed=lambda index, block: votes if index == 0 else [])
-        audits = SimpleNamespace(known=known)
-        node: Any = Standin(
-            account=play.submitter.address, chain=client, state=watcher.state,
-            task=SimpleNamespace(task=play.task, audits=audits),
-        )  # fmt: skip
+        claims, nothing = ClaimBook(cast(Any, NoJournal()), play.task), cast(Any, None)
+
+        def get_view() -> View:
+            return make_view(
+                account=play.submitter.address, task=play.task, game=watcher.state.games[play.task],
+                state=watcher.state, claims=claims, told=Told(handed={0: votes}),
+            )  # fmt: skip
+
+        posting = Posting(get_view, client, claims, lambda: None, nothing, nothing)
         while (counted := count_votes(watcher, play.task)) < len(votes):
-            node.game = watcher.state.games[play.task]
-            await HandVotes(0, len(votes) - counted).perform(rooms_of(cast(Party, node)).posting)
+            await HandVotes(0, len(votes) - counted).perform(posting)
             assert count_votes(watcher, play.task) > counted
     blocks = range(first_block + 1, chain.get_block() + 1)
     answers = chain.ask(*(("eth_getBlockByNumber", [hex(block), True]) for block in blocks))
