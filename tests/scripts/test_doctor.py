@@ -271,7 +271,7 @@ def test_the_coin_that_a_seat_keeps_is_the_alerts(operators: Operators) -> None:
     alerts = (ROOT / "docs" / "monitoring" / "alerts.yml").read_text()
     assert f"touchstone_gas_left < {money_checks.KEPT_GAS / 1e6:.0f}e6 * touchstone_gas_factor" in alerts
     assert (
-        f"{money_checks.KEPT_GAS / 1e6:.0f} million gas at the price of now"
+        f"{money_checks.KEPT_GAS / 1e6:.0f} million gas at the current price"
         in (ROOT / "docs" / "node.md").read_text()
     )
     home = operators.home_of("keeper")
