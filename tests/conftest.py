@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from tests.daily import is_daily
 
-# Tests run in two processes on two cores; a test that studies threads sets their number itself.
+# Tests run in more processes than there are cores; a test that studies threads sets their number itself.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shared machine is slow at times: a deadline would fail tests at random.
@@ -27,7 +27,7 @@ def large_tensors_lie_in_memory() -> Iterator[None]:
 
 
 LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/lab/benchmarks/", "tests/faults/", "tests/scripts/")
-"""Two processes share the files: a long one that comes last leaves one of them without work."""
+"""Processes share the files: a long one that comes last leaves all others without work."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
