@@ -101,3 +101,27 @@ async def test_a_receipt_of_a_block_that_is_not_there_does_not_end_all_duties(ne
         await chain.purse.deposit(STAKE_WEI)
         head = (await net.chain.head()).number
         assert chain.mined_block <= head, f"no duty is looked at again before block {chain.mined_block:,}"
+
+
+async def test_a_made_up_receipt_in_a_made_up_block_beyond_the_head_is_not_believed(net: TestChain) -> None:
+    """All later calls would be asked of a state that no endpoint has: until the next block is folded, or, for
+    who folds nothing, for ever."""
+    far, made_up = hex(10**9), "0x" + "ab" * 32
+
+    async def answer(request: Request) -> Any:
+        if request.method == "eth_getBlockByNumber" and request.params[0] == far:
+            latest = await request.ask(request.method, ["latest", False])
+            return {**latest, "number": far, "hash": made_up}
+        return PASS
+
+    move = {"blockNumber": far, "blockHash": made_up}
+    async with run_provider(net.rpc_url) as provider, open_account(net, provider.url) as chain:
+        provider.faults += [answer, change(RECEIPT, lambda found: found and {**found, **move})]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await chain.purse.deposit(STAKE_WEI)
+        provider.faults.clear()
+        await chain.purse.deposit(STAKE_WEI)
+        head = (await net.chain.head()).number
+        assert chain.mined_block <= head and chain.connection.floor <= head
+        assert await count(net, chain) == (2, 1), "the same transaction was waited for"

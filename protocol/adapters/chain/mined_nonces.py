@@ -6,10 +6,12 @@ that the node has folded.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from touchstone.protocol.adapters.chain.answers import MinedTransaction
 from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.gate import list_live
 from touchstone.protocol.adapters.chain.provider_errors import ProviderError
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -47,16 +49,23 @@ class MinedNonces:
             return False
 
     async def find_receipt(self, waiting: Waiting) -> MinedTransaction | None:
-        """The receipt of one of its versions, of a block that the chain has."""
+        """The receipt of one of its versions, of a block that the chain has: not above the lowest head of
+        those endpoints that are not stuck, for nothing above it is folded either."""
         for transaction_hash in reversed(waiting.hashes):
             receipt = await self._connection.receipt(transaction_hash)
             if receipt is not None:
                 block = await self._connection.block(receipt.block_number)
-                if block is None or block.block_hash != receipt.block_hash:
+                is_there = block is not None and block.block_hash == receipt.block_hash
+                if not is_there or receipt.block_number > await self._find_lowest_head():
                     return None
                 self.next_nonce = max(self.next_nonce, waiting.nonce + 1)
                 return receipt
         return None
+
+    async def _find_lowest_head(self) -> int:
+        connection = self._connection
+        heads = await connection.heads_everywhere()
+        return list_live(heads, connection.preset, time.time(), connection.floor)[0].number
 
     async def is_displaced(self, waiting: Waiting) -> bool:
         """Whether another transaction stands at a nonce that the chain has counted. It is looked for twice,
