@@ -213,7 +213,12 @@ class Node:
         # A bond without a seat trains no claim, and each worker takes as much memory as a node.
         is_bound = has_bond_alone(game, self.account)
         team = None if is_bound else open_team(config, spec.training, config.notify)
-        self.joined = self.open_task(task, spec, corpus, peers, team)
+        try:
+            self.joined = self.open_task(task, spec, corpus, peers, team)
+        except BaseException:
+            if team is not None:
+                team.close()
+            raise
         self.state.focus(task)
         if self.served is not None:
             self.served.rooms = self.joined.list_served(self.find_view)
@@ -241,7 +246,6 @@ class Node:
 
     def _open_audits(self, task: bytes, spec: TaskSpec, rooms: Rooms) -> Audits:
         tools, state = rooms.tools, self.state
-        pool = open_seated_pool(self.config, state.games[task], self.account)
         book = AuditBook(self.journal, task)
         if book.begin(state.head_block) and find_seat(state.games[task], self.account) is not None:
             tools.notify(
@@ -249,10 +253,13 @@ class Node:
                 "Draws of rounds that were closed by then are not audited: a second, different vote costs "
                 "the seat."
             )
+        about = read_audit_task(task, spec, tools.corpus)
+        # Its processes are opened last: nothing would end them if anything failed after that.
+        pool = open_seated_pool(self.config, state.games[task], self.account)
         return Audits(
             AuditRoom(
                 account=self.account,
-                about=read_audit_task(task, spec, tools.corpus),
+                about=about,
                 book=book,
                 store=self.store,
                 client=self.client,

@@ -262,25 +262,45 @@ async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is
     await node._have_start()
 
 
-async def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They took the memory in which the dispute was to be played. Who may still get a seat has them."""
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
-    bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
-    spec, teams = SimpleNamespace(training=None, terms=SimpleNamespace(submitter="")), list[object]()
+async def join_made_up(monkeypatch: pytest.MonkeyPatch, game: Any, team: object) -> StillNode:
+    """A node that has joined a task without a text. team: what it opens where it wants workers."""
+    spec = SimpleNamespace(training=None, terms=SimpleNamespace(submitter=""))
     monkeypatch.setattr(node_module, "read_spec", lambda *_: spec)
-    monkeypatch.setattr(node_module, "open_team", lambda *_: "a team")
+    monkeypatch.setattr(node_module, "open_team", lambda *_: team)
     for name in ("pin_kernels", "refuse_harmful", "require_format", "require_step_root"):
         monkeypatch.setattr(node_module, name, lambda *_, **__: None)
     monkeypatch.setattr(node_module, "fetch_step", do_nothing)
     monkeypatch.setattr(node_module, "require_start_here", lambda *_: None)
     monkeypatch.setattr(node_module, "get_initial_header", lambda *_: None)
     monkeypatch.setattr(DatasetSource, "open", do_nothing)
+    node = StillNode.make(game)
+    node.state.task_terms[TASK] = cast(Any, SimpleNamespace(format=None))
+    await Node.join(node, TASK)
+    return node
+
+
+async def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took the memory in which the dispute was to be played. Who may still get a seat has them."""
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
+    teams = list[object]()
     for now in (bound, game, replace(bound, seats=seats)):
-        node = StillNode.make(now)
-        node.state.task_terms[TASK] = cast(Any, SimpleNamespace(format=None))
-        await Node.join(node, TASK)
-        teams += node.teams
+        teams += (await join_made_up(monkeypatch, now, "a team")).teams
     assert teams == [None, "a team", "a team"]
+
+
+async def test_workers_end_where_the_task_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else knew of them: each start of the service left a team behind."""
+
+    def fail(*_: object) -> None:
+        raise silence()
+
+    game, closed = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), list[str]()
+    team = SimpleNamespace(close=lambda: closed.append("team"))
+    monkeypatch.setattr(StillNode, "open_task", fail)
+    with pytest.raises(EnvironmentFault, match="silent"):
+        await join_made_up(monkeypatch, game, team)
+    assert closed == ["team"]
 
 
 def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:

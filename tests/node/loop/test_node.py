@@ -6,9 +6,12 @@ import pytest
 
 from tests.kit.nodes import TASK, get_account, open_joined
 from tests.node.merging.stage import make_world
+from touchstone.node.loop import node as node_module
 from touchstone.node.loop.served_data import BODY_BYTES
 from touchstone.node.training.idle_mode import IdleMode
+from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 
 def test_nothing_may_be_looked_at_before_a_task_is_joined_and_while_the_chain_lacks_it(
@@ -56,3 +59,20 @@ def test_a_journal_that_is_younger_than_its_seat_says_what_it_does_not_audit(tmp
             assert node.task.audits.room.book.begun == 9
         assert is_told == any("begins in block" in line for line in lines)
         lines.clear()
+
+
+def test_a_task_whose_journal_fails_opens_no_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would end them."""
+    opened = list[object]()
+
+    def refuse(journal: Journal, record: object) -> None:
+        raise EnvironmentFault(what="the journal cannot be written", expected="", actual="", remedy="")
+
+    monkeypatch.setattr(node_module, "open_seated_pool", lambda *asked: opened.append(asked))
+    monkeypatch.setattr(Journal, "append", refuse)
+    joining = open_joined(tmp_path, make_world().state)
+    with pytest.raises(EnvironmentFault, match="cannot be written"), joining:
+        raise AssertionError("it has joined")
+    assert not opened
