@@ -35,7 +35,7 @@ from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_ends_until, compute_serving_until
-from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn
 from touchstone.protocol.spec.game.unserved_votes import may_vote_unserved
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import OuterHeader
@@ -123,22 +123,34 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
     async with room.locks[drawn.place]:
         if drawn.place in room.book.votes:
             return room.book.votes[drawn.place].vote
-        until = compute_serving_until(room.get_game(), drawn.place, room.block)
+        since = room.tried_since.setdefault(drawn.place, room.block)
         try:
-            made = room.book.seals.get(drawn.place) or await make_seal(room, drawn, until)
+            made = room.book.seals.get(drawn.place)
             if made is None:
-                return None
+                until = compute_serving_until(room.get_game(), drawn.place, room.block)
+                made = await make_seal(room, drawn, until)
+                if made is None:
+                    return None
+                # What follows a seal has its own time: the replay may have taken long.
+                since = room.tried_since[drawn.place] = room.block
             return await _compare(room, drawn, made)
         except GateShut:
             raise
         except NotServed as fault:
             return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
-            if room.block <= until:
+            if _may_try_again(room, drawn, since):
                 raise
             return await _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
         finally:
             room.book.held.pop(drawn.place, None)
+
+
+def _may_try_again(room: AuditRoom, drawn: DrawnAudit, since: int) -> bool:
+    """Whether what failed here is tried again: while a solver would be waited for that is asked since then.
+    Of a draw that a reorg took back nothing is said."""
+    game = room.get_game()
+    return find_drawn(game, drawn.place) is None or room.block <= compute_ends_until(game, drawn.place, since)
 
 
 def _choose_unserved(room: AuditRoom, drawn: DrawnAudit) -> VoteWord:

@@ -164,6 +164,9 @@ class AuditRoom:
     """By round, of rounds that strangers have asked about."""
     strikes: Counter[str] = field(default_factory=Counter)
     """By account: statements of others that it brought and they did not sign."""
+    tried_since: dict[AuditPlace, int] = field(default_factory=dict)
+    """The block in which an audit under way, or what follows its seal, was first tried: from there on what
+    fails in this node is tried again for a third of the time that is left."""
 
     @property
     def states(self) -> StateStore:

@@ -31,7 +31,7 @@ from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
+from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until, is_wanted
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statement_checks import does_opening_fit, does_vote_misname, is_vote_whole
@@ -283,6 +283,33 @@ async def test_an_own_failure_abstains_once_the_time_is_over(tmp_path: Path) -> 
         vote = await audit(auditor.room, drawn)
     assert vote is not None and vote.word == VoteWord.ABSTAIN
     assert vote.seal == auditor.room.book.seals[drawn.place].sealed.seal, "what was sealed is repeated"
+
+
+@pytest.mark.parametrize("is_seal_late", [False, True])
+async def test_who_comes_late_tries_again_while_a_vote_still_counts(
+    tmp_path: Path, is_seal_late: bool
+) -> None:
+    """It was down, or its replay took long, and then one peer did not show it the model."""
+    stage = make_stage()
+    drawn, late = stage.get_drawn(), stage.audit_end - 3
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    auditor.room.models.is_known = False  # type: ignore[attr-defined]
+
+    async def pause() -> None:
+        stage.world.jump(late)
+
+    if is_seal_late:
+        auditor.room.pause = pause
+    else:
+        stage.world.jump(late)
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        for _ in range(2):
+            with pytest.raises(EnvironmentFault, match="no model"):
+                await audit(auditor.room, drawn)
+        stage.world.jump(late + 2 * (stage.audit_end + stage.game.terms.windows.audit_max - late) // 3)
+        assert is_wanted(stage.game, drawn.place, auditor.room.block), "there is time to hand a vote in"
+        vote = await audit(auditor.room, drawn)
+    assert vote is not None and vote.word == VoteWord.ABSTAIN
 
 
 @dataclass
