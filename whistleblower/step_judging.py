@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from touchstone.node.defending.step_requests import SHOWN_FORM, STEPS, StepsAsked, StepsShown
-from touchstone.node.defending.step_serving import list_kept
+from touchstone.node.defending.step_serving import list_spared
 from touchstone.node.kit.config import Notify
 from touchstone.node.kit.known_statements import find_claim, get_now
 from touchstone.node.kit.locks import Locks
@@ -161,13 +161,13 @@ class StepJudging:
             self._give_back([ref.key for ref in refs])
 
     def _give_back(self, keys: Sequence[BlobKey]) -> None:
-        book, kept = self.cases, list_kept(self.get_view())
+        book = self.cases
         book.borrowed.subtract(keys)
-        for key in {key for key in keys if book.borrowed[key] <= 0}:
-            del book.borrowed[key]
-            if key in book.fetched and key not in kept:  # An audit may have come to need it meanwhile.
-                self.store.delete(key)
-            book.fetched.discard(key)
+        book.borrowed = +book.borrowed
+        free = set(keys) - book.borrowed.keys()
+        for key in free & book.fetched - list_spared(self.get_view()):  # An audit may need it by now.
+            self.store.delete(key)
+        book.fetched -= free
 
     async def name_step(self, dispute: InnerDispute) -> None:
         """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the

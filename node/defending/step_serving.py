@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from touchstone.node.kit.known_statements import are_steps_shown, find_solver, get_inner, get_now
 from touchstone.node.kit.recompute_queue import AUDITS, QUESTIONS, RecomputeQueue
-from touchstone.node.kit.retention_windows import list_named
+from touchstone.node.kit.retention_windows import list_in_use, list_named
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.trace_storage import describe_layout
 from touchstone.node.kit.view import GetView, View
@@ -61,7 +61,7 @@ class StepServing:
         """Show something no more, and let go of what nothing else needs."""
         book = self.cases
         keys = book.shown.pop(name, frozenset())
-        for key in keys - list_kept(self.get_view()):
+        for key in keys - list_spared(self.get_view()):
             self.store.delete(key)
 
     def forget_dispute(self, kind: str, name: bytes) -> None:
@@ -116,11 +116,11 @@ def _get_place(dispute: InnerDispute) -> tuple[int, int, int]:
     return dispute.statement.round, dispute.statement.slot, dispute.segment
 
 
-def list_kept(view: View) -> frozenset[BlobKey]:
-    """What a record names, all that is shown, and what audits under way have fetched or computed. What
-    is named and settled goes by pruning."""
-    book, shown = view.audits.book, view.cases.shown.values()
-    return list_named(view.claims, book).union(*shown, *book.held.values())
+def list_spared(view: View) -> frozenset[BlobKey]:
+    """Returns what stays when something is shown or looked at no more: what a record names, until it goes by
+    pruning, and what is in use."""
+    book = view.audits.book
+    return list_named(view.claims, book).union(list_in_use(view.cases, book))
 
 
 def list_wanted(view: View, block: int) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.claim_records import ClaimBook, MergeKey
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.audit_draws import RANKS
@@ -218,6 +219,17 @@ def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
 def list_named(claims: ClaimBook, audits: AuditBook) -> frozenset[BlobKey]:
     """Every blob that a record of the task names, or that was fetched for it by name."""
     return frozenset([*_list_claimed(claims), *_list_audited(audits)])
+
+
+def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
+    """Returns what must not be deleted now, whatever names it: each blob with a reason. From any thread."""
+    shown = frozenset[BlobKey]().union(*cases.shown.values())
+    held = frozenset[BlobKey]().union(*audits.held.values())
+    return {
+        **dict.fromkeys(list(cases.borrowed), "a look at another's steps has it open"),
+        **dict.fromkeys(held, "an audit under way has fetched or made it"),
+        **dict.fromkeys(shown, "it is shown to accounts that dispute or ask"),
+    }
 
 
 def list_foreign(journal: Journal, task: bytes) -> frozenset[BlobKey]:

@@ -1,7 +1,7 @@
 """Finds what no record needs any more on a node's disk, and deletes it."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -104,10 +104,14 @@ def list_here(store: BlobStore) -> list[BlobKey]:
     return [key for kind in PRUNED_KINDS for key in store.list_keys(kind)]
 
 
-def delete_blobs(store: BlobStore, keys: Collection[BlobKey]) -> int:
-    """Delete them; how many bytes that were."""
+def delete_blobs(
+    store: BlobStore, keys: Collection[BlobKey], list_used: Callable[[], Collection[BlobKey]]
+) -> int:
+    """Delete them, but for what has come into use meanwhile; how many bytes that were."""
     freed = 0
     for key in keys:
+        if key in list_used():
+            continue
         freed += store.get_size_bytes(key) or 0
         store.delete(key)
     return freed

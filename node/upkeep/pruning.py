@@ -27,6 +27,7 @@ from touchstone.node.kit.retention_windows import (
     find_shown_until,
     find_supported_until,
     is_answerable,
+    list_in_use,
     list_shown_segments,
     list_stages,
 )
@@ -72,7 +73,8 @@ class Prune:
         room.forget_steps(state, block - REORG_BLOCKS)
         kept = list_kept(state, books, block - REORG_BLOCKS)
         goes = list_removable(state, books, memory, candidates, kept.keys(), block)
-        freed = await asyncio.to_thread(delete_blobs, room.store, goes)
+        used = partial(list_in_use, books.cases, books.audits)
+        freed = await asyncio.to_thread(delete_blobs, room.store, goes, used)
         memory.done = self.stages
         if goes:
             log.info("pruned %s blobs, %.1f MB", len(goes), freed / 1e6)

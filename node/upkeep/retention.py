@@ -27,6 +27,7 @@ from touchstone.node.kit.retention_windows import (
     is_vote_wanted,
     is_whole,
     list_asked_segments,
+    list_in_use,
     list_shown_segments,
     name_delta,
     name_outer,
@@ -77,8 +78,7 @@ def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
     """What must stay at `block`, each with one of its reasons. state: as it is in that block or later."""
     kinds = (_keep_models, _keep_claims, _keep_carried, _keep_audits, _keep_deltas)
     found = {key: reason for keep in kinds for key, reason in keep(state, books, block)}
-    shown = [key for keys in list(books.cases.shown.values()) for key in keys]
-    return found | dict.fromkeys(shown, "it is shown to accounts that dispute or ask")
+    return found | list_in_use(books.cases, books.audits)
 
 
 def _keep_models(state: GameState, books: Books, block: int) -> Kept:

@@ -183,7 +183,7 @@ class Node:
     def prune(self, state: GameState, block: int) -> None:
         kept = list_kept(state, self.books, block - REORG_BLOCKS)
         goes = list_removable(state, self.books, self.memory, self.list_here(), kept.keys(), block)
-        delete_blobs(self.store, goes)
+        delete_blobs(self.store, goes, lambda: ())
 
     # --- The disk -------------------------------------------------------------------------------------------
     def list_here(self) -> list[Any]:

@@ -1,14 +1,19 @@
 """What goes from the store and what does not: shared blobs, strays, other tasks' blobs, datasets."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.node.upkeep.stage import SEGMENTS, TASK, Node
 from tests.node.upkeep.test_retention import list_boundary, play
+from touchstone.node.defending.step_serving import list_spared
 from touchstone.node.kit.retention_windows import (
     list_foreign,
+    list_in_use,
     list_named,
     name_delta,
     name_state,
@@ -54,9 +59,31 @@ def test_a_blob_stays_as_long_as_one_kept_thing_names_it(node: Node) -> None:
     goes = list_going(node, pruned, block)
     assert set(first) - shared <= goes and not shared & goes
     assert not set(name_tensors(node.models[state.rounds[1].base_root].weights_root)) & goes
-    freed = delete_blobs(node.store, goes)
+    freed = delete_blobs(node.store, goes, lambda: ())
     assert freed > 0 and not set(node.list_here()) & goes and shared <= set(node.list_here())
     assert list_going(node, pruned, block) == set(), "repeatable"
+
+
+@pytest.mark.parametrize("use", ["held", "borrowed", "shown"])
+def test_what_is_in_use_stays_although_its_record_is_settled(node: Node, use: str) -> None:
+    """A claimant may have named, in a later round, a state that an old record names."""
+    state = play(node, 3).get_now()
+    pruned = replace(state, rounds={**state.rounds, 0: replace(state.rounds[0], late_seed=None)})
+    block = (state.rounds[0].closed or 0) + 2 * state.terms.windows.audit_max + 1
+    goes = list_going(node, pruned, block)
+    key = next(iter(goes & set(list_boundary(node, state, 0, SEGMENTS))))
+    cases, audits = node.books.cases, node.books.audits
+    if use == "borrowed":
+        cases.borrowed[key] += 1
+    else:
+        places: dict[Any, Any] = cases.shown if use == "shown" else audits.held
+        places["an audit"] = frozenset({key})
+    assert key not in list_going(node, pruned, block)
+    nothing = SimpleNamespace(works={}, merges={}, outer={}, proofs={})
+    view: Any = SimpleNamespace(claims=nothing, cases=cases, audits=SimpleNamespace(book=audits))
+    assert key in list_spared(view), "nor does it go when something else is shown no more"
+    delete_blobs(node.store, goes, partial(list_in_use, cases, audits))
+    assert goes & set(node.list_here()) == {key}, "it came into use while the others were deleted"
 
 
 def test_a_dataset_is_never_a_candidate(node: Node) -> None:
