@@ -48,6 +48,7 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import replay_segment
@@ -254,6 +255,12 @@ class Node:
                 "the seat."
             )
         about = read_audit_task(task, spec, tools.corpus)
+
+        def find_peer(account: str) -> Peer:
+            """Of a chain that is read anew it is not known yet: no peer keeps anything back."""
+            require_game(state.games.get(task), task)
+            return state.network.find(account)
+
         # Its processes are opened last: nothing would end them if anything failed after that.
         pool = open_seated_pool(self.config, state.games[task], self.account)
         return Audits(
@@ -267,7 +274,7 @@ class Node:
                 models=KnownModels(self.get_view, rooms.outer_steps, rooms.claim_data),
                 get_game=lambda: require_game(state.games.get(task), task),
                 get_head=lambda: state.head_block,
-                find_peer=lambda account: state.network.find(account),
+                find_peer=find_peer,
                 wait_for_block=self.following.wait_for_block,
                 sign=tools.signer.sign,
                 list_others=tools.peers.list,

@@ -2,12 +2,23 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tests.verifier.stage import SOLVER, Node, get_account, judge, make_bystander, make_solver, make_stage
+from tests.verifier.stage import (
+    SOLVER,
+    TASK,
+    Node,
+    get_account,
+    judge,
+    make_bystander,
+    make_solver,
+    make_stage,
+)
 from tests.verifier.test_audit_votes import make_vote
+from touchstone.node.kit.view import require_game
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import ZERO_WORD
@@ -65,6 +76,19 @@ async def test_an_auditor_that_comes_after_the_time_waits_for_one_block_all_the_
     slow = SlowSolver(20)
     async with auditor.run():
         assert await ask_until(auditor.room, ACCUSED, slow.ask, auditor.stage.head - 9, "the start") == 20
+
+
+async def test_while_the_chain_is_read_anew_no_time_of_the_solver_runs_out(auditor: Node) -> None:
+    """Where it serves is not known then. It was said to serve nothing, which costs it a fee."""
+
+    async def ask() -> int:
+        await auditor.stage.pass_blocks(until)
+        return cast(int, require_game(None, TASK))
+
+    until = auditor.stage.head + 4
+    async with auditor.run():
+        with pytest.raises(GateShut, match="nothing is done for the task"):
+            await ask_until(auditor.room, ACCUSED, ask, until, "the start")
 
 
 async def test_what_is_sealed_is_the_auditors_own_end_under_a_salt(auditor: Node, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from tests.node.merging.stage import make_world
 from touchstone.node.loop import node as node_module
 from touchstone.node.loop.served_data import BODY_BYTES
 from touchstone.node.training.idle_mode import IdleMode
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -27,6 +28,8 @@ def test_nothing_may_be_looked_at_before_a_task_is_joined_and_while_the_chain_la
         served = joined.list_served(node.find_view)
         del node.state.games[TASK]
         assert node.find_view() is None, "the block in which it was posted is taken back"
+        with pytest.raises(GateShut):
+            joined.audits.room.find_peer(submitter)
         assert not node.is_member(submitter)
         assert not served.may_read(submitter, BlobKind.TENSOR, bytes(32))
 
