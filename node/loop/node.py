@@ -55,6 +55,7 @@ from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.step_facts import require_step_root
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_bond, has_bond_alone, has_duties
 from touchstone.protocol.spec.game.pools import find_seat
@@ -248,7 +249,8 @@ class Node:
     def _open_audits(self, task: bytes, spec: TaskSpec, rooms: Rooms) -> Audits:
         tools, state = rooms.tools, self.state
         book = AuditBook(self.journal, task)
-        if book.begin(state.head_block) and find_seat(state.games[task], self.account) is not None:
+        seat = find_seat(state.games[task], self.account)
+        if book.begin(state.head_block) and seat is not None and seat.role != SeatRole.SOLVER:
             tools.notify(
                 f"WARNING: there is a seat already, and this home's journal begins in block {book.begun}. "
                 "Draws of rounds that were closed by then are not audited: a second, different vote costs "

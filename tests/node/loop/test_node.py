@@ -13,6 +13,7 @@ from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.enums import SeatRole
 
 
 def test_nothing_may_be_looked_at_before_a_task_is_joined_and_while_the_chain_lacks_it(
@@ -54,13 +55,19 @@ async def test_replays_pause_where_their_node_does(tmp_path: Path, monkeypatch: 
         assert paused == [node.rooms.idle_mode]
 
 
-def test_a_journal_that_is_younger_than_its_seat_says_what_it_does_not_audit(tmp_path: Path) -> None:
-    """Only the first time: draws of later rounds are audited, before and after a restart."""
-    lines = list[str]()
-    for is_told in (True, False):
-        with open_joined(tmp_path, make_world().state, head_block=9, notify=lines.append) as node:
+@pytest.mark.parametrize("role", SeatRole)
+def test_a_journal_that_is_younger_than_its_seat_says_what_it_does_not_audit(
+    tmp_path: Path, role: SeatRole
+) -> None:
+    """Only to who audits, and only the first time: draws of later rounds are audited, before and after a
+    restart."""
+    state, lines = make_world().state, list[str]()
+    account = next(seat.account for seat in state.seats.values() if seat.role == role)
+    for is_new in (True, False):
+        with open_joined(tmp_path, state, account=account, head_block=9, notify=lines.append) as node:
             assert node.task.audits.room.book.begun == 9
-        assert is_told == any("begins in block" in line for line in lines)
+        is_told = any("begins in block" in line for line in lines)
+        assert is_told == (is_new and role != SeatRole.SOLVER)
         lines.clear()
 
 
