@@ -5,7 +5,7 @@
 A walk begins when its first function is called and ends when its last one returns or waits, whichever thread
 runs them.
 A file counts where one of its functions was called in between; a change of file is a call from one file
-of the product into another one. docs/architecture.md draws the walks.
+of the product into another one. What a reader reads is the functions that ran. docs/architecture.md draws the walks.
 """
 
 import json
@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -51,16 +51,28 @@ def find_product_file(name: str) -> str:
     return str(path) if path.parts[0] in PRODUCT else ""
 
 
+def _find_span(code: CodeType) -> tuple[int, int]:
+    """First and last line of a function."""
+    return code.co_firstlineno, max(line for *_, line in code.co_lines() if line is not None)
+
+
 @dataclass
 class Trail:
     """The files that one walk has crossed so far. changes: the different pairs of files of which one calls
-    into the other."""
+    into the other; functions: their code, which a reader of the walk reads."""
 
     walk: Walk
     has_begun: bool = False
     is_over: bool = False
     files: set[str] = field(default_factory=set)
     changes: set[tuple[str, str]] = field(default_factory=set)
+    functions: set[CodeType] = field(default_factory=set)
+
+    @property
+    def lines(self) -> int:
+        """Of the functions that ran, without those inside of others."""
+        spans = [(one.co_filename, *_find_span(one)) for one in self.functions]
+        return len({(name, line) for name, first, last in spans for line in range(first, last + 1)})
 
     def follow(self, frame: FrameType, event: str, _: Any) -> None:
         """What the interpreter calls at each call and return."""
@@ -72,6 +84,7 @@ class Trail:
             path = find_product_file(code.co_filename)
             if self.has_begun and path:
                 self.files.add(path)
+                self.functions.add(code)
                 caller = find_product_file(frame.f_back.f_code.co_filename) if frame.f_back else ""
                 if caller not in ("", path):
                     self.changes.add((caller, path))
@@ -101,10 +114,13 @@ def main(names: list[str]) -> int:
             "complete": trail.is_over,
             "count": len(trail.files),
             "changes": len(trail.changes),
+            "functions": len(trail.functions),
+            "lines": trail.lines,
             "files": sorted(trail.files),
         }
         end = "" if trail.is_over else ", and it did not end"
-        print(f"{name}: {len(trail.files)} files, {len(trail.changes)} ways from one to another{end}")
+        read = f"{len(trail.functions)} functions of {trail.lines} lines"
+        print(f"{name}: {read} in {len(trail.files)} files, {len(trail.changes)} ways between{end}")
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=1))
     return 0 if all(one["complete"] for one in report.values()) else 1

@@ -24,6 +24,7 @@ from touchstone.protocol.adapters.reports.node_state import (
     describe_node_state,
     read_node_state,
 )
+from touchstone.protocol.adapters.wire.limits import RateLimit
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 METRICS = (
@@ -112,7 +113,7 @@ async def test_a_text_is_made_once_however_often_it_is_asked_for(
 
 async def test_who_asks_too_often_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock stands still: on a slow machine the requests would come slowly enough."""
-    monkeypatch.setattr(metrics_server, "RateLimit", partial(metrics_server.RateLimit, now=lambda: 0.0))
+    monkeypatch.setattr(metrics_server, "RateLimit", partial(RateLimit, now=lambda: 0.0))
     server, burst = MetricsServer(METRICS, Values().read), metrics_server.LIMITS.burst_requests
     port = await server.start("127.0.0.1", 0)
     statuses = [(await fetch(port))[0] for _ in range(burst + 1)]
