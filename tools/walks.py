@@ -5,7 +5,8 @@
 A walk begins when its first function is called and ends when its last one returns or waits, whichever thread
 runs them.
 A file counts where one of its functions was called in between; a change of file is a call from one file
-of the product into another one. What a reader reads is the functions that ran. docs/architecture.md draws the walks.
+of the product into another one. What a reader reads is the functions that ran. docs/architecture.md draws
+the walks.
 """
 
 import json
