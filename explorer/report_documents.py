@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS, get_drawn
 from touchstone.protocol.spec.game.public_boundaries import is_segment_public
 from touchstone.protocol.spec.game.state import GameRound, GameState
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, LossReport
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -86,7 +86,7 @@ def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, An
     if not right or game_round.beacon is None:
         return {"losses": None}
     weights = {slot: max(1, game_round.claims[slot].segments) for slot in right}
-    shards = deal_shards(game_round.beacon, len(game_round.pool.solvers))
+    shards = assign_shards(game_round.beacon, len(game_round.pool.solvers))
     slots = {shard: slot for slot, shard in enumerate(shards)}
     mean = sum(right[slot] * weight for slot, weight in weights.items()) / sum(weights.values())
     found = [right.get(slots[shard]) for shard in range(len(shards))]

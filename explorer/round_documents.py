@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.game.timing import is_late_draw
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 
 
 def describe_stage(game_round: GameRound) -> str:
@@ -43,7 +43,7 @@ def make_round_row(game_round: GameRound) -> dict[str, Any]:
 
 def make_round(game: LoggedGame, game_round: GameRound, block: int, names: Names) -> dict[str, Any]:
     """A round in full, as it is at `block`: who trained, what became of it, who audited what."""
-    shards = deal_shards(game_round.beacon, len(game_round.pool.solvers)) if game_round.beacon else ()
+    shards = assign_shards(game_round.beacon, len(game_round.pool.solvers)) if game_round.beacon else ()
     return {
         **make_round_row(game_round),
         "base_root": to_hex(game_round.base_root),

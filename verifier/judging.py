@@ -41,7 +41,7 @@ def judge_ends(about: AuditTask, end: ClaimedEnd) -> Finding | None:
     """Returns REJECT_STATE if the claimed end is beyond the task's tolerance of the replayed end, else None.
     Ends with one root are one state, whatever is in them."""
     verdict = about.tolerance.judge(end)
-    return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
+    return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.exceeds_limits else None
 
 
 def judge_work(states: StateStore, base_weights: bytes, ends: EndsShown) -> Finding | None:

@@ -12,13 +12,13 @@ from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import StateHeader
 
 
 @dataclass(frozen=True)
 class SegmentReplay:
-    """round, segment: which one; beacon, shard: the data that was dealt to the claim's slot."""
+    """round, segment: which one; beacon, shard: the data that was assigned to the claim's slot."""
 
     about: AuditTask
     round: int
@@ -58,7 +58,7 @@ class SegmentReplay:
 
 
 def find_segment(about: AuditTask, game_round: GameRound, slot: int, segment: int) -> SegmentReplay:
-    """Returns a segment of the claim of a slot, with the data that the round dealt to it."""
+    """Returns a segment of the claim of a slot, with the data that the round assigned to it."""
     beacon = game_round.beacon or ZERO_WORD
-    shard = deal_shards(beacon, len(game_round.pool.solvers))[slot]
+    shard = assign_shards(beacon, len(game_round.pool.solvers))[slot]
     return SegmentReplay(about, game_round.index, segment, beacon, shard)

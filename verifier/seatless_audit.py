@@ -248,14 +248,14 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     segment = audit.segment
     audit.notify(f"fetching the samples of {about.segment_steps} steps")
     await segment.prepare()
-    deal, steps = segment.get_batches(), segment.steps
+    get_batch, steps = segment.get_batches(), segment.steps
 
     def get_told(step: int) -> Batch:
         """The batch of a step; each tenth of the steps is told."""
         done = step - steps.start
         if done * 10 // len(steps) != (done - 1) * 10 // len(steps):
             audit.notify(f"replaying: step {done + 1} of {len(steps)}")
-        return deal(step)
+        return get_batch(step)
 
     solver, claimed = audit.claim.account, compute_state_root(end)
     try:

@@ -26,7 +26,7 @@ from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.terms import GameTerms
-from touchstone.whistleblower.claimant_patience import start_waiting
+from touchstone.whistleblower.claimant_waiting import start_waiting
 from touchstone.whistleblower.step_judging import (
     Claimed,
     StepJudging,
@@ -78,7 +78,7 @@ class CaseJudging:
         view = self.get_view()
         book, statement_key = self.cases, found.statement_key
         since = book.first_seen.setdefault(statement_key, view.head_block)
-        until = since + compute_patience(view.game.terms) + 1
+        until = since + compute_grace_blocks(view.game.terms) + 1
         try:
             step, around = await self._find_false_step(found, start_waiting(self.get_view(), until))
         except (ProtocolFault, EnvironmentFault):
@@ -118,7 +118,7 @@ class CaseJudging:
         return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
 
 
-def compute_patience(terms: GameTerms) -> int:
+def compute_grace_blocks(terms: GameTerms) -> int:
     """Blocks in which a claimant shows its steps before it is disputed unseen: the slowest machine that the
     task admits trains the segment again meanwhile, beside another one of its own claim."""
     segment_blocks = -(-terms.windows.train_min // terms.segment_count)

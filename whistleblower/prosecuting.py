@@ -60,7 +60,7 @@ from touchstone.protocol.spec.program import INPUTS, Program, Role, get_constant
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from touchstone.protocol.spec.shard_draws import draw_sample_start
 from touchstone.protocol.spec.state_headers import StateHeader
-from touchstone.whistleblower.claimant_patience import BlocksLeft, get_half_time, start_waiting, wait_for
+from touchstone.whistleblower.claimant_waiting import BlocksLeft, get_half_time, start_waiting, wait_for
 from touchstone.whistleblower.step_judging import find_start, format_name
 
 
@@ -99,7 +99,7 @@ def _draw_leaf(program: Program, layout: TraceLayout, node: int, place: int, cha
     return DemandedLeaf(node, place, chance.randrange(layout[buffer].leaf_count))
 
 
-CUT_PATIENCE = 4
+CUT_SHARE = 4
 
 
 """Of the time for a search, one part in so many may pass while tensors for its layers are waited for. A
@@ -166,7 +166,7 @@ class Prosecuting:
         await self.chain.disputes.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
 
     async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
-        """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
+        """The leaf of the dataset with the token (or label) that was assigned to a position of the batch."""
         view = self.get_view()
         training, ref = view.spec.training, dispute.statement
         game_round = get_now(view).rounds[ref.round]
@@ -260,12 +260,12 @@ class Prosecuting:
             """The whole buffer."""
             return watch(buffer, remote.fetch(buffer))
 
-        patience = BlocksLeft(max(1, (until - self.get_view().head_block) // CUT_PATIENCE))
+        blocks_left = BlocksLeft(max(1, (until - self.get_view().head_block) // CUT_SHARE))
 
         def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-            """Fetch what a search can do without, while there is patience."""
+            """Fetch what a search can do without, while blocks are left."""
             return asyncio.run_coroutine_threadsafe(
-                patience.wait(self.get_view, until, fetching), loop
+                blocks_left.wait(self.get_view, until, fetching), loop
             ).result()
 
         def fetch_cut(buffer: int) -> Tensor:

@@ -83,7 +83,7 @@ def _find_leaf(view: View, known: KnownVote) -> int | None:
     here = [one for one in replays if (one.ref.slot, one.segment) == (vote.slot, vote.segment)]
     leaf_count = count_tensor_leaves(view.spec.terms.parameter_count)
     if vote.word == VoteWord.ACCEPT:
-        beyond = next((one.beyond_leaf for one in here if one.beyond_leaf is not None), None)
+        beyond = next((one.excess_leaf for one in here if one.excess_leaf is not None), None)
         if beyond is None:
             return find_spot_leaf(get_now(view), view.account, view.cases.dice, known, leaf_count)
         return None if _is_copied(known) else beyond
@@ -108,7 +108,7 @@ def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> 
         return False
     is_own = find_solver(get_now(view), known.vote.round, known.vote.slot) == view.account
     has_claim = is_own and known.vote.segment + 1 in list_own_boundaries(view, known.vote.round)
-    return has_claim or any(one.claimed_end is not None and one.beyond_leaf is None for one in here)
+    return has_claim or any(one.claimed_end is not None and one.excess_leaf is None for one in here)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
-from touchstone.whistleblower.claimant_patience import NEVER, get_half_time, start_waiting, wait_for
+from touchstone.whistleblower.claimant_waiting import NEVER, get_half_time, start_waiting, wait_for
 
 
 @dataclass
@@ -113,7 +113,7 @@ class StepJudging:
         async with self.locks["steps", place]:
             for step in range(len(headers) - 1):
                 found.append(await self._judge_step(claimed, headers, step, until))
-                if found[-1].is_beyond:
+                if found[-1].exceeds_limits:
                     return
 
     async def _judge_step(
@@ -197,7 +197,7 @@ class StepJudging:
                 return len(found)  # A step whose end is not shown, or is no state, while its start is right.
             start = await self.restore_start(dispute)
             return await self.recompute_queue.compute(dispute.clock, self._find_by_roots, dispute, start)
-        return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
+        return max(range(len(found)), key=lambda at: (found[at].exceeds_limits, found[at].excess))
 
     def _find_by_roots(self, dispute: InnerDispute, start: StateHeader) -> int:
         place = (dispute.statement.round, dispute.statement.slot)
@@ -264,7 +264,7 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
     """The step that lies beyond the limits, None where all lie inside."""
     last = len(verdicts) - 1
-    return last if verdicts[last].is_beyond else None
+    return last if verdicts[last].exceeds_limits else None
 
 
 def _find_judged(view: View, dispute: InnerDispute) -> int | None:

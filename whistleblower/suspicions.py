@@ -36,7 +36,7 @@ def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
         here = [
             one for one in votes if (one.vote.slot, one.vote.segment) == (replay.ref.slot, replay.segment)
         ]
-        if replay.beyond_leaf is not None:
+        if replay.excess_leaf is not None:
             ref = StatementRef(index, replay.ref.slot)
             yield SuspectedFault(StatementKey(ref, replay.segment), (start, end))
             yield from _list_concurring_votes(view, here, start, end)

@@ -222,7 +222,7 @@ def follow_node(device: str, run: Run, segments: int, steps: int, limits: Limits
         "segments": segments,
         "repeats_differ": sum(digest(a) != digest(b) for a, b in zip(ends, repeated, strict=True)),
         "traces_differ": sum(digest(a) != digest(b) for a, b in zip(ends, traced, strict=True)),
-        "beyond_limits": sum(verdict.is_beyond for verdict in verdicts),
+        "beyond_limits": sum(verdict.exceeds_limits for verdict in verdicts),
         "worst_excess": max(verdict.excess for verdict in verdicts),
         "tokens_per_s": segments * steps * get_batch(0).tokens_BT.numel() / seconds,
     }

@@ -131,7 +131,7 @@ def _judge_segment(
             found.unserved += 1
         else:
             found.largest_segment = max(found.largest_segment, verdict.excess)
-            beyond += [Pair(number, claimant, verifier)] if verdict.is_beyond else []
+            beyond += [Pair(number, claimant, verifier)] if verdict.exceeds_limits else []
     return beyond
 
 
@@ -163,7 +163,7 @@ def _judge_steps(
             found.largest_step = max(found.largest_step, *(verdict.excess for verdict in verdicts))
             if false_step is not None:
                 disputed.append(Dispute(pair, false_step, verdicts[false_step].excess))
-            found.excused += any(one.excess > 1 and not one.is_beyond for one in verdicts)
+            found.excused += any(one.excess > 1 and not one.exceeds_limits for one in verdicts)
     found.disputed += len(disputed)
     if disputed:
         _search(track, workers, disputed[0], found)

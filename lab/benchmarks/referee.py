@@ -30,7 +30,7 @@ from tests.training_setting import build_trace_tree
 from touchstone.protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
 from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.bounds.fault_proof import OperationFault, prove_operation
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
@@ -74,7 +74,7 @@ async def _measure_sums(
         connection = Connection(rpc_url)
         account = AccountKey(Account.create())
         await give_coin(connection, account.address, GRANT_COIN_WEI)
-        sender = Sender(connection, account, CHAIN_ID, MiningPatience())
+        sender = Sender(connection, account, CHAIN_ID, ResendPolicy())
         try:
             receipt = await sender.send("", load_bytecode("Referee"), "Referee")
             address = receipt.contract_address

@@ -32,7 +32,7 @@ from tools.vectors.referee_inputs import (
 )
 from touchstone.protocol.adapters.chain.abi import find_function, parse_abi
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.exact import compute_element
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
@@ -232,7 +232,7 @@ class _Harness:
         artifact = _compile_harness()
         account = AccountKey(Account.create())
         await give_coin(connection, account.address, GRANT_COIN_WEI)
-        sender = Sender(connection, account, CHAIN_ID, MiningPatience())
+        sender = Sender(connection, account, CHAIN_ID, ResendPolicy())
         receipt = await sender.send("", bytes.fromhex(artifact.bytecode[2:]), artifact.name)
         function = find_function(parse_abi(artifact.name, artifact.abi), "judge")
         return cls(connection, receipt.contract_address, function.selector)

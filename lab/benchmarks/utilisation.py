@@ -89,7 +89,7 @@ def simulate_all() -> dict[str, Any]:
 
 
 def simulate_network(play: Play) -> dict[str, float]:
-    """What the simulation says of the honest phase, with and without training ahead: one machine, so links
+    """What the simulation says of the honest phase, with and without speculation: one machine, so links
     that take no time."""
     blocks = Blocks(play.block_s, DELAY, GRID)
     setting = Setting(

@@ -8,10 +8,10 @@ from msgspec import Meta
 
 from touchstone.node.defending.step_serving import compute_place
 from touchstone.node.kit.known_statements import find_solver, get_inner
+from touchstone.node.kit.loop_signals import NotifyLoop
 from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import find_asked_until, find_supported_until
 from touchstone.node.kit.view import GetView, View
-from touchstone.node.kit.waking import Wake
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.wanted_steps import Asker
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
@@ -76,7 +76,7 @@ class StepAnswers:
     get_view: GetView
     cases: DisputeRecords
     recompute_queue: RecomputeQueue
-    wake: Wake
+    notify_loop: NotifyLoop
 
     def _look_at_news(self, account: str) -> None:
         """Have the loop look at what the handler has just noted, once a block for each account. At each look
@@ -84,8 +84,8 @@ class StepAnswers:
         handler = self.cases.step_requests
         if handler.is_news:
             self.recompute_queue.look_again()
-            if handler.wakes.take(account, self.get_view().head_block):
-                self.wake()
+            if handler.notices.take(account, self.get_view().head_block):
+                self.notify_loop()
 
     async def answer_steps(self, account: str, body: bytes) -> StepsShown:
         """The states of a segment of this node's own. Where they are not at hand they are noted, and computed

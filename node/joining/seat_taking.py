@@ -95,12 +95,12 @@ class SeatTaking:
         require_joinable(self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1)
         if request.require_wanted is not None:
             request.require_wanted(self.get_view().game)
-        await self._send_patiently(call)
+        await self._send_until_accepted(call)
         self.notify(
             f"took a seat as {request.role.name.lower()}; it works {_describe_when(self.get_view().game)}"
         )
 
-    async def _send_patiently(self, call: JoinSeat) -> None:
+    async def _send_until_accepted(self, call: JoinSeat) -> None:
         """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right
         soon. Raises GameRefusal where the task does not take the seat any more."""
         told = ""

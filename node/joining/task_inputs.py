@@ -51,7 +51,7 @@ class DatasetParts:
 
     async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
         """Leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
-        EnvironmentFault where no peer serves one of them while patience lasts, or the disk is full."""
+        EnvironmentFault where no peer serves one of them after all retries, or the disk is full."""
         wanted = sorted(set(leaves))
         found = await self._read(wanted)
         if len(found) == len(wanted):
@@ -94,7 +94,7 @@ class DatasetParts:
 
     async def _ask_all(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> None:
         """Ask one peer after the other for what is missing, each for what the ones before did not have; who
-        is slow, once more at the end, with more patience."""
+        is slow, once more at the end, with more retries."""
         last, slow = "no peer is known that may have it", list[Peer]()
         peers = [peer for peer in self.list_peers() if peer.account not in self._liars][:MOST_PEERS]
         for peer in peers:

@@ -21,15 +21,15 @@ log = logging.getLogger(__name__)
 @dataclass
 class Following:
     """state: the fold of all events up to its head; batches: what the chain does, each to be folded once;
-    status: what the node tells of how far it has come; woken: set where the loop has to look again before the
-    next block; refolded_at: the head when all was last folded anew."""
+    status: what the node tells of how far it has come; changed: set where the loop has to look again before
+    the next block; refolded_at: the head when all was last folded anew."""
 
     chain: GameChain
     state: ChainState
     status: Status
     batches: AsyncIterator[LogBatch]
     reading: "asyncio.Future[LogBatch] | None" = None
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     meter: Meter = field(default_factory=Meter)
     refolded_at: int = -REFOLD_PAUSE_BLOCKS
 
@@ -81,7 +81,7 @@ class Following:
         try:
             self.state.forget_all()
             self.stop_reading()
-            self.batches = self.chain.follow(patience_s=math.inf)
+            self.batches = self.chain.follow(grace_s=math.inf)
             self._fold(await asyncio.shield(self.read()))
         except (EnvironmentFault, ProtocolFault):
             raise
@@ -96,11 +96,11 @@ class Following:
             await asyncio.sleep(self.chain.connection.poll_s)
         return self.state.head_block
 
-    def wake(self) -> None:
+    def notify_loop(self) -> None:
         """Has the loop look again: something came that may make a duty due. Until then the status
         shows the node as busy."""
         self.status.waiting_for_block = self.state.head_block
-        self.woken.set()
+        self.changed.set()
 
 
 def _make_unreadable(why: str) -> EnvironmentFault:

@@ -34,12 +34,12 @@ from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 WHOLE_ROUNDS = 2
 """The rounds that were opened last: of these everything is kept."""
-NEWEST_GUESSES = 2
-"""The newest guesses that a round to come is trained on: of these too."""
+NEWEST_SPECULATIONS = 2
+"""The newest speculations that a round to come is trained on: of these too."""
 ASKED_AUDITS = 4
 """Auditors may ask for the steps of a segment for so many `audit_max` from when votes on it count: openings
 are heard for three of them (`get_heard_until`), and then there is time to look."""
-WHOLE_GUESSES = NEWEST_GUESSES + 1
+WHOLE_SPECULATIONS = NEWEST_SPECULATIONS + 1
 """And of the one that merges the most claims, among those that can still be right."""
 
 
@@ -53,9 +53,9 @@ def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
     return is_recent(state, game_round.index) and is_answerable(state, game_round, block)
 
 
-def is_just_dealt(game_round: GameRound, block: int) -> bool:
-    """Whether a round was opened or dealt in `block`: what is trained from something else may be right again,
-    should the chain take that back."""
+def is_just_assigned(game_round: GameRound, block: int) -> bool:
+    """Whether a round was opened, or got its beacon, in `block`: what is trained from something else may be
+    right again, should the chain take that back."""
     return block <= max(game_round.opened, game_round.trained_from or 0)
 
 
@@ -188,8 +188,8 @@ def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> t
         lengths = (*audits, windows.dispute, asked)
         stages += [start is None or block <= start + length for length in lengths]
     is_inside = (is_contestable(state, game_round, block), is_answerable(state, game_round, block))
-    dealt = (game_round.base_root, game_round.beacon, is_just_dealt(game_round, block))
-    return (game_round.index, game_round.phase, *dealt, *is_inside, *stages)
+    assigned = (game_round.base_root, game_round.beacon, is_just_assigned(game_round, block))
+    return (game_round.index, game_round.phase, *assigned, *is_inside, *stages)
 
 
 def _find_start(state: GameState, ref: StatementRef) -> int | None:
@@ -280,6 +280,6 @@ class PruningMemory:
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:
-        """What a round is trained from now, a guess or not."""
+        """What a round is trained from now, by speculation or not."""
         older = [place for place in self.begun if place != (index, basis) and place[0] >= index - 1]
         self.begun = (*older, (index, basis))

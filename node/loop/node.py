@@ -232,7 +232,7 @@ class Node:
         """Opens the rooms of a task: what the journal has of it. Raises as `open_seated_pool` does."""
         config = self.config
         tools = Tools(
-            get_view=self.get_view, notify=config.notify, wake=self.following.wake,
+            get_view=self.get_view, notify=config.notify, notify_loop=self.following.notify_loop,
             keep_up=self.following.keep_up,
             states=StateStore(self.store, spec.terms.parameter_count), peers=peers, chain=self.chain,
             signer=Signer(config.key, self.chain.gate, self.chain.signing), journal=self.journal,

@@ -94,11 +94,11 @@ class Loop:
                     self._look_at_seat()
                     continue
                 following = self.following.read()
-                woken = asyncio.ensure_future(self.following.woken.wait())
-                both: set[asyncio.Future[Any]] = {following, woken}
+                changed = asyncio.ensure_future(self.following.changed.wait())
+                both: set[asyncio.Future[Any]] = {following, changed}
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
-                self.following.woken.clear()
+                changed.cancel()
+                self.following.changed.clear()
                 if following.done():
                     await self._take(following.result())
         finally:
@@ -249,7 +249,7 @@ class Loop:
             head, mined = self.following.state.head_block, self.following.chain.mined_block - 1
             # An endpoint may make up the block of a receipt: no duty waits longer for it than for a failure.
             self.finished[duty] = max(head, min(mined, head + MAX_PAUSE_BLOCKS))
-            self.following.wake()
+            self.following.notify_loop()
 
     def _fail(self, duty: Duty[Any], error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())

@@ -32,7 +32,7 @@ from touchstone.node.serving.being_reached import OwnEndpoint
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.chain.chain_client import Sending, open_game_chain
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
-from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy
 from touchstone.protocol.adapters.journal import Journal, JournalBegun
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.bucket import Bucket
@@ -76,7 +76,7 @@ async def open_node(
         past = take_over(config.home)
         clear_scratch(config)
         _require_owner(journal, config.key.address.lower())
-        sending = Sending(MiningPatience(attempts=None), config.home / QUEUE_FILE, config.max_fee_wei)
+        sending = Sending(ResendPolicy(attempts=None), config.home / QUEUE_FILE, config.max_fee_wei)
         opening = open_game_chain(
             config.endpoints, deployment, config.key, poll_s=config.poll_s, sending=sending
         )
@@ -89,7 +89,7 @@ async def open_node(
         client = BlobClient(store, signer, storage=storage, own_host=own_host)
         await stack.enter_async_context(client)
         state, status = ChainState.of(chain), Status(chain.address)
-        following = Following(chain, state, status, chain.follow(patience_s=math.inf))
+        following = Following(chain, state, status, chain.follow(grace_s=math.inf))
         node = role(config, following, store, journal, client, parts, bucket, board)
         watch = Watch(chain, state, config.home, node.find_view, config.max_fee_wei, past)
         await stack.enter_async_context(watch.running())
@@ -107,8 +107,8 @@ async def open_node(
 
 
 def _require_owner(journal: Journal, account: str) -> None:
-    """Raises InvalidInput where the journal is another account's: what that one trained, on data dealt to it,
-    would be committed to as `account`'s own. A journal without an owner gets this one."""
+    """Raises InvalidInput where the journal is another account's: what that one trained, on data assigned to
+    it, would be committed to as `account`'s own. A journal without an owner gets this one."""
     owner = next((one.account for one in journal.replay() if isinstance(one, JournalBegun)), None)
     if owner is None:
         journal.append(JournalBegun(account))

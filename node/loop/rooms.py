@@ -133,7 +133,7 @@ class Rooms:
 
     @cached_property
     def speculation(self) -> Speculation:
-        """Training ahead."""
+        """Makes what trains speculatively."""
         t = self.tools
         return Speculation(
             get_view=t.get_view,
@@ -150,7 +150,7 @@ class Rooms:
         return MergeRequests(
             get_view=t.get_view,
             claims=t.claims,
-            wake=t.wake,
+            notify_loop=t.notify_loop,
             signer=t.signer,
             model=self.model,
             work_requests=self.work_requests,
@@ -179,7 +179,7 @@ class Rooms:
             get_view=t.get_view,
             chain=t.chain,
             claims=t.claims,
-            wake=t.wake,
+            notify_loop=t.notify_loop,
             merge_signing=self.merge_signing,
             outer_steps=self.outer_steps,
         )
@@ -231,7 +231,9 @@ class Rooms:
     def step_answers(self) -> StepAnswers:
         """Answers about steps."""
         t = self.tools
-        return StepAnswers(get_view=t.get_view, cases=t.cases, recompute_queue=t.recompute_queue, wake=t.wake)
+        return StepAnswers(
+            get_view=t.get_view, cases=t.cases, recompute_queue=t.recompute_queue, notify_loop=t.notify_loop
+        )
 
     @cached_property
     def deletion(self) -> Deletion:

@@ -7,6 +7,7 @@ from typing import Any
 
 from touchstone.node.kit.config import Meter, Notify
 from touchstone.node.kit.locks import Locks
+from touchstone.node.kit.loop_signals import NotifyLoop
 from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.kit.peers import Peers
 from touchstone.node.kit.recompute_queue import RecomputeQueue
@@ -14,7 +15,6 @@ from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.signer import Signer
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.view import GetView
-from touchstone.node.kit.waking import Wake
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.worker_team import Team
@@ -27,14 +27,14 @@ from touchstone.protocol.compute.batches import Corpus
 
 @dataclass(frozen=True)
 class Tools:
-    """get_view: what may be looked at now; wake: has the loop look again; keep_up: folds what the chain does,
-    for ever; claims, cases, pruning_memory: records to write to; home: the data directory; use: who uses this
-    machine, None where that does not matter; is_reach_wanted: no seat is taken where no peer reaches this
-    node."""
+    """get_view: what may be looked at now; notify_loop: has the loop look again; keep_up: folds what the
+    chain does, for ever; claims, cases, pruning_memory: records to write to; home: the data directory; use:
+    who uses this machine, None where that does not matter; is_reach_wanted: no seat is taken where no peer
+    reaches this node."""
 
     get_view: GetView
     notify: Notify
-    wake: Wake
+    notify_loop: NotifyLoop
     keep_up: Callable[[], Coroutine[Any, Any, None]]
     states: StateStore
     peers: Peers

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from touchstone.node.kit.loop_signals import NotifyLoop
 from touchstone.node.kit.signer import Signer
 from touchstone.node.kit.view import GetView, View
-from touchstone.node.kit.waking import Wake
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, is_on_chain, make_statement
 from touchstone.node.models.global_model import (
@@ -41,7 +41,7 @@ class MergeRequests:
 
     get_view: GetView
     claims: ClaimBook
-    wake: Wake
+    notify_loop: NotifyLoop
     signer: Signer
     model: GlobalModel
     work_requests: WorkRequests
@@ -62,8 +62,8 @@ class MergeRequests:
             raise _not_yet(*missing)
         made, wanted = self.claims.merges.get(key), self.claims.wanted
         if made is None:
-            if wanted.note(account, key) and wanted.wakes.take(account, view.head_block):
-                self.wake()
+            if wanted.note(account, key) and wanted.notices.take(account, view.head_block):
+                self.notify_loop()
             raise _not_yet("this node's own merge of these claims", "not computed yet")
         if get_root(made) != asked.root:
             raise _refuse(get_root(made).hex(), asked.root.hex(), account)

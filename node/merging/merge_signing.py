@@ -129,6 +129,6 @@ def _list_signable(view: View, block: int) -> list[MergeKey]:
 
 
 def _find_round(view: View, block: int) -> GameRound | None:
-    """The waiting round; None where none waits, or its shards are not dealt."""
+    """The waiting round; None where none waits, or its shards are not assigned."""
     game_round = get_waiting_round(get_state_at(view.game, block))
     return None if game_round is None or game_round.beacon is None else game_round

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.loop_signals import NotifyLoop
 from touchstone.node.kit.view import GetView, View
-from touchstone.node.kit.waking import Wake
 from touchstone.node.merging.merge_signing import MergeSigning
 from touchstone.node.merging.turns import FAR, get_margin, rotate, take_turn
 from touchstone.node.models.claim_openings import is_fetched
@@ -70,7 +70,7 @@ class Posting:
     get_view: GetView
     chain: GameChain
     claims: ClaimBook
-    wake: Wake
+    notify_loop: NotifyLoop
     merge_signing: MergeSigning
     outer_steps: OuterSteps
 
@@ -87,7 +87,7 @@ class Posting:
         arguments = (*where, list(chosen.votes), list(chosen.late), *words)
         if count_votes(chosen) > 1 and not await fits(self.chain.votes, "judge_and_post", arguments):
             self.claims.fitting[chosen.game_round.index] = count_votes(chosen) // 2
-            self.wake()
+            self.notify_loop()
             return
         await self.chain.votes.judge_and_post(*arguments)
 

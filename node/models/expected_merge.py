@@ -14,7 +14,7 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
 
 AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})
-"""One of these words takes a claim out of the guess."""
+"""One of these words takes a claim out of the expected merge."""
 
 
 def list_expected(

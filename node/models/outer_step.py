@@ -7,8 +7,8 @@ all claims are accepted, that merge is the one that is posted.
 What stands behind a base root is checked by the node's own merge where it can make one. An honest node whose
 own merge differs from the posted root contests that root and does not train on it.
 
-Which claims of a closed round will probably be merged, and what opens if they are. Advice: a wrong guess
-costs time only.
+Which claims of a closed round will probably be merged, and what opens if they are. Advice: a wrong
+expectation costs time only.
 """
 
 import asyncio

@@ -67,7 +67,7 @@ def _list_shown_deltas(view: View) -> frozenset[bytes]:
 
 def _list_own_deltas(view: View) -> set[bytes]:
     """Pseudo-gradients of this node's own claims of closed rounds, on the base root and beacon that stand.
-    What it trained on a wrong guess it shows to no peer."""
+    What it trained by wrong speculation it shows to no peer."""
     state, book = get_state_at(view.game, view.head_block + 1), view.claims
     rounds = (r for r in state.rounds.values() if r.closed is not None and r.beacon is not None)
     finished = (book.find(game_round).finished for game_round in rounds)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from touchstone.node.records.wakes import Wakes
+from touchstone.node.records.once_per_block import OncePerBlock
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Signature, Word
 from touchstone.protocol.spec.commitments import compute_outer_root
@@ -196,7 +196,7 @@ class WantedMerges:
     each account the one that it asked for last."""
 
     by_account: dict[str, MergeKey] = field(default_factory=dict)
-    wakes: Wakes = field(default_factory=Wakes)
+    notices: OncePerBlock = field(default_factory=OncePerBlock)
 
     def note(self, account: str, key: MergeKey) -> bool:
         """An account asks for this merge; what was asked about another round, or on another base root, is

@@ -47,7 +47,7 @@ class ClaimOpenings:
 @dataclass(frozen=True)
 class OwnReplay:
     """What this node's own replay of a drawn segment found. start: the claim's opened start; own_end: what
-    the replay came to; claimed_end: the claim's opened end; beyond_leaf: the state leaf that lies farthest
+    the replay came to; claimed_end: the claim's opened end; excess_leaf: the state leaf that lies farthest
     beyond the limits, None where all lie inside; seal_salt: of the seal that was signed for it."""
 
     ref: StatementRef
@@ -55,5 +55,5 @@ class OwnReplay:
     start: BoundaryProof
     own_end: StateHeader
     claimed_end: BoundaryProof | None
-    beyond_leaf: int | None
+    excess_leaf: int | None
     seal_salt: bytes

@@ -102,8 +102,8 @@ class KnownAudits:
         vote = self.book.votes.get(get_place(said))
         is_compared = vote is not None and vote.vote.word in COMPARED_ENDS
         end = vote.ends.end if is_compared and vote is not None and vote.ends is not None else None
-        is_beyond = vote is not None and vote.vote.word == VoteWord.REJECT_STATE
-        leaf = vote.vote.named_leaf if vote is not None and is_beyond else None
+        exceeds_limits = vote is not None and vote.vote.word == VoteWord.REJECT_STATE
+        leaf = vote.vote.named_leaf if vote is not None and exceeds_limits else None
         return OwnReplay(ref, said.segment, made.start, made.own_end, end, leaf, made.salt)
 
     def _find_auditor(self, said: Sealed) -> str | None:

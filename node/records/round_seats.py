@@ -6,7 +6,7 @@ from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 
 
 def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int | None:
@@ -32,9 +32,9 @@ def list_open_solvers(state: GameState, game_round: GameRound) -> tuple[Seat, ..
 
 
 def get_shards(game_round: GameRound) -> tuple[int, ...]:
-    """The shard of each slot of a dealt round."""
+    """The shard of each slot of a round with a beacon."""
     assert game_round.beacon is not None
-    return deal_shards(game_round.beacon, len(game_round.pool.solvers))
+    return assign_shards(game_round.beacon, len(game_round.pool.solvers))
 
 
 def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...]:

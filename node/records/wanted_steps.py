@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from touchstone.node.records.wakes import Wakes
+from touchstone.node.records.once_per_block import OncePerBlock
 
 Place = tuple[bytes, int, int]
 """(task, round, segment of this node's claim)"""
@@ -53,7 +53,7 @@ class StepRequests:
     """By segment."""
     is_news: bool = False
     """Whether the last question added a request, or made one an auditor's."""
-    wakes: Wakes = field(default_factory=Wakes)
+    notices: OncePerBlock = field(default_factory=OncePerBlock)
     _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:

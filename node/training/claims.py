@@ -115,13 +115,13 @@ class Origin:
 
 
 def get_basis(game_round: GameRound) -> bytes | None:
-    """What a claim of the round is trained from; None before it was dealt."""
+    """What a claim of the round is trained from; None before it has a beacon."""
     beacon = game_round.beacon
     return None if beacon is None else compute_basis(game_round.base_root, beacon)
 
 
 def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
-    """What this node's claim of a dealt round of `state`, in which it sits, is trained from."""
+    """What this node's claim of a round with a beacon of `state`, in which it sits, is trained from."""
     slot = find_own_slot(state, game_round, view.account)
     assert slot is not None and game_round.beacon is not None
     shard, carried = get_shards(game_round)[slot], find_carried(view, state, game_round.index)
@@ -194,8 +194,8 @@ class Training:
         `require` is asked before each segment.
 
         Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also
-        where all was trained ahead, since the root may be posted over other claims than those that it comes
-        from."""
+        where all was trained speculatively, since the root may be posted over other claims than those that it
+        comes from."""
         await self.outer_steps.check_base(origin.base_root)
         self.pruning_memory.note_work(origin.index, origin.basis)
         work = self.claims.works[origin.index, origin.basis]
@@ -333,8 +333,8 @@ class Training:
 
 
 def is_whole(view: View, work: ClaimWork) -> bool:
-    """Whether a claim is trained and all of it is in the store: of an older guess it goes, and the guess may
-    be made again."""
+    """Whether a claim is trained and all of it is in the store: an older speculation is deleted, and may be
+    made again."""
     if work.finished is None:
         return False
     ref = refer_delta(work.finished.delta_root, view.spec.terms.parameter_count)
@@ -350,7 +350,7 @@ def _count_kept(view: View, work: ClaimWork) -> int:
 
 def _is_begun_right(view: View, origin: Origin, work: ClaimWork) -> bool:
     """Whether boundary 0, if there is one, has the moments that the claim must start from: a root that was
-    posted over other claims may be the guessed one, and the moments of this seat others."""
+    posted over other claims may be the expected one, and the moments of this seat others."""
     first = work.boundaries.get(0)
     if first is None:
         return True

@@ -54,7 +54,7 @@ class Segments:
     training: Training
 
     def get_batches(self, index: int, slot: int) -> GetBatch:
-        """The data that the beacon of a round dealt to a slot."""
+        """The data that the beacon of a round assigns to a slot."""
         view = self.get_view()
         game_round = get_now(view).rounds[index]
         assert game_round.beacon is not None

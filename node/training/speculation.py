@@ -1,11 +1,11 @@
-"""Training ahead: guess which claims will be merged, and train the next round on that root.
+"""Trains the next round speculatively, on the model that this round is expected to give.
 
-While a closed round is audited, its solvers guess which of its claims will be merged. A node makes the guess
-from what the chain and the journal have, so a killed node makes it again.
+While a closed round is audited, its solvers predict which of its claims will be merged. A node makes this
+prediction from the chain and its journal, so a killed node makes the same prediction again.
 
-If the guess is right, `MakeClaim` finds the claim as far as it is trained. If it is wrong, only time is lost:
-because of a guess a node commits to nothing, signs nothing and shows nothing. It commits to a round once the
-round is open.
+If the prediction is right, `MakeClaim` finds the claim as far as it is trained. If it is wrong, the node
+loses time only: by speculation it commits to nothing, signs nothing and shows nothing. It commits to a round
+once the round is open.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class ExpectedRound:
 
 def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
     """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
-    more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
+    more than half of the open claims are expected to be merged. A Wait while pseudo-gradients come."""
     state = _judge_waiting_round(view, block)
     seat = None if state is None else find_seat(state, view.account)
     # A seat that leaves has its fee to lose in the rounds that hold it, as any other.
@@ -131,9 +131,9 @@ def _is_contradicted(view: View, state: GameState, block: int) -> bool:
 
 
 @dataclass(frozen=True)
-class TrainAhead:
-    """Train the round after the one that is audited. key: the guess, what that one merges; beacon: of the
-    round that is trained."""
+class TrainSpeculatively:
+    """Trains the round after the one that is audited. key: the claims that are expected to be merged; beacon:
+    of the round that is trained."""
 
     key: MergeKey
     beacon: bytes
@@ -145,16 +145,17 @@ class TrainAhead:
 
     async def perform(self, room: "Speculation") -> None:
         """Merge as posting does, and train until the claim is written down. Raises EnvironmentFault, at the
-        next boundary, once the guess is another one or the round opens on another root."""
+        next boundary, once other claims are expected or the round opens on another root."""
         root = get_root(await room.outer_steps.merge_claims(self.key))
         async with room.locks[TRAINING]:
             origin = self.require_origin(room, root)
             claims = f"{len(self.key.slots)} claims of round {self.key.round}"
-            room.notify(f"round {self.index}: training ahead, on what {claims} come to")
+            room.notify(f"round {self.index}: training on the model that {claims} are expected to give")
             await room.training.finish_claim(origin, partial(self.require_origin, room, root))
 
     def require_origin(self, room: "Speculation", root: bytes) -> Origin:
-        """What the round is trained from if the guess is right. Raises EnvironmentFault where it is not."""
+        """What the round is trained from if the prediction is right. Raises EnvironmentFault where it is
+        not."""
         view = room.get_view()
         opened = view.game.rounds.get(self.index)
         if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
@@ -165,7 +166,7 @@ class TrainAhead:
             self.beacon,
         ):
             raise EnvironmentFault(
-                what="the guess does not hold any more",
+                what="other claims are expected to be merged now",
                 expected=f"{len(self.key.slots)} claims of round {self.key.round}",
                 actual="others, or none",
                 remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
@@ -201,4 +202,4 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Speculation] | Wait]:
     if isinstance(expected_round, Wait):
         yield expected_round
     elif expected_round is not None and not _is_trained(view, expected_round):
-        yield TrainAhead(expected_round.key, expected_round.beacon)
+        yield TrainSpeculatively(expected_round.key, expected_round.beacon)

@@ -63,11 +63,11 @@ class Member:
     process: BaseProcess
     connection: Connection
 
-    def hear(self, patience_s: float) -> Message:
+    def hear(self, grace_s: float) -> Message:
         """Its next message. Raises TeamFailed where it ends or says nothing, or says what went wrong."""
         try:
-            if not self.connection.poll(patience_s):
-                raise TeamFailed(f"a worker said nothing for {patience_s:.0f} s")
+            if not self.connection.poll(grace_s):
+                raise TeamFailed(f"a worker said nothing for {grace_s:.0f} s")
             message: Message = self.connection.recv()
         except (EOFError, OSError) as error:
             raise TeamFailed("a worker has ended: it was killed, or ran out of memory") from error
@@ -167,10 +167,10 @@ class Team:
             self._give_up(str(error) or type(error).__name__)
         return alone
 
-    def _have_started(self, patience_s: float) -> bool:
+    def _have_started(self, grace_s: float) -> bool:
         """Whether all workers are there, within so long. Raises TeamFailed where one has failed, or has not
         started within START_S."""
-        until = time.monotonic() + patience_s
+        until = time.monotonic() + grace_s
         while self._starting:
             if not self._starting[0].connection.poll(max(0.0, until - time.monotonic())):
                 if time.monotonic() > self._begun + self.start_s:
@@ -203,16 +203,16 @@ class Team:
 
     def _follow(self, job: ReplayJob, path: str, step_s: float) -> list[float]:
         """The losses, once all workers are done."""
-        members, patience_s = list(self._members), max(self.least_s, STEPS * step_s)
+        members, grace_s = list(self._members), max(self.least_s, STEPS * step_s)
         until = time.monotonic() + self.least_s + SLOWER * job.steps * step_s
 
         def hear(member: Member) -> Message:
             """Its next message, while there is time for the segment."""
             left_s = max(0.0, until - time.monotonic())
-            if left_s < patience_s and not member.connection.poll(left_s):
+            if left_s < grace_s and not member.connection.poll(left_s):
                 late = f"they are too slow beside one, which takes {step_s:.1f} s for a step"
                 raise TeamFailed(f"a worker said nothing for {left_s:.0f} s, and {late}")
-            return member.hear(patience_s)
+            return member.hear(grace_s)
 
         for member in members:
             try:

@@ -2,7 +2,7 @@
 
 It is a pure function of the machine's state and the node's own books.
 
-    whole       the two rounds that were opened last, and what is trained ahead, on the guesses that count
+    whole       the two rounds that were opened last, and the claims that are trained speculatively
     older       boundary 0 of the own claim, until the round's duties end
                 + what an auditor, a dispute or a question may want of it now
                 inputs of the outer step, until the root cannot be contested
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from touchstone.node.kit.retention_windows import (
-    NEWEST_GUESSES,
+    NEWEST_SPECULATIONS,
     find_settled,
     is_answerable,
     is_askable,
     is_contestable,
     is_disputable,
-    is_just_dealt,
+    is_just_assigned,
     is_recent,
     is_vote_wanted,
     is_whole,
@@ -105,11 +105,11 @@ def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
 def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> Kept:
     """What a contest of the round's root needs: the states before and after, the own merge of what was posted
     too where it differs. Any other merge can be computed again from the pseudo-gradients; those behind a kept
-    guess, and the last one, stay as well."""
+    speculation, and the last one, stay as well."""
     for root in (game_round.base_root, game_round.root):
         yield from _keep_model(books, root, "its root can be contested")
     posted = None if game_round.root is None else make_key(game_round, game_round.merged)
-    starts = _list_guessed_weights(state, books) if is_recent(state, game_round.index) else set()
+    starts = _list_speculated_weights(state, books) if is_recent(state, game_round.index) else set()
     for key, made in list(books.claims.merges.items()):
         is_of_round = key[:2] == (game_round.index, game_round.base_root)
         if is_of_round and (key in (posted, books.merged) or made.weights_root in starts):
@@ -128,39 +128,42 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
     for (index, basis), work in list(books.claims.works.items()):
         game_round = state.rounds.get(index)
         if game_round is None or game_round.beacon is None:
-            continue  # It is trained ahead, on a guess; or the round is forgotten.
+            continue  # It is trained speculatively, or the round is forgotten.
         if (index, basis) == _name_work(game_round) and is_answerable(state, game_round, block):
             if is_recent(state, index) or index <= books.unlike_until:
                 yield from _keep_whole(work)
             else:
                 yield from _keep_start(state, books, game_round, work, block)
-        elif is_just_dealt(game_round, block):
+        elif is_just_assigned(game_round, block):
             yield from _keep_whole(work)
-    for place in _list_guesses(state, books):
+    for place in _list_speculations(state, books):
         yield from _keep_whole(books.claims.works[place])
 
 
-def _list_guessed_weights(state: GameState, books: Books) -> set[bytes]:
-    """Roots of the weights that the guesses which are kept start from."""
-    works = (books.claims.works[place] for place in _list_guesses(state, books))
+def _list_speculated_weights(state: GameState, books: Books) -> set[bytes]:
+    """Roots of the weights that the kept speculations start from."""
+    works = (books.claims.works[place] for place in _list_speculations(state, books))
     return {work.boundaries[0].weights_root for work in works if 0 in work.boundaries}
 
 
-def _list_guesses(state: GameState, books: Books) -> Iterator[tuple[int, bytes]]:
-    """Of each round that is trained ahead the newest guesses, for a wrong one is of no use; the one that is
-    trained on now is the last, also where it was made before. And the one that merges the most claims, all of
-    which can still be merged: votes that take claims out of the guess and put them back must not cost a round
-    of training."""
-    ahead = [place for place in list(books.claims.works) if _is_ahead(state, place[0])]
-    told = [place for place in books.begun if place in ahead]
-    ordered = [*(place for place in ahead if place not in told), *told]
+def _list_speculations(state: GameState, books: Books) -> Iterator[tuple[int, bytes]]:
+    """Yields the speculative claims that stay. Of each round these are the newest ones; the one in training
+    now is the last, even if it was begun earlier. And the one on the most claims that can all still be
+    merged: votes that take claims out of the expected merge and put them back must not cost a round of
+    training."""
+    speculative = [place for place in list(books.claims.works) if _is_speculative(state, place[0])]
+    told = [place for place in books.begun if place in speculative]
+    ordered = [*(place for place in speculative if place not in told), *told]
     for index in {index for index, _ in ordered}:
-        guesses = [place for place in ordered if place[0] == index]
-        yield from {*guesses[-NEWEST_GUESSES:], max(guesses, key=partial(_count_merged, books))}
+        speculations = [place for place in ordered if place[0] == index]
+        yield from {
+            *speculations[-NEWEST_SPECULATIONS:],
+            max(speculations, key=partial(_count_merged, books)),
+        }
 
 
-def _is_ahead(state: GameState, index: int) -> bool:
-    """Whether a round is trained on a guess, if at all."""
+def _is_speculative(state: GameState, index: int) -> bool:
+    """Whether a round is trained speculatively, if at all."""
     game_round = state.rounds.get(index)
     return index >= state.next_round if game_round is None else game_round.beacon is None
 
@@ -245,7 +248,7 @@ def _keep_carried(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _name_work(game_round: GameRound) -> tuple[int, bytes]:
-    """What the own claim of a dealt round is called."""
+    """What the own claim of a round with a beacon is called."""
     assert game_round.beacon is not None
     return game_round.index, compute_basis(game_round.base_root, game_round.beacon)
 

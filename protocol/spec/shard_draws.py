@@ -35,7 +35,7 @@ def draw_sample_start(
     return draw_uniform(hash_words(TAG_SAMPLE, beacon, shard, step), row, token_count - sequence_tokens)
 
 
-def deal_shards(beacon: bytes, solver_count: int) -> tuple[int, ...]:
+def assign_shards(beacon: bytes, solver_count: int) -> tuple[int, ...]:
     """The shard of each slot: all slots turned by one uniform offset.
 
     A permutation would deal no better. A shard is a number that goes into the hash of each sample

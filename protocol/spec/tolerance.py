@@ -89,7 +89,7 @@ def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limit
     return all(distance <= allowed for distance, allowed in zip(distances, allowances, strict=True))
 
 
-def is_element_beyond(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
+def does_element_exceed(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
     """Whether an element lies beyond the limits: a difference is too large, the claimed v alone is below
     zero, or a number is not finite, which only what was never hashed can hold."""
     if not all(map(is_finite, (*claimed, *replayed))):
@@ -100,10 +100,10 @@ def is_element_beyond(claimed: Element, replayed: Element, learning_rate_sum: in
     return not is_within(claimed, replayed, learning_rate_sum, limits)
 
 
-def is_leaf_beyond(claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, limits: Limits) -> bool:
+def does_leaf_exceed(claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, limits: Limits) -> bool:
     """Whether an element of a leaf lies beyond the limits."""
     pairs = zip(_elements(claimed), _elements(replayed), strict=True)
-    return any(is_element_beyond(a, b, learning_rate_sum, limits) for a, b in pairs)
+    return any(does_element_exceed(a, b, learning_rate_sum, limits) for a, b in pairs)
 
 
 def _elements(leaf: StateLeaf) -> Sequence[Element]:

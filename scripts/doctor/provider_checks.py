@@ -19,7 +19,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Touc
 from touchstone.scripts.doctor.patient import Patient
 from touchstone.scripts.home.home_config import HomeConfig
 
-PATIENCE_S = 30.0
+GRACE_S = 30.0
 """For all questions to one endpoint."""
 
 
@@ -82,7 +82,7 @@ def name_endpoints(config: HomeConfig) -> Iterator[tuple[str, str]]:
 
 async def _look(url: str, name: str, deployment: GameDeployment, account: str) -> Seen:
     try:
-        async with asyncio.timeout(PATIENCE_S), open_game_chain(url, deployment) as chain:
+        async with asyncio.timeout(GRACE_S), open_game_chain(url, deployment) as chain:
             first = await chain.connection.block(deployment.deploy_block)
             if first is None:
                 fault = f"it has no block {deployment.deploy_block}, where the deployment begins"
@@ -94,7 +94,7 @@ async def _look(url: str, name: str, deployment: GameDeployment, account: str) -
                 return Seen(url, name, fault, _lacking(name, fault), first, lacks)
             return Seen(url, name, first=first, lacks=lacks)
     except TimeoutError:
-        fault = f"no answer within {PATIENCE_S:.0f} s"
+        fault = f"no answer within {GRACE_S:.0f} s"
         return Seen(url, name, fault, _lacking(name, fault))
     except InvalidInput as error:
         actual = "" if error.actual == "none" else f" ({error.actual})"
@@ -155,7 +155,7 @@ async def _compare_heads(seen: list[Seen]) -> list[Seen]:
 async def _ask_head(seen: Seen) -> int | None:
     connection = Connection(seen.url)
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(GRACE_S):
             return (await connection.head()).number
     except (TimeoutError, TouchstoneError):
         return None

@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.chain.deployment import (
     read_game_deployment,
     write_game_deployment,
 )
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender, Signer
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.scripts.network.randomness_choice import choose_contract
@@ -96,7 +96,7 @@ async def deploy_game(
     """
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)
-    sender = Sender(connection, signer, chain_id, MiningPatience())
+    sender = Sender(connection, signer, chain_id, ResendPolicy())
     nonce, codes = await connection.transaction_count(sender.address, "pending"), dict[str, bytes]()
     if not token:
         token, codes[DEV_TOKEN] = (

@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeployment
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -132,7 +132,7 @@ async def fund(
     Anvil."""
     faucet = AccountKey(Account.create())
     await give_coin(connection, faucet.address, GRANT_COIN_WEI)
-    sender = Sender(connection, faucet, deployment.chain_id, MiningPatience())
+    sender = Sender(connection, faucet, deployment.chain_id, ResendPolicy())
     mint = find_function(load_abi(DEV_TOKEN), "mint")
     for address in addresses:
         await give_coin(connection, address, coin_wei)

@@ -26,7 +26,7 @@ from touchstone.protocol.adapters.wire.addresses import may_lead_to
 from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most
-from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.adapters.wire.session import PeerSession, RetryPolicy
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
@@ -83,7 +83,7 @@ class DevnetClock:
         self._next_block = chain.deployment.deploy_block
         self._seated = Seated()
         self._session = PeerSession(
-            Patience(attempts=1, connect_s=2.0, silence_s=2.0), partial(may_lead_to, own_host="127.0.0.1")
+            RetryPolicy(attempts=1, connect_s=2.0, silence_s=2.0), partial(may_lead_to, own_host="127.0.0.1")
         )
         self._now_s = now_s
         self._last_block_s = now_s()

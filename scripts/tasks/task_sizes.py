@@ -3,7 +3,7 @@
 from fractions import Fraction
 from math import ceil
 
-from touchstone.node.kit.retention_windows import WHOLE_GUESSES, WHOLE_ROUNDS
+from touchstone.node.kit.retention_windows import WHOLE_ROUNDS, WHOLE_SPECULATIONS
 from touchstone.protocol.spec.game.terms import GameTerms
 
 BYTES_PER_STATE_ELEMENT = 12
@@ -15,13 +15,13 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 
 def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
     """What a solver keeps at most of a task of `count` parameters, where rounds last `train_min` or longer:
-    what each node of it has, two rounds whole and three guesses of the next one, a start and the own
-    pseudo-gradient of each round that can still be asked about, and of each whose root can be contested the
-    momentum and all pseudo-gradients."""
+    what each node of it has, two rounds whole and three speculative claims of the next one, a start and the
+    own pseudo-gradient of each round that can still be asked about, and of each whose root can be contested
+    the momentum and all pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
     asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
     contested = count_rounds(terms, windows.dispute)
-    claims = min(WHOLE_ROUNDS, terms.rounds) + WHOLE_GUESSES * min(1, terms.rounds - 1)
+    claims = min(WHOLE_ROUNDS, terms.rounds) + WHOLE_SPECULATIONS * min(1, terms.rounds - 1)
     whole = claims * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
     starts = asked * (BYTES_PER_STATE_ELEMENT + delta)
     inputs = contested * (BYTES_PER_TENSOR_ELEMENT + terms.solver_seats * delta)

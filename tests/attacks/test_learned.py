@@ -37,7 +37,7 @@ from touchstone.protocol.spec.round_seeds import compute_round_seed
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.protocol.spec.tolerance import is_element_beyond
+from touchstone.protocol.spec.tolerance import does_element_exceed
 from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.step.optimizers import AdamW
 from touchstone.verifier import replayed_segment
@@ -57,12 +57,12 @@ LIMITS = make_limits(1e-4)
 """Much wider than any that was measured."""
 
 
-def is_beyond(claimed: TrainingState, replayed: TrainingState) -> bool:
+def exceeds_limits(claimed: TrainingState, replayed: TrainingState) -> bool:
     rates = sum(
         compute_learning_rate(SPEC.schedule, step, step)
         for step in range(replayed.local_step - LENGTH, replayed.local_step)
     )
-    return judge_state(claimed, replayed, int(rates * 2**64), LIMITS).is_beyond
+    return judge_state(claimed, replayed, int(rates * 2**64), LIMITS).exceeds_limits
 
 
 @pytest.fixture(scope="module")
@@ -98,21 +98,21 @@ def test_no_norm_hides_what_an_element_shows(end: TrainingState) -> None:
     turned = end.weights.clone()
     turned[:32] = turned[:32].flip(0)
     assert torch.allclose(turned.norm(), end.weights.norm())  # nor a length of a direction
-    assert is_beyond(longer, end)
-    assert is_beyond(replace(end, weights=turned), end)
+    assert exceeds_limits(longer, end)
+    assert exceeds_limits(replace(end, weights=turned), end)
 
 
 # --- An optimizer that is not compared ----------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["first_moment", "second_moment"])
 def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> None:
-    assert not is_beyond(end, end)
+    assert not exceeds_limits(end, end)
     vector = getattr(end, name).clone()
     vector[end.second_moment.argmax()] *= 1.01
     tampered = replace(end, **{name: vector})
     assert torch.equal(tampered.weights, end.weights)
-    assert is_beyond(tampered, end)
+    assert exceeds_limits(tampered, end)
     with pytest.raises(InvalidInput):
-        is_beyond(replace(end, local_step=end.local_step + 1), end)
+        exceeds_limits(replace(end, local_step=end.local_step + 1), end)
 
 
 # --- Hyperparameters from the prover ------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_a_tiny_update_is_measured_by_what_it_should_be(
     attack: Attack, start: TrainingState, end: TrainingState
 ) -> None:
     claimed, _ = attack.train(start, SPEC, BATCHES, LENGTH, LENGTH)
-    assert is_beyond(claimed, end)
+    assert exceeds_limits(claimed, end)
     if attack.saved is all_but_one:
         # As an absolute distance between two checkpoints it is nothing.
         moved = (claimed.weights - start.weights).norm() / start.weights.norm()
@@ -166,7 +166,7 @@ def test_the_scale_of_the_limits_is_the_replayer_s() -> None:
 # --- Hardware -----------------------------------------------------------------------------------------------
 def test_the_limits_know_no_hardware() -> None:
     # Nothing that a claimant says of itself is part of a judgement: a class that is claimed gains nothing.
-    for function in (judge_state, is_element_beyond):
+    for function in (judge_state, does_element_exceed):
         assert not {"configuration", "hardware", "profile"} & set(inspect.signature(function).parameters)
     names = {field.name for kind in (ClaimFinished, BoundaryProof, PostedTerms) for field in fields(kind)}
     assert not [name for name in names if "hardware" in name or "device" in name]

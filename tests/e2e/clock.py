@@ -49,7 +49,7 @@ class RoundClock:
     def compute_skip(self, head: int) -> int:
         """Blocks until the next one is the first that anybody waits for; 0 while somebody is at work."""
         statuses = [party.status for party in self._parties.values()]
-        is_busy = any(party.following.woken.is_set() for party in self._parties.values())
+        is_busy = any(party.following.changed.is_set() for party in self._parties.values())
         if is_busy or any(s.processed_block != head or s.waiting_for_block <= head for s in statuses):
             return 0
         awaited = min(status.waiting_for_block for status in statuses)

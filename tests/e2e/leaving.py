@@ -9,7 +9,7 @@ from unittest.mock import patch
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
 from touchstone.node.loop.node import Node
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.game.terms import SILENCES_MAX
@@ -85,7 +85,7 @@ async def play_leaving(folder: Path) -> list[GameRound]:
     cast |= {name: replace(SOLVER, plays=_die) for name in KILLED}
     cast["newcomer"] = replace(SOLVER, plays=partial(_come, seen))
     # The dead are asked five times each: pauses of seconds would only make the play long.
-    with patch.object(Patience, "compute_pause_s", lambda *_: 0.01):
+    with patch.object(RetryPolicy, "compute_pause_s", lambda *_: 0.01):
         async with open_world(folder, tuple(cast)) as world:
             least = 1 + SOLVERS + VERIFIERS - len(KILLED)
             await run_world(world, PLAN, cast, until=seen.get_view, least_parties=least)

@@ -277,4 +277,4 @@ def test_each_fault_on_offer_leaves_the_limits_in_every_step(fault: str) -> None
         honest, _ = train_segment(state, training, batches, step, 1)
         false, _ = cheating.train(state, training, batches, step, 1)
         rate = compute_learning_rate_sum(training.schedule, step, 1, 1 << 30)
-        assert judge_state(false, honest, rate, terms.limits).is_beyond
+        assert judge_state(false, honest, rate, terms.limits).exceeds_limits

@@ -29,7 +29,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.keystore import import_keystore
 from touchstone.protocol.spec.params import TOKEN_WEI
@@ -181,7 +181,7 @@ def seat_person(folder: Path, name: str, known: dict[str, str]) -> Person:
 async def make_token(rpc_url: str) -> str:
     """An ERC-20, all of it the owner's: it exists on a chain before Touchstone comes."""
     connection, owner = Connection(rpc_url), AccountKey(Account.from_key(OWNER_KEY))
-    sender = Sender(connection, owner, await connection.chain_id(), MiningPatience())
+    sender = Sender(connection, owner, await connection.chain_id(), ResendPolicy())
     token = await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), lambda _: None)
     mint = encode_call(find_function(load_abi(DEV_TOKEN), "mint"), [owner.address, 10**6 * TOKEN_WEI])
     await sender.send(token, mint, "DevToken.mint")

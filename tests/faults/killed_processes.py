@@ -21,7 +21,7 @@ class Absent:
     """What the clock asks of a party that plays elsewhere."""
 
     status: Status
-    following: Any = field(default_factory=lambda: SimpleNamespace(woken=asyncio.Event()))
+    following: Any = field(default_factory=lambda: SimpleNamespace(changed=asyncio.Event()))
 
 
 async def play_killed(deaths: tuple[Death, ...], world: World, name: str, part: Part) -> None:

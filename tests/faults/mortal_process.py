@@ -44,9 +44,9 @@ def kill_at(kind: str, side: str) -> None:
 async def tell(node: Node) -> None:
     """Where this node is."""
     while True:
-        # While it is woken it has something to look at, so it waits for no block.
+        # While it is notified it has something to look at, so it waits for no block.
         head = node.status.processed_block
-        print(head, head if node.following.woken.is_set() else node.status.waiting_for_block, flush=True)
+        print(head, head if node.following.changed.is_set() else node.status.waiting_for_block, flush=True)
         await asyncio.sleep(TELL_S)
 
 

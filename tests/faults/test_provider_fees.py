@@ -11,7 +11,7 @@ from tests.faults.test_provider_sends import open_account
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, run_test_chain
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
-from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy
 from touchstone.protocol.spec.errors import TouchstoneError
 
 GWEI = 10**9
@@ -28,7 +28,7 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
 async def test_an_endpoint_that_drops_what_it_takes_does_not_make_the_call_dear(net: TestChain) -> None:
     """The head asks for the same all the time: forty tries, ten minutes with ordinary settings, once cost
     20,000 times the price. The account could not pay that, and never sent anything again."""
-    quick = Sending(MiningPatience(resend_after_s=0.1, attempts=None))
+    quick = Sending(ResendPolicy(resend_after_s=0.1, attempts=None))
     left = 40
 
     async def drop(request: Request) -> Any:

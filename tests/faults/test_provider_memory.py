@@ -13,7 +13,7 @@ from tests.faults.test_provider_sends import BY_HASH, RECEIPT, count, open_accou
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, open_purse_chain, run_test_chain
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
-from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.scripts.network.devnet import fund
 
@@ -73,7 +73,7 @@ async def test_a_provider_that_counts_at_the_head_whatever_block_is_named_gets_n
 async def test_a_restart_forgets_nothing_that_waits(net: TestChain, tmp_path: Path) -> None:
     key, deployment = AccountKey(Account.create()), net.chain.deployment
     await fund(net.chain.connection, deployment, [key.address])
-    sending = Sending(MiningPatience(1.0, attempts=None), tmp_path / QUEUE_FILE)
+    sending = Sending(ResendPolicy(1.0, attempts=None), tmp_path / QUEUE_FILE)
 
     async def count_waiting(request: Request) -> Any:
         if request.method == "eth_getTransactionCount":

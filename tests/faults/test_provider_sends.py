@@ -31,14 +31,14 @@ from tests.protocol.adapters.anvil import STAKE_WEI, PurseChain, TestChain, open
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.rpc import Endpoint
-from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.network.devnet import fund
 
 TRIES = 20
 DEPOSITS = 3
-PATIENT = Sending(MiningPatience(resend_after_s=1.0, attempts=None))
+PATIENT = Sending(ResendPolicy(resend_after_s=1.0, attempts=None))
 """As a node: it never gives up."""
 RECEIPT, BY_HASH = "eth_getTransactionReceipt", "eth_getTransactionByHash"
 
@@ -141,7 +141,7 @@ async def test_provider_that_forgets_what_it_took_is_given_it_again(
 ) -> None:
     """Or it was on another chain when it took it. It is the same transaction, for the same fee."""
     monkeypatch.setattr("touchstone.protocol.adapters.chain.transactions.HAND_INS", 10_000)
-    slow = Sending(MiningPatience(resend_after_s=1_000.0, attempts=None))
+    slow = Sending(ResendPolicy(resend_after_s=1_000.0, attempts=None))
     taken: list[str] = []
 
     async def forget(request: Request) -> Any:
@@ -227,7 +227,7 @@ async def raise_base_fee(net: TestChain, times: int) -> AsyncIterator[None]:
 @pytest.mark.parametrize("times", [10, 40])
 async def test_provider_whose_fees_rise_holds_up_no_later_call(net: TestChain, times: int) -> None:
     """What waits is offered what the head asks for, and what waits behind it follows."""
-    quick = Sending(MiningPatience(resend_after_s=0.2, attempts=None))
+    quick = Sending(ResendPolicy(resend_after_s=0.2, attempts=None))
     async with (
         run_provider(net.rpc_url, emulate_pool(net)) as provider,
         open_account(net, provider.url, quick) as chain,
@@ -245,7 +245,7 @@ async def test_provider_whose_fees_rise_holds_up_no_later_call(net: TestChain, t
 async def test_provider_that_names_the_tip_that_it_wants_gets_it(net: TestChain) -> None:
     """Beyond five gwei, and ten base fees, only an operator pays it who has named a most for one gas."""
     wanted_wei = 7 * 10**9
-    generous = Sending(PATIENT.patience, cap_wei=100 * 10**9)
+    generous = Sending(PATIENT.resend_policy, cap_wei=100 * 10**9)
     async with (
         run_provider(net.rpc_url) as provider,
         open_account(net, provider.url, generous) as chain,
@@ -277,7 +277,7 @@ async def test_provider_without_a_tip_or_a_fee_history_has_a_gas_price(net: Test
 
 async def test_provider_s_fees_above_the_operator_s_cap_are_not_paid_and_that_is_told(net: TestChain) -> None:
     base_fee = (await net.chain.head()).base_fee_wei
-    capped = Sending(MiningPatience(resend_after_s=0.2, attempts=4), cap_wei=6 * base_fee)
+    capped = Sending(ResendPolicy(resend_after_s=0.2, attempts=4), cap_wei=6 * base_fee)
     async with open_account(net, net.rpc_url, capped) as chain, raise_base_fee(net, 10):
         with pytest.raises(EnvironmentFault, match="not mined"):
             await chain.purse.deposit(STAKE_WEI)

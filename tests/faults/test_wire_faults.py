@@ -34,7 +34,7 @@ from touchstone.protocol.adapters.wire import request_paths, session
 from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES
 from touchstone.protocol.adapters.wire.limits import WireLimits
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint, make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
@@ -78,7 +78,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 async def test_a_transfer_goes_on_where_a_killed_server_broke_it(solver: Party, auditor: Party) -> None:
     data, ref = make_tensor(8 * CHUNK_ELEMENTS)
     solver.store.put(ref, data)
-    auditor.patience = Patience(attempts=200, first_pause_s=0.05, longest_pause_s=0.1)
+    auditor.retry_policy = RetryPolicy(attempts=200, first_pause_s=0.05, longest_pause_s=0.1)
     first = start_server(solver.folder, 0, stall_bytes=5 << 20)
     second = None
     try:
@@ -105,7 +105,7 @@ async def test_a_peer_that_never_answers_is_given_up(solver: Party, auditor: Par
         await asyncio.sleep(600)
         raise AssertionError
 
-    auditor.patience = Patience(attempts=2, first_pause_s=0, silence_s=0.2)
+    auditor.retry_policy = RetryPolicy(attempts=2, first_pause_s=0, silence_s=0.2)
     async with serve_hostile(solver, hang) as peer, auditor.make_client() as client:
         with pytest.raises(EnvironmentFault, match="down or slow.*no timely answer"):
             await client.get_status(peer)
@@ -121,7 +121,9 @@ async def test_a_peer_that_drips_is_given_up(solver: Party, auditor: Party) -> N
             await response.write(b"x")
             await asyncio.sleep(0.05)
 
-    auditor.patience = Patience(attempts=1, connect_s=0.3, silence_s=0.3, least_bytes_per_second=100_000)
+    auditor.retry_policy = RetryPolicy(
+        attempts=1, connect_s=0.3, silence_s=0.3, least_bytes_per_second=100_000
+    )
     async with serve_hostile(solver, drip) as peer, auditor.make_client() as client:
         with pytest.raises(EnvironmentFault, match="no timely answer"):
             await client.fetch(peer, ref)
@@ -143,7 +145,7 @@ async def test_silent_peers_keep_no_request_from_others(
         await asyncio.Event().wait()
         raise AssertionError
 
-    auditor.patience = Patience(attempts=1, connect_s=60.0, silence_s=60.0)
+    auditor.retry_policy = RetryPolicy(attempts=1, connect_s=60.0, silence_s=60.0)
     async with AsyncExitStack() as stack:
         honest, client = await stack.enter_async_context(solver.serve()), auditor.make_client()
         await stack.enter_async_context(client)

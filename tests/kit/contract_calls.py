@@ -27,7 +27,7 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
 from touchstone.protocol.spec.hashing import hash_words
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.statements import MergeSignature, Vote, VoteWord, compute_merged_hash
 from touchstone.protocol.spec.typed_data import SigningDomain
 
@@ -169,7 +169,7 @@ class ContractCalls(ABC):
     def _sign_merge(self, game_round: GameRound | None, call: calls.PostRoot, seat: int) -> bytes:
         if game_round is None or seat not in self.state.seats:
             return bytes(64)
-        shards = deal_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
+        shards = assign_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
         slots = sorted(set(call.merged) & set(game_round.claims), key=lambda slot: shards[slot])
         merged = compute_merged_hash([game_round.claims[slot].claim_root for slot in slots])
         domain = self.state.terms.domain

@@ -38,7 +38,7 @@ from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.compute.batches import Corpus, open_corpus
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game.inner_contest import ContestFolds
@@ -52,7 +52,7 @@ from touchstone.scripts.roles.role_nodes import Member
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK = make_word("task")
-HASTE = Patience(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
+HASTE = RetryPolicy(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
 
 
 def get_account(seed: int) -> str:
@@ -186,7 +186,7 @@ def open_joined(
     role: type[Node] = Member,
     spec: TaskSpec | None = None,
     corpus: Corpus | None = None,
-    patience: Patience | None = HASTE,
+    patience: RetryPolicy | None = HASTE,
     notify: Notify | None = None,
     head_block: int = 0,
 ) -> Iterator[Member]:

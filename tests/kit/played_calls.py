@@ -18,7 +18,7 @@ from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.merkle import compute_path, hash_leaf
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal
 
@@ -119,7 +119,7 @@ class PlayedCalls(ContractCalls):
         if contest is None:
             return "Contests", "bringLeaf", self.task, name, b""
         game_round = self.state.rounds[contest.round]
-        shards = deal_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
+        shards = assign_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
         inputs = 2 * ZEROS
         for slot in sorted(game_round.merged, key=lambda slot: shards[slot]):
             claim = self.claims[game_round.claims[slot].claim_root]

@@ -9,7 +9,7 @@ from touchstone.protocol.adapters.chain.abi import load_bytecode
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.creation import MOVERS, compute_creation_code, compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.scripts.network.contract_creation import create, predict_game
@@ -93,7 +93,7 @@ async def deploy_doctored(
     connection: Connection, key: AccountKey, token: str, change: Change
 ) -> GameDeployment:
     """Create the contracts as `change` has them."""
-    sender = Sender(connection, key, CHAIN_ID, MiningPatience())
+    sender = Sender(connection, key, CHAIN_ID, ResendPolicy())
     nonce = await connection.transaction_count(sender.address, "pending")
     start = (await connection.head()).number
     deployment = predict_game(sender.address, nonce, token, CHAIN_ID, start)

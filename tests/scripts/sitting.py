@@ -83,7 +83,7 @@ class StillNode(Node):
         """The chain has this game now, so many blocks later."""
         self.state.games[TASK] = game
         self.state.head_block += blocks
-        self.following.wake()
+        self.following.notify_loop()
 
     async def join(self, task: bytes, figures: Figures | None = None) -> None:
         self.joined = self.open_task(task)

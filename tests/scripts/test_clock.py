@@ -20,7 +20,7 @@ from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.creation import compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
@@ -31,7 +31,7 @@ from touchstone.scripts.network.devnet_clock import FAR_BLOCKS, PAGE_BLOCKS, Dev
 
 HEAD = 100
 POLL_S = 0.02
-QUICK = MiningPatience(resend_after_s=0.3, attempts=5)
+QUICK = ResendPolicy(resend_after_s=0.3, attempts=5)
 
 
 def waits(block: int | None, processed: int = HEAD) -> NodeStatus:

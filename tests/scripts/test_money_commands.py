@@ -22,7 +22,7 @@ from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.chain.pace import Pace
-from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
@@ -190,7 +190,7 @@ def test_a_lost_answer_sends_nothing_twice_and_is_told_where_the_endpoint_stays_
     name = "alice" if is_back else "bob"
     task = operators.post_task("submitter")
     operators.join(name, task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    impatient = Sending(MiningPatience(resend_after_s=0.2, attempts=30 if is_back else 1))
+    impatient = Sending(ResendPolicy(resend_after_s=0.2, attempts=30 if is_back else 1))
 
     async def add(chain: GameChain) -> None:
         rpc_url, key = operators.network.rpc_url, unlock_key(operators.home_of(name))

@@ -16,7 +16,7 @@ from tests.scripts.schemas import read_one
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment, write_game_deployment
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.home.home_config import HomeConfig
@@ -52,7 +52,7 @@ def doctored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doctored]:
     async def deploy(rpc_url: str) -> dict[str, Path]:
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await give_coin(connection, key.address, GRANT_COIN_WEI)
-        sender, paths = Sender(connection, key, CHAIN_ID, MiningPatience()), dict[str, Path]()
+        sender, paths = Sender(connection, key, CHAIN_ID, ResendPolicy()), dict[str, Path]()
         token = await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), lambda _: None)
         changes: dict[str, Change] = {"honest": make_honest, **CHANGES}
         for name, change in changes.items():

@@ -38,7 +38,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
@@ -59,7 +59,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import Vote
 from touchstone.protocol.spec.task_spec import TaskSpec
@@ -68,7 +68,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")
 TINY = get_spec()
-HASTE = Patience(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
+HASTE = RetryPolicy(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
 SOLVER, OTHER_SOLVER, BYSTANDER, STRANGER = 1, 2, 98, 99
 VERIFIERS, WHISTLEBLOWERS = range(11, 17), range(21, 26)
 """Seeds of keys."""
@@ -224,7 +224,7 @@ def make_stage(
     game_round = world.state.rounds[0]
     slot = [world.state.seats[n].account for n in game_round.pool.solvers].index(get_account(SOLVER))
     beacon = game_round.beacon or b""
-    claim = train_claim(beacon, deal_shards(beacon, len(game_round.pool.solvers))[slot], twist, spec)
+    claim = train_claim(beacon, assign_shards(beacon, len(game_round.pool.solvers))[slot], twist, spec)
     commit = calls.CommitRound(0, game_round.base_root, beacon, claim.root, 4)
     world.send(commit, get_account(SOLVER))
     seal_draw(world)

@@ -37,7 +37,7 @@ from touchstone.protocol.spec.game.state import GameState, RunningDispute, State
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.roles.role_nodes import Member
-from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_patience
+from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_grace_blocks
 from touchstone.whistleblower.dispute_opening import list_unopened
 from touchstone.whistleblower.step_judging import StepJudging
 from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults
@@ -49,15 +49,15 @@ CLAIMED = StatementKey(CLAIM, SEGMENT)
 FOUND = SuspectedFault(CLAIMED, (START, END))
 
 
-def make_replay(beyond_leaf: int | None) -> OwnReplay:
+def make_replay(excess_leaf: int | None) -> OwnReplay:
     """The node's own replay of the claim's drawn segment."""
     ends = make_header("own"), make_boundary("end")
-    return OwnReplay(StatementRef(0, 0, 0, 2), SEGMENT, make_boundary("start"), *ends, beyond_leaf, b"s" * 32)
+    return OwnReplay(StatementRef(0, 0, 0, 2), SEGMENT, make_boundary("start"), *ends, excess_leaf, b"s" * 32)
 
 
-def list_suspected(node: Member, *votes: KnownVote, beyond_leaf: int | None) -> list[SuspectedFault]:
+def list_suspected(node: Member, *votes: KnownVote, excess_leaf: int | None) -> list[SuspectedFault]:
     """By a replay with this finding, given these votes."""
-    get_told(node).votes, get_told(node).replays = list(votes), [make_replay(beyond_leaf)]
+    get_told(node).votes, get_told(node).replays = list(votes), [make_replay(excess_leaf)]
     return list(list_suspected_faults(node.get_view(), 0))
 
 
@@ -66,7 +66,7 @@ def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_
     """An end that is the claim's or this node's own is no lie of the auditor."""
     follower, honest, hidden = make_vote(end=END), make_vote(rank=1, end=OWN), make_vote(rank=2)
     with open_onlooker(tmp_path) as node:
-        found = list_suspected(node, follower, honest, hidden, beyond_leaf=3)
+        found = list_suspected(node, follower, honest, hidden, excess_leaf=3)
     assert found == [FOUND, SuspectedFault(name_vote(follower), (START, END))]
     false_rejection = make_vote(VoteWord.REJECT_STATE, end=b"x" * 32)
     others = [make_vote(VoteWord.REJECT_STATE, rank=1, end=end) for end in (END, OWN)]
@@ -75,7 +75,7 @@ def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_
         replace(false_rejection, vote=replace(false_rejection.vote, slot=1)),
     )
     with open_onlooker(tmp_path) as node:
-        found = list_suspected(node, false_rejection, *others, accept, elsewhere, beyond_leaf=None)
+        found = list_suspected(node, false_rejection, *others, accept, elsewhere, excess_leaf=None)
     assert found == [SuspectedFault(name_vote(false_rejection), (START, b"x" * 32))]
 
 
@@ -90,7 +90,7 @@ def test_in_an_exact_task_an_accept_of_a_false_end_is_suspected_though_it_is_not
     hidden, uncounted = make_vote(), make_vote(rank=2)
     expected = [FOUND, SuspectedFault(name_vote(hidden), (START, END))]
     with open_onlooker(tmp_path, game=make_exact(play_round())) as node:
-        assert list_suspected(node, hidden, uncounted, beyond_leaf=0) == expected
+        assert list_suspected(node, hidden, uncounted, excess_leaf=0) == expected
 
 
 async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
@@ -109,10 +109,10 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
     monkeypatch.setattr(StepJudging, "judge_steps", judge)
     with open_onlooker(tmp_path, game=make_exact(play_round())) as node:
         node.state.head_block = get_heard_until(play_round(), get_place(false_rejection.vote))
-        [found] = list_suspected(node, false_rejection, beyond_leaf=None)
+        [found] = list_suspected(node, false_rejection, excess_leaf=None)
         with pytest.raises(ProtocolFault, match="end where the claim does"):
             await node.list_challenges().case_judging.judge_case(found)
-        node.state.head_block += compute_patience(node.game.terms) + 1
+        node.state.head_block += compute_grace_blocks(node.game.terms) + 1
         await node.list_challenges().case_judging.judge_case(found)
         assert node.rooms.tools.cases.cases[name_vote(false_rejection)].step == NO_STEP
 
@@ -164,7 +164,7 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
 
     monkeypatch.setattr(StepJudging, "ask_headers", show_nothing)
     with open_onlooker(tmp_path) as node:
-        since, share = node.state.head_block, compute_patience(node.game.terms)
+        since, share = node.state.head_block, compute_grace_blocks(node.game.terms)
         train_min, count = node.game.terms.windows.train_min, node.game.terms.segment_count
         assert share * count > 2 * train_min, "the slowest machine can train the segment meanwhile"
         for block in (since, since + share):

@@ -38,7 +38,7 @@ from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
-from touchstone.whistleblower.case_judging import compute_patience
+from touchstone.whistleblower.case_judging import compute_grace_blocks
 from touchstone.whistleblower.step_judging import StepJudging
 from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults
 
@@ -57,10 +57,10 @@ def test_a_rejection_that_answered_an_ask_and_is_not_opened_is_suspected(
     seat = get_drawn_seat(game, game.rounds[0], 0, 0, 0)
     assert seat is not None
     with open_onlooker(tmp_path) as node:
-        assert not list_suspected(node, hidden, beyond_leaf=None)
+        assert not list_suspected(node, hidden, excess_leaf=None)
         ask = InnerAsk(b"a" * 32, seat, hidden.vote, 0, ONLOOKER, 999, ending)
         node.state.inner[TASK] = InnerBook(10, {}, {ask.name: ask})
-        found = list_suspected(node, hidden, beyond_leaf=None)
+        found = list_suspected(node, hidden, excess_leaf=None)
     assert found == ([SuspectedFault(name_vote(hidden), (START, b""))] if ending == AskEnding.CLEARED else [])
 
 
@@ -71,7 +71,7 @@ def test_a_rejection_is_suspected_once_openings_are_heard_no_more(tmp_path: Path
         until = get_heard_until(play_round(), get_place(hidden.vote))
         for block in (until - 1, until):
             node.state.head_block = block
-            found = list_suspected(node, hidden, uncounted, beyond_leaf=None)
+            found = list_suspected(node, hidden, uncounted, excess_leaf=None)
             assert found == [SuspectedFault(name_vote(hidden), (START, b""))] * (block == until)
 
 
@@ -143,7 +143,7 @@ async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, 
             await node.list_challenges().case_judging.judge_case(found)
         if found.statement_key in node.rooms.tools.cases.dropped:
             return True
-        node.state.head_block += compute_patience(node.game.terms) + 1
+        node.state.head_block += compute_grace_blocks(node.game.terms) + 1
         await node.list_challenges().case_judging.judge_case(found)
         assert node.rooms.tools.cases.cases[found.statement_key].step == NO_STEP
         return False

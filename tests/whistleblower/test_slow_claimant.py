@@ -32,9 +32,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute, PostedTrace
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
-from touchstone.whistleblower import claimant_patience, prosecuting
-from touchstone.whistleblower.case_judging import compute_patience
-from touchstone.whistleblower.claimant_patience import wait_for
+from touchstone.whistleblower import claimant_waiting, prosecuting
+from touchstone.whistleblower.case_judging import compute_grace_blocks
+from touchstone.whistleblower.claimant_waiting import wait_for
 from touchstone.whistleblower.prosecuting import Prosecuting, Withheld, get_inner_step
 from touchstone.whistleblower.step_judging import Claimed
 from touchstone.whistleblower.suspicions import SuspectedFault
@@ -92,7 +92,7 @@ class Scene:
 @asynccontextmanager
 async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """The node has the start of the segment, as an auditor of it."""
-    monkeypatch.setattr(claimant_patience, "LOOK_S", 0.01)
+    monkeypatch.setattr(claimant_waiting, "LOOK_S", 0.01)
     async with open_stage(folder, 1, 2) as stage, asyncio.timeout(LONG_S):
         await stage.commit(1)
         stage.draw()
@@ -130,7 +130,7 @@ async def test_slow_steps_are_disputed_when_patience_is_over(
     async with open_scene(tmp_path, monkeypatch) as scene:
         node, roots = scene.node, [compute_state_root(one) for one in scene.headers]
         statement_key = StatementKey(StatementRef(0, scene.slot), SEGMENT)
-        with scene.reach(node.state.head_block + compute_patience(node.game.terms) + 1):
+        with scene.reach(node.state.head_block + compute_grace_blocks(node.game.terms) + 1):
             await node.list_challenges().case_judging.judge_case(
                 SuspectedFault(statement_key, (roots[0], roots[-1]))
             )
@@ -212,9 +212,9 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
 
         monkeypatch.setattr(Prosecuting, "open_remote", open_remote)
         until = dispute.clock - scene.respond // 2
-        patience = (until - node.state.head_block) // prosecuting.CUT_PATIENCE
-        assert dispute.trace is not None and node.state.head_block + patience + 1 < until
-        with scene.reach(node.state.head_block + patience + 1):
+        blocks_left = (until - node.state.head_block) // prosecuting.CUT_SHARE
+        assert dispute.trace is not None and node.state.head_block + blocks_left + 1 < until
+        with scene.reach(node.state.head_block + blocks_left + 1):
             found = await node.list_challenges().prosecuting.find_fault(dispute, dispute.trace)
         assert isinstance(found, OperationFault) and found.node.number == last
 
@@ -256,7 +256,7 @@ async def test_what_is_shown_before_the_block_counts(tmp_path: Path, monkeypatch
     async with open_scene(tmp_path, monkeypatch) as scene:
         go_on, head = asyncio.Event(), scene.node.state.head_block
         waiting = asyncio.create_task(wait_for(scene.node.get_view, head + 1, go_on.wait()))
-        await asyncio.sleep(5 * claimant_patience.LOOK_S)
+        await asyncio.sleep(5 * claimant_waiting.LOOK_S)
         assert not waiting.done()
         go_on.set()
         assert await waiting

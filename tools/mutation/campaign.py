@@ -14,7 +14,7 @@ from tools.mutation.suite_runs import Runner
 # How many of the tests that killed a file's other mutants are tried before all others.
 FIRST_TRIES = 12
 # A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
-PATIENCE = 6.0
+TIME_FACTOR = 6.0
 # Suites that take longer together are run apart.
 PART_S = 3.0
 # Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and
@@ -55,7 +55,7 @@ class Campaign:
         suites = sorted({name.split(":")[0] for name in verdict.passed})
         self._imports = {suite: self._runner.find_imports(suite) for suite in suites}
         self._took = verdict.took
-        self._limit_s = max(30.0, PATIENCE * verdict.seconds)
+        self._limit_s = max(30.0, TIME_FACTOR * verdict.seconds)
         return sorted(verdict.failed), verdict.seconds
 
     def learn(self, mutant: Mutant, by: str) -> None:

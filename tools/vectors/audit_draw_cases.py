@@ -130,6 +130,6 @@ def _shards() -> Table:
     table = Table()
     for count in (1, 2, 5, 64):
         beacon = word(f"deal/{count}")
-        shard = list(shard_draws.deal_shards(beacon, count))
+        shard = list(shard_draws.assign_shards(beacon, count))
         table.add(f"{count} solvers", beacon=beacon, solverCount=count, shard=shard)
     return table

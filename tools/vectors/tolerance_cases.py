@@ -133,11 +133,11 @@ def tolerance_tables() -> dict[str, Table]:
     elements, roots = Table(), Table()
     for name, claimed, replayed, rate, limits in _element_cases():
         pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
-        is_beyond = tolerance.is_element_beyond(*pair, rate, limits)
+        exceeds_limits = tolerance.does_element_exceed(*pair, rate, limits)
         is_finite = all(map(float32.is_finite, pair[1]))
         allowed = tolerance.compute_allowances(pair[1], rate, limits) if is_finite else (0, 0, 0)
         inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": rate}
-        elements.add(name, **inputs, limits=_limit_list(limits), allowed=list(allowed), beyond=is_beyond)
+        elements.add(name, **inputs, limits=_limit_list(limits), allowed=list(allowed), beyond=exceeds_limits)
     for units in (0, 1, 2, 3, 4, 2**43, 2**149, 10**12, 2**212 + 12345, 2**213 - 2**189, 2**213 - 1):
         roots.add(str(units), secondMoment=units, root=tolerance.compute_root_up(units))
     return {"elements": elements, "roots": roots, "leaves": _tolerance_leaves()}
@@ -162,7 +162,7 @@ def _tolerance_leaves() -> Table:
     for name, claimed in cases:
         replayed = claimed if name == "padding only" else honest
         pair = tolerance.StateLeaf(*claimed), tolerance.StateLeaf(*replayed)
-        is_beyond = tolerance.is_leaf_beyond(*pair, RATE, LIMITS)
+        exceeds_limits = tolerance.does_leaf_exceed(*pair, RATE, LIMITS)
         inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": RATE}
-        table.add(name, **inputs, limits=_limit_list(LIMITS), beyond=is_beyond)
+        table.add(name, **inputs, limits=_limit_list(LIMITS), beyond=exceeds_limits)
     return table

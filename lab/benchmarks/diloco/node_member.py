@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.diloco.plain_member import (
-    PATIENCE_S,
+    GRACE_S,
     POLL_S,
     count_loopback_bytes,
     measure_peak_bytes,
@@ -117,12 +117,10 @@ class Chain:
 
 async def find_text(path: Path) -> str:
     """What another member writes there."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + GRACE_S
     while not path.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(
-                f"{path} did not come within {PATIENCE_S:.0f} s: see the other members' output"
-            )
+            raise TimeoutError(f"{path} did not come within {GRACE_S:.0f} s: see the other members' output")
         await asyncio.sleep(POLL_S)
     return path.read_text()
 
@@ -177,7 +175,7 @@ class Member:
     async def _merge(self, key: MergeKey) -> MergeMade:
         """As the loop of a node performs it: again, while another does not know yet that the round is
         closed."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + GRACE_S
         while True:
             try:
                 made: MergeMade = await self.node.rooms.outer_steps.merge_claims(key)

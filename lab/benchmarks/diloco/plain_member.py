@@ -27,7 +27,7 @@ from touchstone.step.record_step import next_token_loss
 LOOPBACK = re.compile(r"^\s*lo:\s*(\d+)", re.M)
 PEAK = re.compile(r"^VmHWM:\s*(\d+) kB", re.M)
 POLL_S = 0.003
-PATIENCE_S = 120.0
+GRACE_S = 120.0
 MATCHMAKING_S = 3.0
 """hivemind looks for a group so long before it is needed."""
 
@@ -53,12 +53,10 @@ def write_whole(path: Path, text: str) -> None:
 
 def wait_for(path: Path) -> str:
     """What another process writes there. Raises TimeoutError where it does not come."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + GRACE_S
     while not path.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(
-                f"{path} did not come within {PATIENCE_S:.0f} s: see the other members' output"
-            )
+            raise TimeoutError(f"{path} did not come within {GRACE_S:.0f} s: see the other members' output")
         time.sleep(POLL_S)
     return path.read_text()
 
@@ -100,7 +98,7 @@ class Torchft:
         torchft, local_sgd = (importlib.import_module(name) for name in ("torchft", "torchft.local_sgd"))
         distributed: Any = torch.distributed
         store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        outer, wait = make_outer(plan, model), datetime.timedelta(seconds=PATIENCE_S)
+        outer, wait = make_outer(plan, model), datetime.timedelta(seconds=GRACE_S)
         self._manager = torchft.Manager(
             pg=torchft.ProcessGroupGloo(timeout=wait),
             min_replica_size=plan["members"],
@@ -174,7 +172,7 @@ class Hivemind:
     def _schedule(self, seconds: float) -> None:
         when = self._read_clock() + max(seconds, 0.05)
         self._control = self._averager.step(
-            scheduled_time=when, wait=False, require_trigger=True, timeout=PATIENCE_S
+            scheduled_time=when, wait=False, require_trigger=True, timeout=GRACE_S
         )
 
     def finish_round(self) -> None:
@@ -185,7 +183,7 @@ class Hivemind:
             for target, before, after in zip(averaged, self._globals, self._parts, strict=True):
                 torch.sub(before, after, out=target)
         self._control.allow_allreduce()
-        if self._control.result(PATIENCE_S) is None:
+        if self._control.result(GRACE_S) is None:
             raise RuntimeError("hivemind averaged nothing: no group was found")
         with torch.no_grad(), self._averager.get_tensors() as averaged:
             for part, gradient in zip(self._globals, averaged, strict=True):

@@ -35,7 +35,7 @@ from tests.training_setting import (
     read_standard_library,
 )
 from touchstone.protocol.spec.schedule import compute_learning_rate
-from touchstone.protocol.spec.shard_draws import deal_shards, draw_sample_start
+from touchstone.protocol.spec.shard_draws import assign_shards, draw_sample_start
 from touchstone.protocol.spec.task_spec import ScheduleConfig
 
 ROOT = BUILD.parent
@@ -143,7 +143,7 @@ def _draw(race: Race, seed: int, rounds: int, slot: int, trained: int, tokens: i
     """The first token of each row, by round and step: as a node draws them."""
     found = []
     for beacon in (make_beacon(seed, index) for index in range(rounds)):
-        shard = deal_shards(beacon, race.members)[slot]
+        shard = assign_shards(beacon, race.members)[slot]
         found.append(
             [
                 [draw_sample_start(beacon, shard, step, row, trained, tokens) for row in range(race.rows)]

@@ -34,7 +34,7 @@ from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf
 from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
 
@@ -220,7 +220,7 @@ class MoneyTwin(Twin):
         """Weights and momentum of the base, then each merged claim's pseudo-gradient, in order of shards."""
         contest = self.state.contests[call.contest]
         game_round = self.state.rounds[contest.round]
-        shards = deal_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
+        shards = assign_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
         inputs = 2 * ZEROS
         for slot in sorted(game_round.merged, key=lambda slot: shards[slot]):
             tree, _ = self.trees[game_round.claims[slot].claim_root]

@@ -140,7 +140,7 @@ def _list_answers(play: Play) -> Sends:
         is_true = audit is not None and play.find_truth(audit) == ask.word and _has_replayed(play, audit)
         is_open = play.table.state.seats[ask.seat].status != SeatStatus.CLOSED and play.block <= ask.clock
         if is_true and is_open and play.is_up(name) and play.get_strategy(name).is_answering(play, name):
-            yield name, calls.AnswerAsk(number, is_beyond=ask.word != VoteWord.ACCEPT)
+            yield name, calls.AnswerAsk(number, exceeds_limits=ask.word != VoteWord.ACCEPT)
 
 
 def _note_steps(play: Play) -> None:

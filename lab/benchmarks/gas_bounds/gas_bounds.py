@@ -48,7 +48,7 @@ from touchstone.protocol.spec.params import (
     MAX_PARAMETERS,
     MAX_SEGMENT_STEPS,
 )
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal
 
@@ -232,7 +232,7 @@ class ContestPlay(BoundPlay):
 
     def list_order(self) -> list[int]:
         """Slots in the order of the sum."""
-        shards = deal_shards(self.rounds[0].beacon, self.case.solvers)
+        shards = assign_shards(self.rounds[0].beacon, self.case.solvers)
         return sorted(range(self.case.solvers), key=lambda slot: shards[slot])
 
     @property

@@ -33,7 +33,7 @@ from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
 from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import (
     MergeSignature,
@@ -249,7 +249,7 @@ class Play:
     def post(self, number: int, votes: list[HandedVote], late: list[HandedVote]) -> Sent:
         """The root, signed by the least majority."""
         known, many = self.rounds[number], self.case.solvers
-        shards = deal_shards(known.beacon, many)
+        shards = assign_shards(known.beacon, many)
         merged = sorted(range(many), key=lambda slot: shards[slot])
         root = self.make_root(number)
         merged_hash = compute_merged_hash([known.claims[slot] for slot in merged])

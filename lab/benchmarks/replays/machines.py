@@ -220,7 +220,7 @@ def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: L
         rate_sum = compute_learning_rate_sum(training.schedule, before.global_step, 1, INNER_STEPS)
         own = train_segment(before, training, batches, segment.inner_step + step, 1)[0]
         verdict = judge_state(after, own, rate_sum, limits)
-        if verdict.is_beyond:
+        if verdict.exceeds_limits:
             place = (training, batches, segment.inner_step + step, 1)
             seeds = range(SEED, SEED + SHAKES)
             results = (unshake(train_segment(shake(before, n), *place)[0], before, n) for n in seeds)
@@ -228,9 +228,9 @@ def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: L
             excess = gather_excess(after, own, rate_sum, limits)
             undone = replace(before, local_step=own.local_step, global_step=own.global_step)
             cap = compute_cap(judge_state(undone, own, rate_sum, limits).excess)
-            verdict = replace(verdict, is_beyond=not is_explained(excess, noises, cap))
+            verdict = replace(verdict, exceeds_limits=not is_explained(excess, noises, cap))
         found.append(verdict)
-        if verdict.is_beyond:
+        if verdict.exceeds_limits:
             break
     return found
 

@@ -196,7 +196,7 @@ def stands_out(excess: float, conditioning: Conditioning) -> bool:
 
 def is_noise(verdict: Verdict, conditioning: Conditioning) -> bool:
     """Whether somebody who knows the segment's conditioning takes what lies beyond the limits for noise."""
-    return verdict.is_beyond and not stands_out(verdict.excess, conditioning)
+    return verdict.exceeds_limits and not stands_out(verdict.excess, conditioning)
 
 
 QUANTITIES = ("first_moment", "second_moment", "weights")
@@ -240,7 +240,7 @@ def judge_pairs(
         judged.replays += 1
         judged.identical += is_identical
         judged.noise += is_excused
-        judged.rejected += verdict.is_beyond and not is_excused
+        judged.rejected += verdict.exceeds_limits and not is_excused
         for name, ratio in measure_ratios(distances, limits).items():
             judged.ratios[name].append(ratio / RATIO_UNIT)
     return judged

@@ -22,7 +22,7 @@ from touchstone.protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_faul
 from touchstone.protocol.adapters.chain.own_contracts import require_own_contracts
 from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender, Signer
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.terms import DeploymentLimits, GameWindows
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -67,15 +67,13 @@ class ChainClient:
         """Events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
-    def follow(
-        self, processed: Sequence[Head] = (), patience_s: float | None = None
-    ) -> AsyncIterator[LogBatch]:
+    def follow(self, processed: Sequence[Head] = (), grace_s: float | None = None) -> AsyncIterator[LogBatch]:
         """All events from the deployment on, then those of each new head, for ever. A batch with
         `forget_from` tells of a reorg. processed: heads up to which the caller has kept the events; what
-        comes after the last of them that is still on the chain is read. patience_s: as of
+        comes after the last of them that is still on the chain is read. grace_s: as of
         `Follower.batches`."""
         follower = Follower(self.connection, self._reader, self._deploy_block, processed)
-        return follower.batches(patience_s)
+        return follower.batches(grace_s)
 
     async def recover(self, *, is_alone: bool = True) -> int:
         """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.
@@ -88,7 +86,7 @@ class Sending:
     """How one account sends. queue_path: of the file of what waits (None: in memory); cap_wei: the most that
     one gas may cost."""
 
-    patience: MiningPatience = MiningPatience()
+    resend_policy: ResendPolicy = ResendPolicy()
     queue_path: Path | None = None
     cap_wei: int = NO_CAP_WEI
 
@@ -102,7 +100,7 @@ async def make_sender(
     if signer is None:
         return None
     queue = TransactionQueue(signer.address.lower(), sending.queue_path)
-    return Sender(connection, signer, deployment.chain_id, sending.patience, queue, sending.cap_wei)
+    return Sender(connection, signer, deployment.chain_id, sending.resend_policy, queue, sending.cap_wei)
 
 
 class GameChain(ChainClient):

@@ -29,7 +29,7 @@ Decode = Callable[[Sequence[Log]], list[One]]
 
 REQUEST_TIMEOUT_S = 20.0
 POLL_S = 0.1
-PATIENCE_S = 120.0
+GRACE_S = 120.0
 """How long a silent chain is asked again before a command gives up."""
 BATCH = 10
 """Requests that go out as one: few enough for every provider."""
@@ -254,9 +254,9 @@ class Connection:
         read = partial(_read_logs_in, range(from_block, to_block + 1), decode)
         return await self.providers.ask_two(calls, read, to_block)
 
-    async def heads(self, patience_s: float | None = None) -> AsyncIterator[Head]:
+    async def heads(self, grace_s: float | None = None) -> AsyncIterator[Head]:
         """The latest block now and whenever it changes, reorgs at the same height included; blocks in between
-        are skipped. A silent chain is asked again for `patience_s` (PATIENCE_S), then raises
+        are skipped. A silent chain is asked again for `grace_s` (GRACE_S), then raises
         EnvironmentFault."""
         last: Head | None = None
         silent_since: float | None = None
@@ -265,7 +265,7 @@ class Connection:
                 head, silent_since = await self.head(), None
             except EnvironmentFault:
                 silent_since = silent_since or time.monotonic()
-                if time.monotonic() - silent_since > (PATIENCE_S if patience_s is None else patience_s):
+                if time.monotonic() - silent_since > (GRACE_S if grace_s is None else grace_s):
                     raise
             else:
                 if head != last:

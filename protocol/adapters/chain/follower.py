@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from touchstone.protocol.adapters.chain.answers import Head
-from touchstone.protocol.adapters.chain.connection import PATIENCE_S, Connection
+from touchstone.protocol.adapters.chain.connection import GRACE_S, Connection
 from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
 from touchstone.protocol.adapters.chain.gate import STUCK_BLOCKS, list_live
 from touchstone.protocol.adapters.chain.providers import chain_fault
@@ -76,10 +76,10 @@ class Follower:
         """The last block that a chain shares which left the processed one far below, and how often that was
         seen in a row."""
 
-    async def batches(self, patience_s: float | None = None) -> AsyncIterator[LogBatch]:
+    async def batches(self, grace_s: float | None = None) -> AsyncIterator[LogBatch]:
         """A batch for every new head, the first at once. Never ends; raises EnvironmentFault where no batch
-        can be read for `patience_s` (PATIENCE_S). Until then the connection's health tells why."""
-        patience_s = PATIENCE_S if patience_s is None else patience_s
+        can be read for `grace_s` (GRACE_S). Until then the connection's health tells why."""
+        grace_s = GRACE_S if grace_s is None else grace_s
         silent_since: float | None = None
         while True:
             try:
@@ -87,7 +87,7 @@ class Follower:
             except EnvironmentFault as fault:
                 self._connection.health.note_reading(f"{fault.where}: {fault.actual}")
                 silent_since = silent_since or time.monotonic()
-                if time.monotonic() - silent_since > patience_s:
+                if time.monotonic() - silent_since > grace_s:
                     raise
             else:
                 silent_since = None

@@ -106,12 +106,12 @@ def list_live(heads: Sequence[Head], preset: str, now_s: float, newest: int) -> 
     def is_stuck(head: Head) -> bool:
         if block_s is None:
             return head.number < highest - STUCK_BLOCKS and head.number <= newest
-        return head.number < highest and now_s - head.timestamp_s > _find_patience_s(block_s)
+        return head.number < highest and now_s - head.timestamp_s > _find_grace_s(block_s)
 
     return sorted((one for one in heads if not is_stuck(one)), key=lambda one: one.number)
 
 
-def _find_patience_s(block_s: float) -> float:
+def _find_grace_s(block_s: float) -> float:
     return max(LAG_S, LAG_BLOCKS * block_s)
 
 
@@ -121,7 +121,7 @@ def find_age_fault(head: Head, preset: str, now_s: float) -> str:
     if block_s is None:
         return ""
     age_s = now_s - head.timestamp_s
-    if age_s > _find_patience_s(block_s):
+    if age_s > _find_grace_s(block_s):
         return f"block {head.number} is the newest and {age_s:.0f} s old by this machine's clock"
     if age_s < -EARLY_S:
         return f"block {head.number} lies {-age_s:.0f} s in the future of this machine's clock"

@@ -61,7 +61,7 @@ def limit_gas(estimate: int) -> int:
 
 
 @dataclass(frozen=True)
-class MiningPatience:
+class ResendPolicy:
     """When a transaction counts as stuck (after `resend_after_s`), and how often it is signed before `send`
     gives up (None: never, while somebody waits)."""
 
@@ -103,7 +103,7 @@ class Sender:
         connection: Connection,
         account: Signer,
         chain_id: int,
-        patience: MiningPatience,
+        resend_policy: ResendPolicy,
         queue: TransactionQueue | None = None,
         cap_wei: int = NO_CAP_WEI,
     ) -> None:
@@ -117,7 +117,7 @@ class Sender:
         self._connection = connection
         self._account = account
         self._chain_id = chain_id
-        self._patience = patience
+        self._resend_policy = resend_policy
         self._cap_wei = cap_wei
         self._lock = asyncio.Lock()
         self._counted: int | None = None
@@ -166,8 +166,8 @@ class Sender:
         mined, began_s = await self._count("latest"), time.monotonic()
         rows = self.queue.list_all()
         end = max([await self._count("pending"), *(one.nonce + 1 for one in rows)])
-        waiting, patience_s = max(0, end - mined), self._patience.resend_after_s
-        while mined < end and time.monotonic() < began_s + patience_s:
+        waiting, grace_s = max(0, end - mined), self._resend_policy.resend_after_s
+        while mined < end and time.monotonic() < began_s + grace_s:
             await asyncio.sleep(self._connection.poll_s)
             mined = await self._count("latest")
         for one in rows if is_alone else ():
@@ -175,8 +175,8 @@ class Sender:
                 self._signed_s[one.nonce] = began_s
             elif await self.mined_nonces.is_settled(one):
                 self.queue.drop(one.nonce)
-        patience_s *= 1 + (self._patience.attempts or MOST_RECOVERY_ATTEMPTS)
-        while is_alone and mined < end and time.monotonic() < began_s + patience_s:
+        grace_s *= 1 + (self._resend_policy.attempts or MOST_RECOVERY_ATTEMPTS)
+        while is_alone and mined < end and time.monotonic() < began_s + grace_s:
             await (self._drive(mined) if self.queue.find(mined) else self._fill(mined))
             await asyncio.sleep(self._connection.poll_s)
             mined = await self._count("latest")
@@ -330,9 +330,9 @@ class Sender:
 
     async def _wait(self, nonce: int) -> MinedTransaction | None:
         """Wait for the receipt of what is signed with this nonce. None: another transaction was mined with
-        it, so none of these ever will be. Raises EnvironmentFault where patience ends, or the account cannot
-        pay; then it stays in the queue."""
-        began_s, attempts = time.monotonic(), self._patience.attempts
+        it, so none of these ever will be. Raises EnvironmentFault when the attempts of the policy are used
+        up, or the account cannot pay; then it stays in the queue."""
+        began_s, attempts = time.monotonic(), self._resend_policy.attempts
         try:
             while True:
                 is_known, receipt = await self._look(nonce)
@@ -343,7 +343,7 @@ class Sender:
                     # Its own time begins once no other holds it up.
                     began_s = time.monotonic()
                 waited_s = time.monotonic() - began_s
-                if attempts is not None and waited_s > attempts * self._patience.resend_after_s:
+                if attempts is not None and waited_s > attempts * self._resend_policy.resend_after_s:
                     await self._give_up(nonce, attempts)
                 await asyncio.sleep(self._connection.poll_s)
         finally:
@@ -391,7 +391,7 @@ class Sender:
             await self._close_gap(lowest)
             return
         now_s = time.monotonic()
-        if now_s - self._signed_s.setdefault(lowest, now_s) >= self._patience.resend_after_s:
+        if now_s - self._signed_s.setdefault(lowest, now_s) >= self._resend_policy.resend_after_s:
             await self._sign_again(lowest)
         elif self._is_to_be_handed_in(lowest) and not self._lock.locked():
             await self._pass_gate()
@@ -403,13 +403,13 @@ class Sender:
         """Whether no endpoint has taken it, or only some time ago: that one may have been on another chain,
         or have forgotten it."""
         since_s = time.monotonic() - self._handed_in_s.get(nonce, -math.inf)
-        return nonce in self._raw and since_s >= self._patience.resend_after_s / HAND_INS
+        return nonce in self._raw and since_s >= self._resend_policy.resend_after_s / HAND_INS
 
     async def _sign_again(self, nonce: int) -> None:
         """Offer what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
         async with self._lock:
             waiting = self.queue.find(nonce)
-            is_fresh = time.monotonic() - self._signed_s.get(nonce, 0.0) < self._patience.resend_after_s
+            is_fresh = time.monotonic() - self._signed_s.get(nonce, 0.0) < self._resend_policy.resend_after_s
             if waiting is None or (nonce in self._signed_s and is_fresh):
                 return
             await self._pass_gate()

@@ -14,7 +14,7 @@ from touchstone.protocol.adapters.wire import request_paths
 from touchstone.protocol.adapters.wire.addresses import is_public
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most
-from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.adapters.wire.session import PeerSession, RetryPolicy
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.state import GameState
@@ -25,7 +25,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 AUDITS_MAX = 128
 """More than one seat can have audits in a round: three ranks of every third of 64 claims."""
 REPORTS_BYTES = 64 * 1024
-PATIENCE = Patience(attempts=1, connect_s=3.0, silence_s=2.0)
+RETRY_POLICY = RetryPolicy(attempts=1, connect_s=3.0, silence_s=2.0)
 """A node has nine seconds at most, and is asked once."""
 Figure = Annotated[int, Meta(ge=0, le=MILLIONTHS_MAX)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -119,7 +119,7 @@ class ReportClient:
     def __init__(self, *, are_private_asked: bool = False) -> None:
         """are_private_asked: whether nodes are asked whose addresses are not of the public internet. Any
         account announces any address: asked there, a stranger has this machine connect inside its network."""
-        self._session = PeerSession(PATIENCE, (lambda address: True) if are_private_asked else is_public)
+        self._session = PeerSession(RETRY_POLICY, (lambda address: True) if are_private_asked else is_public)
 
     async def __aenter__(self) -> "ReportClient":
         self._session.open()

@@ -32,7 +32,7 @@ from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import ClocksDiffer, blame, read_at_most
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
-from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.adapters.wire.session import PeerSession, RetryPolicy
 from touchstone.protocol.adapters.wire.storage_reader import StorageReader
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.openings import LeafProof
@@ -51,7 +51,7 @@ class BlobClient:
         self,
         store: BlobStore,
         signer: RequestSigner,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         storage: ObjectStorage | None = None,
         own_host: str = "",
     ) -> None:
@@ -62,7 +62,7 @@ class BlobClient:
         self._store = store
         self._signer = signer
         self._session = PeerSession(
-            patience or Patience(), partial(may_lead_to, own_host=own_host), signer.clocks
+            retry_policy or RetryPolicy(), partial(may_lead_to, own_host=own_host), signer.clocks
         )
         self._storage = StorageReader(storage or ObjectStorage())
 
@@ -79,15 +79,15 @@ class BlobClient:
         """The path of the blob in the store, fetched from `peer` unless it is there already.
 
         Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
-        not deliver while patience lasts (also: it does not serve this blob to this account yet).
+        not deliver after all retries (also: it does not serve this blob to this account yet).
         """
         return await self._fetch(peer, ref)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
         """As fetch, from the first of `peers` that delivers. Where one refuses the next is asked at once;
-        where one is slow the next is asked beside it. While patience lasts all are asked again, except
-        those that delivered anything else. Raises the error of one of them when none delivers. What is in the
-        store needs no peer."""
+        where one is slow the next is asked beside it. Until the retries are used up all are asked again,
+        except those that delivered anything else. Raises the error of one of them when none delivers. What is
+        in the store needs no peer."""
         if self._store.has(ref):
             return self._store.get_path(ref.key)
         if not peers:
@@ -176,7 +176,7 @@ class BlobClient:
         return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
 
     async def try_often(self, act: Callable[[], Awaitable[T]]) -> T:
-        """The result of `act`, called again after each retryable fault while patience lasts."""
+        """The result of `act`, called again after each retryable fault, as the retry policy says."""
         return await self._session.try_often(act)
 
     def get_silence(self, peer: Peer) -> float:

@@ -33,7 +33,7 @@ PROGRESS_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long and how often a client tries."""
 
     attempts: int = 5
@@ -60,12 +60,12 @@ class PeerSession:
 
     def __init__(
         self,
-        patience: Patience,
+        retry_policy: RetryPolicy,
         is_let: Callable[[str], bool] = is_public,
         clocks: PeerClocks | None = None,
     ) -> None:
         """is_let: whether an endpoint may lead to this address; clocks: of whoever signs the requests."""
-        self._patience, self._is_let, self._clocks = patience, is_let, clocks or PeerClocks()
+        self._retry_policy, self._is_let, self._clocks = retry_policy, is_let, clocks or PeerClocks()
         self._session: aiohttp.ClientSession | None = None
         self._silent_at: dict[str, float] = {}
         self._answered_at: dict[str, float] = {}
@@ -73,7 +73,7 @@ class PeerSession:
     def open(self) -> None:
         """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
         timeout = aiohttp.ClientTimeout(
-            total=None, connect=self._patience.connect_s, sock_read=self._patience.silence_s
+            total=None, connect=self._retry_policy.connect_s, sock_read=self._retry_policy.silence_s
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
@@ -110,7 +110,7 @@ class PeerSession:
             raise forbid_address(peer)
         with sorted_errors(peer, path), self._noting_silence(peer):
             async with (
-                asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
+                asyncio.timeout(self._retry_policy.compute_deadline_s(size_bytes)),
                 self._session.request(
                     "GET" if message is None else "POST",
                     peer.format_url(path),
@@ -159,10 +159,10 @@ class PeerSession:
         get_progress: Callable[[], int] = lambda: 0,
         attempts: int | None = None,
     ) -> Answer:
-        """The result of `act`, called again after each retryable EnvironmentFault, with pauses, while
-        patience lasts. get_progress: bytes received so far over all attempts; one that brought much does not
-        count. attempts: as often at most as this says, not as patience does."""
-        most = self._patience.attempts if attempts is None else attempts
+        """The result of `act`, called again after each retryable EnvironmentFault, with pauses, until
+        the attempts are used up. get_progress: bytes received so far over all attempts; one that brought much
+        does not count. attempts: as often at most as this says, in place of the retry policy."""
+        most = self._retry_policy.attempts if attempts is None else attempts
         failures, progress = 0, get_progress()
         while True:
             try:
@@ -172,4 +172,4 @@ class PeerSession:
                 failures, progress = (1 if is_moving else failures + 1), get_progress()
                 if not fault.retryable or (failures >= most and not is_moving):
                     raise
-            await asyncio.sleep(self._patience.compute_pause_s(failures))
+            await asyncio.sleep(self._retry_policy.compute_pause_s(failures))

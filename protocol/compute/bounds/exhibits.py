@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from touchstone.protocol.compute.bounds.fault_proof import OperationFault, prove_operation
 from touchstone.protocol.compute.bounds.rehearsal_samples import Run, Sample, find_output, list_sample_runs
-from touchstone.protocol.compute.bounds.rehearsal_trace import Excerpt, refuse_beyond, refuse_bits
+from touchstone.protocol.compute.bounds.rehearsal_trace import Excerpt, refuse_bits, refuse_excess
 from touchstone.protocol.compute.bounds.trace_check import Fault
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import is_finite, round_to_bits
@@ -65,7 +65,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
     honest = judge(values[output[:2]])
     if honest.is_fault:
         fault = Fault(number, node.operation, element, _measure(honest))
-        raise refuse_bits(fault) if numeric_format in PRODUCT_BITS else refuse_beyond(fault)
+        raise refuse_bits(fault) if numeric_format in PRODUCT_BITS else refuse_excess(fault)
     if numeric_format in PRODUCT_BITS:
         return values[output[:2]] ^ 1
     wrong = _choose_wrong(honest)

@@ -66,7 +66,7 @@ def trace_checked(
     weights, first, second, tokens, labels, scalars = inputs
     for number in interpreter.iterate((weights, first, second), tokens, labels, scalars):
         for fault in check(number, interpreter.tensors):
-            raise refuse_bits(fault) if is_exact else refuse_beyond(fault)
+            raise refuse_bits(fault) if is_exact else refuse_excess(fault)
         for buffer in keeper.wanted.keys() & written.get(number, ()):
             keeper.keep(buffer, interpreter.tensors[buffer])
     return Excerpt(program, compute_levels(keeper.roots), inputs.__getitem__, keeper.opened)
@@ -137,7 +137,7 @@ class _Keeper:
             self.opened[buffer, first, count] = opened
 
 
-def refuse_beyond(fault: Fault) -> EnvironmentFault:
+def refuse_excess(fault: Fault) -> EnvironmentFault:
     """Make the error of a machine that computes outside of the bounds."""
     return EnvironmentFault(
         what="this machine computes outside of the bounds, and could be convicted for it",

@@ -16,7 +16,7 @@ from torch import Tensor
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.copy_folding import fold
-from touchstone.protocol.compute.program.planning.worker_program import cut_program, deal_leaves
+from touchstone.protocol.compute.program.planning.worker_program import assign_leaves, cut_program
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
@@ -69,10 +69,10 @@ class CutStep:
     def _join(self, own: Tensor) -> Tensor:
         """All leaves, each from its worker, in memory of their own."""
         elements = self._cut.program.buffers[0].size
-        dealt = deal_leaves(elements, self._workers.count)
-        padded, whole = allocate_zeros(max(map(len, dealt))), allocate(elements)
+        assigned = assign_leaves(elements, self._workers.count)
+        padded, whole = allocate_zeros(max(map(len, assigned))), allocate(elements)
         padded[: len(own)] = own
-        for part, leaves in zip(self._workers.gather(padded), dealt, strict=True):
+        for part, leaves in zip(self._workers.gather(padded), assigned, strict=True):
             whole[leaves.start : leaves.stop] = part[: len(leaves)]
         return whole
 

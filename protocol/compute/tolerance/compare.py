@@ -23,7 +23,7 @@ from touchstone.protocol.spec.params import (
     UNIT_EXPONENT,
 )
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.protocol.spec.tolerance import Element, is_element_beyond
+from touchstone.protocol.spec.tolerance import Element, does_element_exceed
 
 EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
@@ -63,7 +63,7 @@ class Verdict:
     """Whether a whole state lies beyond the limits, and its farthest element; `leaf` is what to open against
     the claim."""
 
-    is_beyond: bool
+    exceeds_limits: bool
     element: int
     excess: float
 
@@ -135,7 +135,7 @@ def _measure_size(vector: Tensor) -> Tensor:
 
 
 def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) -> Tensor:
-    """The ratios, infinite where the claimed v alone is below zero; why, `is_element_beyond` says."""
+    """The ratios, infinite where the claimed v alone is below zero; why, `does_element_exceed` says."""
     if float(claimed.second_moment.min()) >= 0:
         return ratios
     is_alone = (claimed.second_moment < 0) & (replayed.second_moment >= 0)
@@ -199,14 +199,14 @@ def compute_allowances(
 def judge_state(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Verdict:
-    """What `tolerance.is_element_beyond` says of the elements farthest outside: the first of them that is
+    """What `tolerance.does_element_exceed` says of the elements farthest outside: the first of them that is
     beyond, or the farthest. Holds a part of the states at a time."""
     _require_same_place(claimed, replayed)
     verdicts = [
-        Verdict(_is_beyond(claimed, replayed, index, learning_rate_sum, limits), index, excess)
+        Verdict(_exceeds_limits(claimed, replayed, index, learning_rate_sum, limits), index, excess)
         for excess, index in _list_worst(claimed, replayed, learning_rate_sum, limits)
     ]
-    return max(verdicts, key=lambda verdict: verdict.is_beyond)
+    return max(verdicts, key=lambda verdict: verdict.exceeds_limits)
 
 
 def _list_worst(
@@ -238,10 +238,10 @@ def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> 
     return nlargest(EXACT_JUDGEMENTS, [*worst, *found])
 
 
-def _is_beyond(
+def _exceeds_limits(
     claimed: PiecewiseState, replayed: PiecewiseState, index: int, rate: int, limits: Limits
 ) -> bool:
-    return is_element_beyond(_read_element(claimed, index), _read_element(replayed, index), rate, limits)
+    return does_element_exceed(_read_element(claimed, index), _read_element(replayed, index), rate, limits)
 
 
 def _read_element(state: PiecewiseState, index: int) -> Element:

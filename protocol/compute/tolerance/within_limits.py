@@ -47,12 +47,12 @@ class WithinLimits(Tolerance):
         place, end = (step.rate_sum, self.limits), step.open_state(step.end)
         own = step.train(step.load_start())
         verdict = judge_state(end, own, *place)
-        if not verdict.is_beyond:
+        if not verdict.exceeds_limits:
             return verdict
         undone = replace(step.load_start(), local_step=own.local_step, global_step=own.global_step)
         cap = compute_cap(judge_state(undone, own, *place).excess)
         noises = (gather_excess(other, own, *place) for other in _train_shaken(step))
-        return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
+        return replace(verdict, exceeds_limits=not is_explained(gather_excess(end, own, *place), noises, cap))
 
     def is_measured(self, claimed: StateHeader, own: StateHeader) -> bool:
         """Measures states of one step that differ."""

@@ -60,7 +60,7 @@ def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
     require(not is_closed(draft.state, ask.seat), "SeatClosed", actual=ask.seat)
     require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
     require(call.is_fitting, "ProofInvalid", "both leaves under the vote's roots")
-    if call.is_beyond == (ask.word == VoteWord.ACCEPT):
+    if call.exceeds_limits == (ask.word == VoteWord.ACCEPT):
         _convict(draft, ask)
         return
     forfeit_bond(draft, ask.number, draft.state.seats[ask.seat].account)

@@ -80,7 +80,7 @@ def get_drawn_seat(state: GameState, game_round: GameRound, slot: int, draw: int
 
 
 def _get_placed(pool: tuple[int, ...], seed: bytes, role_tag: str, draws: int, place: int) -> int:
-    """The seat at a place of a pool's permutation, which is dealt as far as the round's draws reach."""
+    """The seat at a place of a pool's permutation, which is assigned as far as the round's draws reach."""
     return pool[_permute(seed, role_tag, len(pool), count_places(len(pool), draws))[place]]
 
 

@@ -252,7 +252,7 @@ class AnswerAsk(GameCall):
 
     ask: int
     is_fitting: bool = field(default=True, kw_only=True)
-    is_beyond: bool = field(default=False, kw_only=True)
+    exceeds_limits: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

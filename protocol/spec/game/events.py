@@ -85,7 +85,7 @@ class GameClosed(GameEvent):
 
 @dataclass(frozen=True)
 class StartAsked(GameEvent):
-    """The pools of two rounds were frozen, or of one; the randomness of beacon_block deals them."""
+    """The pools of two rounds were frozen, or of one; the randomness of beacon_block is their beacon."""
 
     first_round: int
     beacon_block: int

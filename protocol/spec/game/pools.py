@@ -1,4 +1,4 @@
-"""Which seats sit in a round. A pool is frozen before the seed that deals the round is known."""
+"""Which seats sit in a round. A pool is frozen before the seed that gives the round its beacon is known."""
 
 from bisect import bisect_left
 from collections.abc import Iterable

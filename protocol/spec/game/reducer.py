@@ -114,7 +114,8 @@ def _freeze(state: GameState, index: int) -> GameState:
 
 
 def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) -> GameState:
-    """An older seed may have dealt the frozen rounds meanwhile; it was known when their pools were frozen."""
+    """An older seed may have given the frozen rounds their beacons meanwhile; it was known when their pools
+    were frozen."""
     beacons = {index: beacon for index, beacon in state.beacons.items() if index < state.next_round}
     return _deal(replace(state, start=None, beacons=beacons), event.randomness, state.terms.rounds)
 

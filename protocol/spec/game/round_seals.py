@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.timing import compute_draw_window, get_closin
 
 
 def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
-    """When the beacon of a round that was not dealt can be sealed; None where it has one or is over."""
+    """When the beacon of a round without one can be sealed; None where it has one or is over."""
     if game_round.beacon is not None or game_round.beacon_block is None:
         return None
     if game_round.phase != RoundPhase.RUNNING:

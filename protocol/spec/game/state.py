@@ -77,7 +77,7 @@ class CountedVote:
 @dataclass(frozen=True)
 class GameRound:
     """A round that was opened. counted: seats of the pool that were not closed at OPEN; beacon_block: whose
-    randomness is its beacon where no seed dealt it; trained_from: from when its shards were known; filled:
+    randomness is its beacon where no seed gave it one; trained_from: from when its shards were known; filled:
     when the last counted seat committed; closed: the closing block, None while it runs; late_from: from where
     its late votes count; root_until: contests of its root open until then; fallen: when its root fell;
     restored: slots that a slash has paid."""
@@ -191,9 +191,9 @@ class RunningDispute:
 class GameState:
     """A task. root: what the next round starts from; stands_since: when it last stopped (of no meaning while
     a round runs); former: seats that were paid out, until their number is used again; pools, beacons: frozen
-    and dealt, by round; next_round: the next number to open; freed_epochs: epochs whose rounds are forgotten;
-    contested_until: no solver is silent up to this block: time to contest a root that has stood once;
-    next_number: of the next bond; seals: blocks of sealed proofs by sender and digest."""
+    and given a beacon, by round; next_round: the next to open; freed_epochs: epochs whose rounds are
+    forgotten; contested_until: no solver is silent up to this block: time to contest a root that has stood
+    once; next_number: of the next bond; seals: blocks of sealed proofs by sender and digest."""
 
     terms: GameTerms
     limits: DeploymentLimits

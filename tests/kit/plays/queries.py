@@ -62,7 +62,7 @@ def an_accept_inside_the_limits_is_cleared() -> World:
 @PLAYS.add
 def an_accept_beyond_the_limits_is_convicted() -> World:
     """Its own answer shows that it lied; the bond goes back."""
-    world = _answer("an accept beyond the limits is convicted", ACCEPT, FAR, is_beyond=True)
+    world = _answer("an accept beyond the limits is convicted", ACCEPT, FAR, exceeds_limits=True)
     assert world.get_credit("zoe") > 40
     return world
 
@@ -70,7 +70,7 @@ def an_accept_beyond_the_limits_is_convicted() -> World:
 @PLAYS.add
 def a_reject_beyond_the_limits_is_cleared() -> World:
     """It said the truth of the leaf that it names."""
-    return _answer("a reject beyond the limits is cleared", REJECT_STATE, FAR, is_beyond=True)
+    return _answer("a reject beyond the limits is cleared", REJECT_STATE, FAR, exceeds_limits=True)
 
 
 @PLAYS.add

@@ -28,7 +28,7 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.scripts.roles.role_nodes import Member
-from touchstone.whistleblower.claimant_patience import BlocksLeft, start_waiting, wait_for
+from touchstone.whistleblower.claimant_waiting import BlocksLeft, start_waiting, wait_for
 
 OTHER = b"o" * 32
 MEMBER, STRANGER, OPENER = ("0x" + digit * 40 for digit in "123")
@@ -61,20 +61,20 @@ async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block
     node: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each wake all duties are listed, in the thread that serves."""
-    woken, drawn = list[str](), "0x" + "4" * 40
+    changed, drawn = list[str](), "0x" + "4" * 40
     monkeypatch.setattr(step_requests, "is_auditor", lambda _, account, asked: account == drawn)
     for member in (drawn, *(f"0x{number:040x}" for number in range(MAX_WANTED + 1))):
         node.state._seated._members[member, TASK] += 1
 
     async def ask(account: str, segment: int, times: int = 3) -> list[str]:
-        woken.clear()
-        change_tools(node, wake=lambda: woken.append(account))
+        changed.clear()
+        change_tools(node, notify_loop=lambda: changed.append(account))
         for _ in range(times):
             with pytest.raises(EnvironmentFault, match="not shown now"):
                 await node.rooms.step_answers.answer_steps(
                     account, encode_message(StepsAsked(TASK, 0, 0, segment))
                 )
-        return woken
+        return changed
 
     assert await ask(MEMBER, 1) == [MEMBER], "asked again, it waits already"
     assert not await ask(MEMBER, 2), "it has one request that waits"
@@ -185,19 +185,19 @@ async def test_at_the_block_the_asking_has_ended() -> None:
 async def test_patience_for_several_things_is_that_for_one() -> None:
     """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
     state = ChainState("", LIMITS_LOCAL, SIGNING, head_block=10)
-    get_view, patience = partial(make_view, state=state), BlocksLeft(5)
+    get_view, blocks_left = partial(make_view, state=state), BlocksLeft(5)
 
     async def show() -> int:
         state.head_block += 3
         return 7
 
-    assert await patience.wait(get_view, 99, show()) == 7
-    assert patience.blocks == 2
+    assert await blocks_left.wait(get_view, 99, show()) == 7
+    assert blocks_left.blocks == 2
     state.head_block += 50  # What the node does meanwhile is its own time.
-    assert await patience.wait(get_view, 99, show()) == 7
-    assert patience.blocks == 0
+    assert await blocks_left.wait(get_view, 99, show()) == 7
+    assert blocks_left.blocks == 0
     with pytest.raises(EnvironmentFault, match="too slowly"):
-        await patience.wait(get_view, 99, asyncio.Event().wait())
+        await blocks_left.wait(get_view, 99, asyncio.Event().wait())
     with pytest.raises(EnvironmentFault, match="too slowly"):
         await BlocksLeft(9).wait(get_view, state.head_block, asyncio.Event().wait())
 

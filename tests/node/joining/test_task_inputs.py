@@ -246,7 +246,7 @@ async def test_who_is_slow_and_then_lies_is_not_asked_again(
         corpus.parts.list_peers = lambda: [bad, other]
         with pytest.raises(EnvironmentFault):
             await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))
-        # Each once in haste and once with patience.
+        # Each once in haste and once with retries.
         assert len(asked) == 4
         corpus.parts.list_peers = lambda: [bad, other, good]
         await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))

@@ -16,7 +16,7 @@ from touchstone.node.kit.retention_windows import (
     is_askable,
     is_contestable,
     is_disputable,
-    is_just_dealt,
+    is_just_assigned,
     is_vote_wanted,
     is_whole,
     list_asked_segments,
@@ -182,7 +182,7 @@ def test_whenever_a_window_ends_the_stages_are_others() -> None:
 
     def look(block: int) -> tuple[object, ...]:
         return (
-            [[is_whole(state, one, block), is_just_dealt(one, block)] for one in rounds],
+            [[is_whole(state, one, block), is_just_assigned(one, block)] for one in rounds],
             [[is_contestable(state, one, block), is_answerable(state, one, block)] for one in rounds],
             [list_shown_segments(state, *claim, block) for claim in claims],
             [list_asked_segments(state, *claim, block) for claim in claims],

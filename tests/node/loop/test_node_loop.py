@@ -259,10 +259,10 @@ async def test_what_follows_a_duty_without_the_chain_does_not_wait_for_a_block()
         first, second = Work("seal"), Work("vote")
         first.gate.set()
         chain.listed.append(first)
-        chain.following.wake()
+        chain.following.notify_loop()
         await chain.settle()
         chain.listed[:] = [second]
-        chain.following.wake()
+        chain.following.notify_loop()
         await chain.settle()
         assert (first.started, second.started) == ([START_BLOCK], [START_BLOCK])
 
@@ -319,7 +319,7 @@ async def test_a_message_makes_the_node_busy_until_it_has_looked() -> None:
     async with run_loop() as chain:
         await chain.mine()
         assert chain.following.status.waiting_for_block > chain.following.state.head_block
-        chain.following.wake()
+        chain.following.notify_loop()
         assert chain.following.status.waiting_for_block == chain.following.state.head_block
         await chain.settle()
         assert chain.following.status.waiting_for_block > chain.following.state.head_block
@@ -470,7 +470,7 @@ async def test_a_node_waits_while_the_chain_does_not_have_its_task() -> None:
         posted = chain.following.state.games[TASK]
         await chain.mine(lambda state: state.games.clear(), forget_from=START_BLOCK)
         chain.listed.append(work)
-        chain.following.wake()
+        chain.following.notify_loop()
         await chain.settle()
         assert not chain.running.done() and not work.started
         await chain.mine(lambda state: state.games.update({TASK: posted}))

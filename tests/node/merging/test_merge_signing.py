@@ -58,12 +58,12 @@ async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: P
             await _ask(stage, _question(made))
         assert (
             second.rooms.tools.claims.wanted.by_account == {get_account(1): key}
-            and second.following.woken.is_set()
+            and second.following.changed.is_set()
         )
-        second.following.woken.clear()
+        second.following.changed.clear()
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
-        assert not second.following.woken.is_set(), "it knows, and looks at each block anyway"
+        assert not second.following.changed.is_set(), "it knows, and looks at each block anyway"
         await second.rooms.outer_steps.merge_claims(key)
         signature = await _ask(stage, _question(made))
         statement = make_statement(second.task.domain, made)
@@ -185,12 +185,12 @@ async def test_who_asks_for_every_subset_is_waited_for_with_the_last_one_and_wak
     async with withhold(tmp_path, monkeypatch) as stage:
         victim, others = stage.nodes[VICTIM], list_others(stage)
         sets = [some for count in range(len(others) + 1) for some in combinations(others, count)]
-        wakes = 0
+        notices = 0
         for some in sets:
-            victim.following.woken.clear()
+            victim.following.changed.clear()
             await want(stage, 2, some)
-            wakes += victim.following.woken.is_set()
-        assert len(sets) == 16 and wakes == 1
+            notices += victim.following.changed.is_set()
+        assert len(sets) == 16 and notices == 1
         (duty,) = list_duties(victim.get_view(), stage.world.block)
         assert duty.key == make_key(stage.world.state.rounds[0], tuple(range(len(SEEDS))))
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.node.merging.stage import make_world
 from tests.protocol.spec.game.world import make_word
+from touchstone.node.records.once_per_block import OncePerBlock
 from touchstone.node.records.round_seats import (
     find_carried_round,
     find_holder,
@@ -11,7 +12,6 @@ from touchstone.node.records.round_seats import (
     get_shards,
     sort_by_shard,
 )
-from touchstone.node.records.wakes import Wakes
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, Seat, SlotClaim, compute_seat_id
 
@@ -73,6 +73,6 @@ def test_moments_come_from_the_last_merged_claim_of_the_seat() -> None:
 
 
 def test_an_account_wakes_the_loop_once_a_block_and_hinders_no_other() -> None:
-    wakes = Wakes()
-    assert [wakes.take("alice", 7), wakes.take("alice", 7), wakes.take("bob", 7)] == [True, False, True]
-    assert [wakes.take("alice", 8), wakes.take("alice", 8)] == [True, False]
+    notices = OncePerBlock()
+    assert [notices.take("alice", 7), notices.take("alice", 7), notices.take("bob", 7)] == [True, False, True]
+    assert [notices.take("alice", 8), notices.take("alice", 8)] == [True, False]

@@ -23,7 +23,7 @@ async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path
     assert (replay.start, replay.claimed_end) == tuple(
         claim.open_boundary(0, boundary) for boundary in (segment, segment + 1)
     )
-    assert (replay.own_end, replay.beyond_leaf, replay.seal_salt) == (made.own_end, 700 // 256, made.salt)
+    assert (replay.own_end, replay.excess_leaf, replay.seal_salt) == (made.own_end, 700 // 256, made.salt)
     assert [(known.said, known.auditor) for known in seals] == [(made.sealed, auditor.account)]
     [known] = auditor.audits.known.list_votes(0)
     assert (known.vote, known.auditor) == (vote, auditor.account) and known.opening is not None

@@ -10,7 +10,7 @@ import pytest
 from tests.node.merging.stage import open_stage
 from touchstone.node.training import claims, speculation
 from touchstone.node.training.claims import MakeClaim, get_basis
-from touchstone.node.training.speculation import TrainAhead
+from touchstone.node.training.speculation import TrainSpeculatively
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -74,7 +74,7 @@ async def test_one_round_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytes
         (expected_round,) = [
             one
             for one in speculation.list_duties(node.get_view(), stage.world.block)
-            if isinstance(one, TrainAhead)
+            if isinstance(one, TrainSpeculatively)
         ]
         await asyncio.gather(expected_round.perform(node.rooms.speculation), late, return_exceptions=True)
         assert most == 1, "a round that has closed is trained beside the next one"

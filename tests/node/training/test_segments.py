@@ -33,7 +33,7 @@ from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.shard_draws import assign_shards
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.scripts.roles.role_nodes import Member
 
@@ -54,7 +54,7 @@ async def test_every_segment_is_computed_to_the_roots_that_were_committed(tmp_pa
         stage.world.state = deal_anew(stage.world.state)
         stage.sync()
         beacon, training = node.game.rounds[0].beacon or b"", node.task.spec.training
-        shards = deal_shards(beacon, 3)
+        shards = assign_shards(beacon, 3)
         for slot, shard in enumerate(shards):
             dealt = get_batch(node.rooms.tools.corpus, training, beacon, shard, 5)
             assert torch.equal(node.rooms.segments.get_batches(0, slot)(5).tokens_BT, dealt.tokens_BT)

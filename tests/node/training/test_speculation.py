@@ -19,7 +19,7 @@ from touchstone.node.models.work_requests import may_read_delta
 from touchstone.node.records.claim_records import ClaimName, ClaimWork, compute_basis
 from touchstone.node.training import claims, speculation
 from touchstone.node.training.claims import MakeClaim, get_basis
-from touchstone.node.training.speculation import TrainAhead
+from touchstone.node.training.speculation import TrainSpeculatively
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
@@ -61,13 +61,13 @@ async def audit(stage: Stage, *slots: int) -> Member:
     return stage.nodes[1]
 
 
-def find_due(stage: Stage, node: Member) -> TrainAhead | None:
+def find_due(stage: Stage, node: Member) -> TrainSpeculatively | None:
     due = [
         one
         for one in speculation.list_duties(node.get_view(), stage.world.block)
         if not isinstance(one, Wait)
     ]
-    assert len(due) <= 1 and all(isinstance(one, TrainAhead) for one in due)
+    assert len(due) <= 1 and all(isinstance(one, TrainSpeculatively) for one in due)
     return due[0] if due else None  # type: ignore[return-value]
 
 
@@ -89,7 +89,7 @@ def find_work(node: Member, root: bytes) -> ClaimWork:
     return node.rooms.tools.claims.works[1, compute_basis(root, beacon)]
 
 
-def get_expected_root(node: Member, duty: TrainAhead) -> bytes:
+def get_expected_root(node: Member, duty: TrainSpeculatively) -> bytes:
     return get_root(node.rooms.tools.claims.merges[duty.key])
 
 
@@ -100,7 +100,7 @@ async def test_the_next_round_is_trained_while_this_one_is_audited_and_nothing_t
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
         duty = find_due(stage, first)
-        assert duty == TrainAhead(make_key(first.game.rounds[0], ALL), first.game.beacons[1])
+        assert duty == TrainSpeculatively(make_key(first.game.rounds[0], ALL), first.game.beacons[1])
         trained.clear()
         await duty.perform(first.rooms.speculation)
         root, merges = get_expected_root(first, duty), dict(first.rooms.tools.claims.merges)
@@ -160,7 +160,7 @@ async def test_a_vote_against_a_claim_starts_the_training_from_what_is_likelier_
         duty = find_due(stage, first)
         assert duty is not None
         trained = watch(monkeypatch, lambda count: give(first, *votes))
-        with pytest.raises(EnvironmentFault, match="guess does not hold"):
+        with pytest.raises(EnvironmentFault, match="other claims are expected"):
             await duty.perform(first.rooms.speculation)
         other = find_due(stage, first)
         assert other is not None and other.key == make_key(first.game.rounds[0], others)
@@ -210,7 +210,7 @@ async def test_a_training_that_loses_its_base_stops_at_the_next_boundary(
         duty = find_due(stage, first)
         assert duty is not None
         trained = watch(monkeypatch, lambda count: post(stage, root, *others) if count == 1 else None)
-        with pytest.raises(EnvironmentFault, match="guess does not hold"):
+        with pytest.raises(EnvironmentFault, match="other claims are expected"):
             await duty.perform(first.rooms.speculation)
         assert trained == [0]
 
@@ -295,7 +295,9 @@ async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_ou
         first.rooms.tools.claims.fetched |= {
             name_claim(first.get_view(), game_round, slot) for slot in present
         }
-        assert find_due(stage, first) == TrainAhead(make_key(game_round, present), first.game.beacons[1])
+        assert find_due(stage, first) == TrainSpeculatively(
+            make_key(game_round, present), first.game.beacons[1]
+        )
 
 
 async def test_nothing_is_trained_while_the_guess_is_not_more_than_half_of_the_claims(tmp_path: Path) -> None:

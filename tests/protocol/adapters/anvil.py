@@ -16,12 +16,12 @@ from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from touchstone.protocol.adapters.chain.erc20 import ERC20_ABI
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender, Signer
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18
-QUICK = MiningPatience(resend_after_s=0.3, attempts=5)
+QUICK = ResendPolicy(resend_after_s=0.3, attempts=5)
 POLL_S = 0.02
 
 

@@ -25,14 +25,14 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity, load_or_create_identity
 from touchstone.protocol.spec import data_trees, merkle
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
-HASTE = Patience(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)
+HASTE = RetryPolicy(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)
 CHUNK_ELEMENTS = 1024 * 256
 
 
@@ -79,7 +79,7 @@ class Party:
     is_member: Callable[[str], bool] = lambda account: True
     may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     limits: WireLimits = field(default_factory=WireLimits)
-    patience: Patience = HASTE
+    retry_policy: RetryPolicy = HASTE
     handlers: dict[str, RequestHandler] = field(default_factory=dict)
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
     bucket: Bucket | None = None
@@ -127,7 +127,7 @@ class Party:
 
     def make_client(self) -> BlobClient:
         """A client into this party's store."""
-        return BlobClient(self.store, self.signer, self.patience, self.storage, self.own_host)
+        return BlobClient(self.store, self.signer, self.retry_policy, self.storage, self.own_host)
 
 
 @asynccontextmanager

@@ -367,13 +367,13 @@ def test_late_draws_that_are_none_are_refused(chance: int, size: int) -> None:
 # --- Shards -------------------------------------------------------------------------------------------------
 @given(SEEDS, st.integers(1, 64))
 def test_shards_are_those_of_a_rotation(beacon: bytes, count: int) -> None:
-    shards = shard_draws.deal_shards(beacon, count)
+    shards = shard_draws.assign_shards(beacon, count)
     assert sorted(shards) == list(range(count))
     assert shards == tuple(shard_draws.draw_shard(beacon, slot, count) for slot in range(count))
 
 
 def test_each_slot_gets_each_shard_equally_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    dealt = list(play_all(monkeypatch, lambda: shard_draws.deal_shards(seed(0), 5)))
+    dealt = list(play_all(monkeypatch, lambda: shard_draws.assign_shards(seed(0), 5)))
     assert {chance for chance, _ in dealt} == {Fraction(1, 5)}
     for slot in range(5):
         assert sorted(shards[slot] for _, shards in dealt) == list(range(5))
@@ -381,7 +381,7 @@ def test_each_slot_gets_each_shard_equally_often(monkeypatch: pytest.MonkeyPatch
 
 def test_a_round_needs_a_solver() -> None:
     with pytest.raises(InvalidInput, match="without solvers"):
-        shard_draws.deal_shards(seed(0), 0)
+        shard_draws.assign_shards(seed(0), 0)
 
 
 PUBLISHED = "fe290beca10872ef2fb164d2aa4442de4566183ec51c56ff3cd603d930e54fdd"

@@ -90,13 +90,13 @@ def test_what_is_cut_off_is_no_worse_for_who_is_honest(
     assert not is_within_exactly(*pair, rate, limits, None) or tolerance.is_within(*pair, rate, limits)
 
 
-@pytest.mark.parametrize("ulps, is_beyond", [(1, False), (64, False), (1 << 14, True)])
-def test_a_moment_is_judged_beside_a_v_that_is_cut_off(ulps: int, is_beyond: bool) -> None:
+@pytest.mark.parametrize("ulps, exceeds_limits", [(1, False), (64, False), (1 << 14, True)])
+def test_a_moment_is_judged_beside_a_v_that_is_cut_off(ulps: int, exceeds_limits: bool) -> None:
     """Gradients of 2^40: m is of that size and v its square. An Adam of such gradients works as any other."""
     first, second = bits(2.0**40), bits(2.0**80)
     limits = Limits(2**48, 0, 2**48, 0, 2**48, 2**48)
     pair = Element(0, first + ulps, second), Element(0, first, second)
-    assert tolerance.is_element_beyond(*pair, 2**60, limits) == is_beyond
+    assert tolerance.does_element_exceed(*pair, 2**60, limits) == exceeds_limits
 
 
 @given(ELEMENTS, st.integers(0, 2**256 - 1), LIMITS)
@@ -114,7 +114,7 @@ def test_nothing_exceeds_a_word(element: Element, rate: int, limits: Limits) -> 
 
 @given(ELEMENTS, LIMITS)
 def test_equal_elements_are_within_any_limits(element: Element, limits: Limits) -> None:
-    assert not tolerance.is_element_beyond(element, element, 0, limits)
+    assert not tolerance.does_element_exceed(element, element, 0, limits)
 
 
 @given(ELEMENTS, ELEMENTS, LIMITS)
@@ -129,26 +129,28 @@ def test_what_is_not_finite_is_beyond(position: int, pattern: int) -> None:
     sound = Element(bits(0.5), bits(0.5), bits(0.5))
     spoiled = Element(*[pattern if i == position else x for i, x in enumerate(sound)])
     for pair in ((spoiled, sound), (sound, spoiled), (spoiled, spoiled)):
-        assert tolerance.is_element_beyond(*pair, 2**64, WIDEST)
+        assert tolerance.does_element_exceed(*pair, 2**64, WIDEST)
 
 
 def test_a_v_that_is_negative_alone_is_beyond_but_not_negative_zero() -> None:
     """Its root is no number: a weight would be lost by a v within the floor."""
     zero, minus_zero, minus = Element(0, 0, 0), Element(0, 0, MINUS), Element(0, 0, 1 | MINUS)
-    assert not tolerance.is_element_beyond(minus_zero, zero, 0, NONE)
+    assert not tolerance.does_element_exceed(minus_zero, zero, 0, NONE)
     for other in (zero, minus_zero, Element(0, 0, bits(1.0))):
-        assert tolerance.is_element_beyond(minus, other, 0, WIDEST)
+        assert tolerance.does_element_exceed(minus, other, 0, WIDEST)
 
 
 @pytest.mark.parametrize("value", [1e-30, 1e-6, 0.5, 3.4e38])
 def test_a_v_that_is_negative_on_both_sides_is_judged_as_a_positive_one(value: float) -> None:
     """A researcher's own optimizer may keep a signed vector in its place."""
     limits = Limits(2**48, 0, 2**48, 0, 0, 0)
-    for far, is_beyond in ((0, False), (9, False), (1 << 14, True)):
+    for far, exceeds_limits in ((0, False), (9, False), (1 << 14, True)):
         pair = [Element(0, bits(value**0.5 / 1e6), bits(value) + MINUS - n) for n in (far, 0)]
-        assert tolerance.is_element_beyond(pair[0], pair[1], 0, limits) == (is_beyond and value < 2.0**64)
+        assert tolerance.does_element_exceed(pair[0], pair[1], 0, limits) == (
+            exceeds_limits and value < 2.0**64
+        )
     wrong = Element(0, 0, bits(value))
-    assert tolerance.is_element_beyond(wrong, Element(0, 0, bits(value) | MINUS), 0, limits)
+    assert tolerance.does_element_exceed(wrong, Element(0, 0, bits(value) | MINUS), 0, limits)
 
 
 @pytest.mark.parametrize("pattern", [EDGE, EDGE | MINUS, MOST, MOST | MINUS])
@@ -156,19 +158,19 @@ def test_a_v_that_is_negative_on_both_sides_is_judged_as_a_positive_one(value: f
 def test_numbers_of_any_size_are_judged(position: int, pattern: int) -> None:
     small = Element(bits(0.5), bits(0.5), bits(0.5))
     large = small._replace(**{Element._fields[position]: pattern})
-    assert not tolerance.is_element_beyond(large, large, 0, NONE)
+    assert not tolerance.does_element_exceed(large, large, 0, NONE)
     limits = Limits(2**54, 0, 2**54, 0, 2**54, 2**54)
-    assert tolerance.is_element_beyond(large, small, 2**60, limits)
-    assert tolerance.is_element_beyond(small, large, 2**60, limits)
+    assert tolerance.does_element_exceed(large, small, 2**60, limits)
+    assert tolerance.does_element_exceed(small, large, 2**60, limits)
     opposite = small._replace(**{Element._fields[position]: pattern ^ MINUS})
-    assert tolerance.is_element_beyond(large, opposite, 2**60, limits)
+    assert tolerance.does_element_exceed(large, opposite, 2**60, limits)
 
 
 def test_at_the_limit_is_within_and_a_unit_further_beyond() -> None:
     claimed, replayed = Element(bits(1.0) + 1, 0, 0), Element(bits(1.0), 0, 0)
     exact, short = Limits(0, 0, 0, 0, 0, ULP), Limits(0, 0, 0, 0, 0, ULP - 1)
-    assert not tolerance.is_element_beyond(claimed, replayed, 0, exact)
-    assert tolerance.is_element_beyond(claimed, replayed, 0, short)
+    assert not tolerance.does_element_exceed(claimed, replayed, 0, exact)
+    assert tolerance.does_element_exceed(claimed, replayed, 0, short)
 
 
 def test_the_learning_rate_sum_is_capped() -> None:
@@ -181,8 +183,8 @@ def test_the_learning_rate_sum_is_capped() -> None:
 def test_a_leaf_is_as_bad_as_its_worst_element() -> None:
     honest = StateLeaf(*[float32.pack_bits([bits(0.5)] * 256)] * 3)
     spoiled = honest._replace(weights=honest.weights[:-4] + float32.pack_bits([bits(0.5) + 1]))
-    assert not tolerance.is_leaf_beyond(honest, honest, 0, NONE)
-    assert not tolerance.is_leaf_beyond(spoiled, honest, 0, Limits(0, 0, 0, 0, 0, ULP))
-    assert tolerance.is_leaf_beyond(spoiled, honest, 0, NONE)
+    assert not tolerance.does_leaf_exceed(honest, honest, 0, NONE)
+    assert not tolerance.does_leaf_exceed(spoiled, honest, 0, Limits(0, 0, 0, 0, 0, ULP))
+    assert tolerance.does_leaf_exceed(spoiled, honest, 0, NONE)
     with pytest.raises(InvalidInput, match="differ in size"):
-        tolerance.is_leaf_beyond(honest._replace(weights=b""), honest, 0, NONE)
+        tolerance.does_leaf_exceed(honest._replace(weights=b""), honest, 0, NONE)

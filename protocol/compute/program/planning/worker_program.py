@@ -34,7 +34,7 @@ class CutProgram:
     leaves: range
 
 
-def deal_leaves(elements: int, workers: int) -> list[range]:
+def assign_leaves(elements: int, workers: int) -> list[range]:
     """Which elements of W, m and v each worker updates: whole leaves, as even as can be."""
     leaves = -(-elements // LEAF_ELEMENTS)
     ends = [min(elements, leaves * n // workers * LEAF_ELEMENTS) for n in range(workers + 1)]
@@ -69,7 +69,7 @@ class _Cutter:
         """The program."""
         plan, program = self._plan, self._plan.program
         update, found = _find_update(program)
-        leaves = deal_leaves(program.buffers[found["w"].buffer].size, plan.workers)[self._worker]
+        leaves = assign_leaves(program.buffers[found["w"].buffer].size, plan.workers)[self._worker]
         if not leaves or any(out in plan.periods for out in _list_results(program)):
             raise _refuse("a step whose results no part of a batch writes", "another", program.outputs)
         for number, node in enumerate(program.nodes[:update]):

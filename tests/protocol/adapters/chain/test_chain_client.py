@@ -26,7 +26,7 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.headers import encode_header
 from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
-from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec import quicknet
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -169,7 +169,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await devnet.give_coin(connection, key.address, devnet.GRANT_COIN_WEI)
         await connection.request("evm_setNextBlockTimestamp", TIMESTAMP_S)
-        sender = Sender(connection, key, devnet.CHAIN_ID, MiningPatience())
+        sender = Sender(connection, key, devnet.CHAIN_ID, ResendPolicy())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
         deployment = make_deployment(devnet.CHAIN_ID, [receipt.contract_address.lower()] * 13)

@@ -107,7 +107,7 @@ async def test_a_silent_chain_is_asked_again(net: TestChain, monkeypatch: pytest
     monkeypatch.setattr(Connection, "head", fail_first)
     assert (await anext(net.chain.heads())).number > 0
     failures.extend([EnvironmentFault(what="x", expected="", actual="", remedy="")] * 3)
-    monkeypatch.setattr(module, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(module, "GRACE_S", -1.0)
     with pytest.raises(EnvironmentFault):
         await anext(net.chain.heads())
 

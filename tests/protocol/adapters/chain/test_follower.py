@@ -268,11 +268,11 @@ async def test_a_chain_that_hides_its_logs_for_a_while_is_asked_again(
     assert read_deposits(await anext(net.chain.follow())) == [1]
     monkeypatch.setattr(EventReader, "read_blocks", fail(10**9))
     with pytest.raises(EnvironmentFault, match="silent"):
-        await anext(net.chain.follow(patience_s=0.2))
+        await anext(net.chain.follow(grace_s=0.2))
 
 
 async def test_a_node_does_not_end_however_long_the_chain_is_silent(net: TestChain) -> None:
-    batches = net.chain.follow(patience_s=float("inf"))
+    batches = net.chain.follow(grace_s=float("inf"))
     usual, net.chain.connection.providers.endpoints[0].url = net.rpc_url, "http://127.0.0.1:1"
     waiting = asyncio.ensure_future(anext(batches))
     while net.chain.connection.health.errors["connection"] < 3:

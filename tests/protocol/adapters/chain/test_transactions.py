@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.fees import FeeOffer
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE, TransactionQueue, Waiting
-from touchstone.protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
+from touchstone.protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, ResendPolicy
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
@@ -157,7 +157,7 @@ async def test_after_a_crash_what_was_sent_is_waited_for(net: TestChain) -> None
     crashing.cancel()
     await net.anvil("evm_setIntervalMining", 1)
     async with open_purse_chain(
-        net.rpc_url, net.chain.deployment, net.account, sending=Sending(MiningPatience(resend_after_s=20))
+        net.rpc_url, net.chain.deployment, net.account, sending=Sending(ResendPolicy(resend_after_s=20))
     ) as again:
         # By now the deposit is mined, so whoever asks does not send it a second time.
         assert await again.purse.credit_of(again.address) == STAKE_WEI
@@ -256,7 +256,7 @@ async def test_beside_another_process_what_waits_is_left_to_it(net: TestChain) -
     node = asyncio.create_task(net.chain.purse.deposit(STAKE_WEI))
     await wait_until_pending(net, before + 1)
     sent = (await find_pending(net, before))["input"]
-    impatient = MiningPatience(resend_after_s=POLL_S, attempts=3)
+    impatient = ResendPolicy(resend_after_s=POLL_S, attempts=3)
     async with open_purse_chain(
         net.rpc_url, net.chain.deployment, net.account, sending=Sending(impatient), is_alone=False
     ) as command:

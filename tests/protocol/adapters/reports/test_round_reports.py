@@ -33,7 +33,7 @@ from touchstone.protocol.adapters.wire.limits import WireLimits
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked, ReachSaid
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.signed_reports import MILLIONTHS_MAX, Comparison
 from touchstone.protocol.spec.statements import VoteWord
@@ -215,7 +215,7 @@ HOSTILE: dict[str, Answer] = {
 async def test_what_is_no_report_is_refused(
     node: Party, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(round_reports, "PATIENCE", Patience(attempts=1, connect_s=3.0, silence_s=0.3))
+    monkeypatch.setattr(round_reports, "RETRY_POLICY", RetryPolicy(attempts=1, connect_s=3.0, silence_s=0.3))
     async with serve_hostile(node, answer) as peer:
         with pytest.raises((ProtocolFault, EnvironmentFault)) as caught:
             await ask(peer)

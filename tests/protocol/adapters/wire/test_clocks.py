@@ -85,7 +85,7 @@ async def test_a_peer_that_calls_every_request_stale_is_given_up_and_changes_not
         with pytest.raises(EnvironmentFault, match="the request is stale"):
             await client.fetch(peer, ref)
         await client.fetch(other, ref)
-    assert len(told) == auditor.patience.attempts
+    assert len(told) == auditor.retry_policy.attempts
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.protocol.adapters.parties import Party
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 NAMES = 40
@@ -29,7 +29,7 @@ async def test_names_that_never_resolve_leave_threads_to_others(
         return lookup(host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", wait)
-    node = Party(tmp_path / "node", 1, patience=Patience(attempts=1, connect_s=2.0))
+    node = Party(tmp_path / "node", 1, retry_policy=RetryPolicy(attempts=1, connect_s=2.0))
     peers = [Peer(f"0x{number:040x}", f"https://n{number}.slow", bytes(32)) for number in range(NAMES)]
     try:
         async with node.make_client() as client:

@@ -3,7 +3,7 @@ import pytest
 
 from touchstone.protocol.adapters.wire.peer import Peer, show
 from touchstone.protocol.adapters.wire.peer_faults import sorted_errors
-from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.adapters.wire.session import PeerSession, RetryPolicy
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 PIN = bytes(32)
@@ -44,8 +44,8 @@ def test_a_fingerprint_has_32_bytes() -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    patience = Patience(first_pause_s=1, longest_pause_s=5)
-    assert [patience.compute_pause_s(n) for n in (1, 2, 3, 4, 2000)] == [1, 2, 4, 5, 5]
+    retry_policy = RetryPolicy(first_pause_s=1, longest_pause_s=5)
+    assert [retry_policy.compute_pause_s(n) for n in (1, 2, 3, 4, 2000)] == [1, 2, 4, 5, 5]
 
 
 def make_fault(*, retryable: bool = True) -> EnvironmentFault:
@@ -61,7 +61,7 @@ async def count_attempts(error: Exception, progress: list[int] | None = None) ->
         raise error
 
     steps = iter(progress or [])
-    session = PeerSession(Patience(attempts=3, first_pause_s=0))
+    session = PeerSession(RetryPolicy(attempts=3, first_pause_s=0))
     with pytest.raises(type(error)):
         await session.try_often(act, lambda: next(steps, 0))
     return attempts

@@ -108,7 +108,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 def judge(measured: Measured, stage: int, claimed: TrainingState) -> set[bool]:
     """Whether a claim lies beyond the limits: what replays on every configuration say."""
     rate = int(sum_rates(stage) * 2**64)
-    return {judge_state(claimed, e, rate, measured.limits).is_beyond for e in measured.ends[stage]}
+    return {judge_state(claimed, e, rate, measured.limits).exceeds_limits for e in measured.ends[stage]}
 
 
 def test_the_configurations_really_differ(measured: Measured) -> None:

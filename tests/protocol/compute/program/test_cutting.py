@@ -21,7 +21,7 @@ from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.cut_step import CutStep, Workers
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.copy_folding import fold
-from touchstone.protocol.compute.program.planning.worker_program import cut_program, deal_leaves
+from touchstone.protocol.compute.program.planning.worker_program import assign_leaves, cut_program
 from touchstone.protocol.compute.program.step import advance, begin_round
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.commitments import compute_state_root
@@ -130,8 +130,8 @@ def test_nearly_all_work_is_cut_and_moments_lie_with_one_worker() -> None:
 
 
 def test_leaves_are_dealt_out_whole_and_evenly() -> None:
-    assert deal_leaves(1000, 3) == [range(256), range(256, 512), range(512, 1000)]
-    assert deal_leaves(256, 2) == [range(0), range(256)]
+    assert assign_leaves(1000, 3) == [range(256), range(256, 512), range(512, 1000)]
+    assert assign_leaves(256, 2) == [range(0), range(256)]
 
 
 def test_more_workers_than_leaves_are_refused() -> None:

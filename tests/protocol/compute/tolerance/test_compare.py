@@ -33,7 +33,7 @@ from touchstone.protocol.compute.tolerance.step_noise import OWN_MARGIN, compute
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.protocol.spec.tolerance import Element, is_element_beyond
+from touchstone.protocol.spec.tolerance import Element, does_element_exceed
 
 NO_FLOORS = Floors(0.0, 0.0, 0.0)
 RATE = 1 << 58
@@ -83,7 +83,7 @@ def test_equal_states_are_not_apart(trained: TrainingState) -> None:
     for state in (trained, zero):
         found = measure_distances(state, state, 1.0, Floors(1e-9, 0.0, 0.0))
         assert (found.first_moment, found.second_moment, found.weights) == (0, 0, 0)
-        assert not judge_state(state, state, RATE, LIMITS).is_beyond
+        assert not judge_state(state, state, RATE, LIMITS).exceeds_limits
 
 
 @pytest.mark.parametrize("field", ["weights", "first_moment", "second_moment"])
@@ -95,7 +95,7 @@ def test_claims_that_are_not_finite_are_infinitely_far(
     vector[700] = bad
     claimed = replace(trained, **{field: vector})
     verdict = judge_state(claimed, trained, RATE, LIMITS)
-    assert (verdict.is_beyond, verdict.element, verdict.leaf) == (True, 700, 2)
+    assert (verdict.exceeds_limits, verdict.element, verdict.leaf) == (True, 700, 2)
     assert verdict.excess == float("inf")
     # Nor is anything near a replay that went wrong, or two that did.
     for other in (trained, claimed):
@@ -108,22 +108,22 @@ def test_a_second_moment_that_is_negative_alone_is_beyond(trained: TrainingState
     claimed = replace(trained, second_moment=trained.second_moment.clone())
     claimed.second_moment[5] = -1e-30
     verdict = judge_state(claimed, trained, RATE, limits(1, 1 << 100))
-    assert (verdict.is_beyond, verdict.element, verdict.excess) == (True, 5, float("inf"))
+    assert (verdict.exceeds_limits, verdict.element, verdict.excess) == (True, 5, float("inf"))
     assert measure_distances(claimed, trained, 1.0, Floors(0.0, 1e-9, 0.0)).second_moment == float("inf")
 
 
 def test_honest_work_on_a_signed_vector_is_within_limits(trained: TrainingState) -> None:
     """An optimizer of one's own may keep anything in the second vector."""
     signed = replace(trained, second_moment=trained.second_moment * torch.tensor([1.0, -1.0]).repeat(500))
-    assert not judge_state(signed, signed, RATE, LIMITS).is_beyond
+    assert not judge_state(signed, signed, RATE, LIMITS).exceeds_limits
     near = replace(signed, second_moment=signed.second_moment * (1 + 2.0**-20))
     verdict, found = judge_state(near, signed, RATE, LIMITS), measure_distances(near, signed, 1.0, NO_FLOORS)
-    assert not verdict.is_beyond and verdict.excess == pytest.approx(2.0**-20 / 1e-4, rel=0.2)
+    assert not verdict.exceeds_limits and verdict.excess == pytest.approx(2.0**-20 / 1e-4, rel=0.2)
     assert found.second_moment == pytest.approx(2.0**-20, rel=0.2)
     first = replace(signed, first_moment=signed.first_moment + 1e-9)
     assert measure_distances(first, signed, 1.0, Floors(1e-5, 0.0, 0.0)).first_moment < 2e-4
     turned = replace(signed, second_moment=-signed.second_moment)
-    assert judge_state(turned, signed, RATE, LIMITS).is_beyond
+    assert judge_state(turned, signed, RATE, LIMITS).exceeds_limits
 
 
 @pytest.mark.parametrize("number", [2.0**64, -(2.0**64), 2.0**100, -3.4e38])
@@ -135,15 +135,15 @@ def test_honest_work_on_large_numbers_is_within_limits(
     vector = getattr(trained, field).clone()
     vector[300] = number
     large = replace(trained, **{field: vector})
-    assert not judge_state(large, large, RATE, LIMITS).is_beyond
+    assert not judge_state(large, large, RATE, LIMITS).exceeds_limits
     # A float32 that is nearly the same is no farther: here all that is beyond 2^64 is one number.
     vector = vector.clone()
     vector[300] = number * (1 - 2.0**-20) if abs(number) > 2.0**65 else number * (1 + 2.0**-20)
     near = replace(trained, **{field: vector})
     verdict = judge_state(near, large, RATE, LIMITS)
-    assert (verdict.is_beyond, verdict.excess) == (False, 0.0)
-    assert judge_state(trained, large, RATE, LIMITS).is_beyond
-    assert judge_state(large, trained, RATE, LIMITS).is_beyond
+    assert (verdict.exceeds_limits, verdict.excess) == (False, 0.0)
+    assert judge_state(trained, large, RATE, LIMITS).exceeds_limits
+    assert judge_state(large, trained, RATE, LIMITS).exceeds_limits
 
 
 ANY = [
@@ -181,18 +181,18 @@ def test_measured_and_exact_judgement_agree_on_every_finite_element(seed: int, f
     excess = compute_excess(claimed, replayed, RATE, task)
     for index in range(400):
         pair = compare._read_element(claimed, index), compare._read_element(replayed, index)
-        exact = is_element_beyond(*pair, RATE, task)
+        exact = does_element_exceed(*pair, RATE, task)
         ratio = float(excess[index])
         assert abs(ratio - 1) < 1e-9 or exact == (ratio > 1), (index, ratio)
-    assert judge_state(claimed, replayed, RATE, task).is_beyond == bool((excess > 1).any())
+    assert judge_state(claimed, replayed, RATE, task).exceeds_limits == bool((excess > 1).any())
 
 
-@pytest.mark.parametrize("factor, is_beyond", [(0.99, False), (1.01, True)])
-def test_one_moved_weight_decides(trained: TrainingState, factor: float, is_beyond: bool) -> None:
+@pytest.mark.parametrize("factor, exceeds_limits", [(0.99, False), (1.01, True)])
+def test_one_moved_weight_decides(trained: TrainingState, factor: float, exceeds_limits: bool) -> None:
     zero = replace(trained, weights=torch.zeros(1000))
     claimed = moved(zero, "weights", 300, factor * 1e-4 * 2.0**-6)
     verdict = judge_state(claimed, zero, RATE, LIMITS)
-    assert (verdict.is_beyond, verdict.element, verdict.leaf) == (is_beyond, 300, 1)
+    assert (verdict.exceeds_limits, verdict.element, verdict.leaf) == (exceeds_limits, 300, 1)
     assert verdict.excess == pytest.approx(factor, rel=1e-6)
 
 
@@ -202,9 +202,9 @@ def test_the_element_is_one_that_is_beyond_not_one_that_only_looks_so(
     """Of two that float64 takes for equally far the integers choose."""
     claimed = moved(moved(trained, "weights", 7, 1e-3), "weights", 701, 2e-3)
     at_seven = compare._read_element(claimed, 7)
-    monkeypatch.setattr(compare, "is_element_beyond", lambda element, *_: element == at_seven)
+    monkeypatch.setattr(compare, "does_element_exceed", lambda element, *_: element == at_seven)
     verdict = judge_state(claimed, trained, RATE, LIMITS)
-    assert (verdict.is_beyond, verdict.element) == (True, 7)
+    assert (verdict.exceeds_limits, verdict.element) == (True, 7)
 
 
 @pytest.mark.parametrize("scale", [3e-5, 1e-4, 3e-4, 1e-3, 3e-3])
@@ -220,9 +220,11 @@ def test_the_worst_element_decides_as_all_elements_would(scale: float, seed: int
         vectors = (state.weights, state.first_moment, state.second_moment)
         return Element(*(int(x[index].view(torch.int32)) & 0xFFFFFFFF for x in vectors))
 
-    everyone = {i for i in range(60) if is_element_beyond(bits(claimed, i), bits(replayed, i), RATE, LIMITS)}
+    everyone = {
+        i for i in range(60) if does_element_exceed(bits(claimed, i), bits(replayed, i), RATE, LIMITS)
+    }
     verdict = judge_state(claimed, replayed, RATE, LIMITS)
-    assert verdict.is_beyond == bool(everyone) and (not everyone or verdict.element in everyone)
+    assert verdict.exceeds_limits == bool(everyone) and (not everyone or verdict.element in everyone)
 
 
 def test_excess_is_one_at_the_limit(trained: TrainingState) -> None:
@@ -245,7 +247,7 @@ def test_judge_state_in_parts_finds_the_same_element(
     whole = judge_state(claimed, trained, RATE, LIMITS)
     monkeypatch.setattr(compare, "PART_ELEMENTS", 300)
     assert judge_state(claimed, trained, RATE, LIMITS) == whole
-    assert (whole.element, whole.is_beyond) == (701, True)
+    assert (whole.element, whole.exceeds_limits) == (701, True)
 
 
 # --- Conditioning: weights shaken in their last bit ---------------------------------------------------------

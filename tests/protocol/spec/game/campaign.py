@@ -272,12 +272,12 @@ class Campaign(RuleBasedStateMachine):
         bond = self.amounts.ask_bond * (1 + count_open_asks(now, number or 0))
         self.send(calls.AskSigner(ref, word, 1, bond + times // 3, is_signed=signed), "pest")
 
-    @rule(pick=PICK, is_beyond=st.booleans())
-    def answer_ask(self, pick: int, is_beyond: bool) -> None:
+    @rule(pick=PICK, exceeds_limits=st.booleans())
+    def answer_ask(self, pick: int, exceeds_limits: bool) -> None:
         """What a cheat signed may lie anywhere."""
         for number, ask in list(self.world.state.asks.items())[pick % 3 :][:1]:
             if self.is_cheating(ask.seat):
-                self.send(calls.AnswerAsk(number, is_beyond=is_beyond), "pest")
+                self.send(calls.AnswerAsk(number, exceeds_limits=exceeds_limits), "pest")
 
     @rule(index=SMALL, pick=PICK, times=st.integers(1, 3))
     def dispute(self, index: int, pick: int, times: int) -> None:

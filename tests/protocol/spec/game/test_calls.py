@@ -119,7 +119,7 @@ FACTS: Facts = [
     (make_open, ASK, "is_leaf", False, "LeafNotAsked"),
     (make_open, ASK, "is_new", False, "AlreadyAsked"),
     (make_open, calls.AnswerAsk(2), "is_fitting", False, "ProofInvalid"),
-    (make_open, calls.AnswerAsk(2), "is_beyond", True, None),
+    (make_open, calls.AnswerAsk(2), "exceeds_limits", True, None),
     (make_open, DISPUTE, "is_signed", False, "StatementUnknown"),
     (make_open, DISPUTE, "signer", solver(0), "StatementUnknown"),
     (make_open, DISPUTE, "word", VoteWord.UNSERVED, "StatementUnknown"),

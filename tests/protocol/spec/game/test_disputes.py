@@ -114,15 +114,15 @@ def test_a_question_that_is_outrun_is_asked_and_pays_what_is_due() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "is_beyond", "is_convicted"),
+    ("word", "exceeds_limits", "is_convicted"),
     [(A, False, False), (A, True, True), (R, True, False), (R, False, True)],
 )
-def test_the_contract_compares(word: VoteWord, is_beyond: bool, is_convicted: bool) -> None:
+def test_the_contract_compares(word: VoteWord, exceeds_limits: bool, is_convicted: bool) -> None:
     world = make_judged()
     number = get_signer(world)
     ask(world, word=word)
     assert world.try_send(calls.AnswerAsk(0, is_fitting=False), "x") == "ProofInvalid"
-    world.send(calls.AnswerAsk(0, is_beyond=is_beyond), "anybody")
+    world.send(calls.AnswerAsk(0, exceeds_limits=exceeds_limits), "anybody")
     assert (world.state.seats[number].status == SeatStatus.CLOSED) == is_convicted
     gained = world.state.purse.get_wei(credit_of(world.state.seats[number].account))
     assert gained == (0 if is_convicted else 20), "half of the bond"
@@ -144,7 +144,7 @@ def test_no_answer_costs_the_seat() -> None:
 
 def answer_reject(world: World, ask_number: int = 0) -> None:
     """The asked REJECT was false."""
-    world.send(calls.AnswerAsk(ask_number, is_beyond=False), "x")
+    world.send(calls.AnswerAsk(ask_number, exceeds_limits=False), "x")
 
 
 def test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls() -> None:

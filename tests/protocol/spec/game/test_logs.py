@@ -87,7 +87,8 @@ def play_questions() -> World:
         calls.AskSigner(asked, A, 7, 41), calls.AnswerAsk(0), calls.AskSigner(rejected, R, 7, 41),
         calls.DisputeStatement(rejected, 81), calls.DisputeStatement(StatementRef(0, 2), 81),
         calls.EndDispute(2, outcome=GameOutcome.CONVICTED), calls.EndAsk(1), calls.EndDispute(3),
-        calls.AskSigner(other, A, 7, 41), calls.AnswerAsk(4, is_beyond=True), calls.SealProof(make_word("d")),
+        calls.AskSigner(other, A, 7, 41), calls.AnswerAsk(4, exceeds_limits=True),
+        calls.SealProof(make_word("d")),
     ):  # fmt: skip
         send_next(world, call, "finder")
     proof = calls.ConvictSeat(StatementRef(0, 1), ProofKind.DELTA_LEAF, make_word("d"))

@@ -153,7 +153,7 @@ def test_what_a_convicted_seat_earned_is_burned() -> None:
     post(world, (0, 1), (0, 1, 2))
     account = get_account(world, 0, 0)
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 0), A, 1, 40), "asker")
-    world.send(calls.AnswerAsk(0, is_beyond=True), "x")
+    world.send(calls.AnswerAsk(0, exceeds_limits=True), "x")
     burned = get_burned(world)
     assert settle(world, account, SETTLE) == 0
     assert get_burned(world) == burned + 10, "the vote of which it was convicted too"

@@ -380,9 +380,9 @@ def list_vote(
 def _list_answers(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     for number, ask in now.asks.items():
         if ask.seat == seat.number:
-            is_beyond = world.get_true_word(now.rounds[ask.statement.round], ask.statement.slot)
-            beyond = is_beyond == VoteWord.REJECT_STATE
-            yield seat.account, calls.AnswerAsk(number, is_beyond=beyond)
+            exceeds_limits = world.get_true_word(now.rounds[ask.statement.round], ask.statement.slot)
+            beyond = exceeds_limits == VoteWord.REJECT_STATE
+            yield seat.account, calls.AnswerAsk(number, exceeds_limits=beyond)
     for number, contest in now.contests.items():
         is_solver = seat.role == SeatRole.SOLVER
         if is_solver and contest.turn == ContestTurn.ANSWER and world.is_right(contest.round):

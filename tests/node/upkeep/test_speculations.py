@@ -11,11 +11,11 @@ import pytest
 from tests.node.merging import stage as stages
 from tests.node.merging.stage import Stage, give, hand, open_stage
 from tests.node.upkeep.test_pruning import list_due
-from touchstone.node.kit.retention_windows import WHOLE_GUESSES
+from touchstone.node.kit.retention_windows import WHOLE_SPECULATIONS
 from touchstone.node.models.claim_openings import name_claim
 from touchstone.node.training import speculation
 from touchstone.node.training.claims import is_whole
-from touchstone.node.training.speculation import TrainAhead
+from touchstone.node.training.speculation import TrainSpeculatively
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.statements import VoteWord
@@ -50,10 +50,10 @@ async def test_the_newest_two_guesses_stay_and_an_older_one_is_trained_again(tmp
         first = await open_audited(stage)
         own = stage.get_slot(1)
         others = [slot for slot in (0, 1, 2) if slot != own]
-        guesses = [(own, others[0]), (own, others[1]), (0, 1, 2)]
-        roots = [await train_ahead(stage, first, *slots) for slots in guesses]
+        speculations = [(own, others[0]), (own, others[1]), (0, 1, 2)]
+        roots = [await train_ahead(stage, first, *slots) for slots in speculations]
         assert _list_whole(first) == roots[1:]
-        assert await train_ahead(stage, first, *guesses[0]) == roots[0], "the same salts, the same claim"
+        assert await train_ahead(stage, first, *speculations[0]) == roots[0], "the same salts, the same claim"
         assert _list_whole(first) == [roots[0], roots[2]]
 
 
@@ -128,7 +128,7 @@ async def test_merges_of_guesses_that_went_go_too(tmp_path: Path) -> None:
             votes += [hand(slot, VoteWord.UNSERVED), hand(slot, rank=1), hand(slot, rank=2)]
         here = {key.root for key in node.store.list_keys(BlobKind.TENSOR)}
         merges = [one for one in node.rooms.tools.claims.merges.values() if one.momentum_root in here]
-        assert len(node.rooms.tools.claims.merges) == 5 and len(merges) <= WHOLE_GUESSES
+        assert len(node.rooms.tools.claims.merges) == 5 and len(merges) <= WHOLE_SPECULATIONS
 
 
 async def _follow(stage: Stage, node: Member, *slots: int) -> None:
@@ -141,9 +141,9 @@ async def _follow(stage: Stage, node: Member, *slots: int) -> None:
     assert not _list_ahead(stage, node), "it is trained"
 
 
-def _list_ahead(stage: Stage, node: Member) -> list[TrainAhead]:
+def _list_ahead(stage: Stage, node: Member) -> list[TrainSpeculatively]:
     found = speculation.list_duties(node.get_view(), stage.world.block)
-    return [due for due in found if isinstance(due, TrainAhead)]
+    return [due for due in found if isinstance(due, TrainSpeculatively)]
 
 
 def _list_whole(node: Member) -> list[bytes]:

@@ -5,5 +5,5 @@ from collections.abc import Awaitable, Callable
 WaitForBlock = Callable[[int], Awaitable[int]]
 """wait_for_block(number): the newest folded block, once it is `number` or later."""
 
-Wake = Callable[[], None]
+NotifyLoop = Callable[[], None]
 """Has the loop look again before the next block: something came that may make a duty due."""
