@@ -29,7 +29,7 @@ Totals: TypeAlias = dict[str, Counter[str]]
 def add_round(
     totals: Totals, game: LoggedGame, game_round: GameRound, block: int, training: dict[str, Any]
 ) -> None:
-    """Add what each account trained in a round, as it is at `block`. training: of `make_training`."""
+    """Adds what each account trained in a round, as it is at `block`. training: of `make_training`."""
     for slot, claim in game_round.claims.items():
         found = totals.setdefault(claim.account, Counter())
         found["rounds_trained"] += 1
@@ -39,7 +39,7 @@ def add_round(
 
 
 def add_votes(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, Any]) -> None:
-    """Add the votes that an event counts. game: after it, so the seats are still those that the event means:
+    """Adds the votes that an event counts. game: after it, so the seats are still those that the event means:
     a number may be another account's later."""
     if name != "VotesCounted":
         return
@@ -77,7 +77,7 @@ def _make_account(account: str, done: Counter[str], names: Names) -> dict[str, A
 
 
 def format_accounts(found: Mapping[tuple[str, bytes], Counter[str]]) -> bytes:
-    """A row of ACCOUNT_COLUMNS for each account and task, as CSV."""
+    """Returns a row of ACCOUNT_COLUMNS for each account and task, as CSV."""
     rows = ((who, to_hex(task), *(done[name] for name in DONE)) for (who, task), done in found.items())
     return format_csv([ACCOUNT_COLUMNS, *rows])
 

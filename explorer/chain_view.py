@@ -89,8 +89,8 @@ class ChainView:
         return self.state.head_block + 1
 
     async def run(self) -> None:
-        """Fold what is stored, then follow the chain for ever; a chain that is silent is asked again. Raises
-        EnvironmentFault where waiting cannot help."""
+        """Folds what is stored, then follows the chain for ever; a chain that is silent is asked again.
+        Raises EnvironmentFault where waiting cannot help."""
         await self.refold()
         while True:
             try:
@@ -121,7 +121,7 @@ class ChainView:
         return found
 
     async def refold(self) -> None:
-        """Fold all stored events anew: at the start, and after a reorg."""
+        """Folds all stored events anew: at the start, and after a reorg."""
         self.state = ChainState.of(self.chain)
         told = (self.convictions, self.posted, self.totals, self._events, self._added)
         for fold in (*told, self._pots, self._tellers, self._sought):
@@ -136,7 +136,7 @@ class ChainView:
             self.head, self.state.head_block = heads[-1], heads[-1].number
 
     async def take(self, batch: LogBatch) -> None:
-        """Store a batch, fold it, and tell whoever waits."""
+        """Stores a batch, folds it, and tells whoever waits."""
         self.index.take(batch)
         if batch.forget_from is not None:
             await self.refold()
@@ -147,7 +147,7 @@ class ChainView:
         await self._announce()
 
     async def wait_for_change(self, turn: int) -> int:
-        """The first turn after `turn`."""
+        """Returns the first turn after `turn`."""
         async with self.changed:
             await self.changed.wait_for(lambda: self.turn > turn)
             return self.turn
@@ -237,14 +237,14 @@ class ChainView:
         return add_reports(document | make_losses(game_round, reported), reported)
 
     def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
-        """A round in full, also of an epoch that was freed; None where it was not opened."""
+        """Returns a round in full, also of an epoch that was freed; None where it was not opened."""
         game = self.state.games.get(task)
         if game is not None and number in game.rounds:
             return self._make_whole(task, game, game.rounds[number], self.next_block)
         return self.index.find_round(task, number)
 
     def make_losses(self, task: bytes, game_round: GameRound) -> dict[str, Any]:
-        """What nodes report of the losses of a round that the contracts know."""
+        """Returns what nodes report of the losses of a round that the contracts know."""
         key = (task, game_round.index)
         if key not in self._losses or self._losses[key][0] is not game_round:
             reported = self.index.list_reports(*key, of_losses=True)
@@ -252,15 +252,15 @@ class ChainView:
         return self._losses[key][1]
 
     async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
-        """Store what a node has signed about round `index`, and tell whoever waits."""
+        """Stores what a node has signed about round `index`, and tells whoever waits."""
         self.index.put_report(task, index, one, signature)
         self._losses.pop((task, index), None)
         self.touched[task] = self.turn + 1
         await self._announce(self.fault)
 
     async def add_up(self) -> dict[tuple[str, bytes], Counter[str]]:
-        """What each account did in each task, by `task_documents.DONE`. What has not changed is not added up
-        again, and between two tasks requests are answered."""
+        """Returns what each account did in each task, by `task_documents.DONE`. What has not changed is not
+        added up again, and between two tasks requests are answered."""
         found: dict[tuple[str, bytes], Counter[str]] = {}
         for task in list(self.posted):
             if task in self.state.games:
@@ -289,7 +289,7 @@ class ChainView:
         return {account: done for account, done in totals.items() if any(done.values())}
 
     def find_money(self, task: bytes) -> Money:
-        """What each account has in a task; nothing where that cannot be found."""
+        """Returns what each account has in a task; nothing where that cannot be found."""
         try:
             return find_money(self.state.games[task], self.next_block)
         except BROKEN as error:
@@ -318,7 +318,7 @@ class ChainView:
             self._sought.append(event)
 
     async def _read_numbers(self) -> None:
-        """Read some of the transactions of convictions, each once; what the chain's node does not show is
+        """Reads some of the transactions of convictions, each once; what the chain's node does not show is
         asked for again with a later block."""
         sought, self._sought = self._sought[:NUMBERS_AT_ONCE], self._sought[NUMBERS_AT_ONCE:]
         for event in sought:
@@ -346,8 +346,8 @@ class ChainView:
 
 
 def _find_ended(before: Event | None, convicted: Event) -> bytes | None:
-    """The dispute that a conviction ended: the contract says so right before, in the same transaction. One
-    transaction may end several. before: the last end or conviction that was logged."""
+    """Returns the dispute that a conviction ended: the contract says so right before, in the same
+    transaction. One transaction may end several. before: the last end or conviction that was logged."""
     if before is None or before.name != "DisputeEnded":
         return None
     is_it = before.transaction_hash == convicted.transaction_hash

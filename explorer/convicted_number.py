@@ -73,7 +73,7 @@ class ConvictedNumber:
         return "" if distance is None else f"{float(distance):.3g}"
 
     def _show(self, place: int, value: int) -> str:
-        """An operand: of quantized products the first two are integers."""
+        """Returns an operand: of quantized products the first two are integers."""
         is_integer = self.operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
         return str(value) if is_integer else show_bits(value)
 
@@ -109,7 +109,7 @@ class ConvictedNumber:
 
 
 def show_bits(bits: int) -> str:
-    """A float32 as people write it, short."""
+    """Returns a float32 as people write it, short."""
     return f"{bits_to_float(bits):.9g}" if is_finite(bits) else f"0x{bits:08x} (not finite)"
 
 
@@ -139,9 +139,9 @@ class ShownNode:
 async def find_number(
     connection: Connection, disputes: str, event: Event, numeric_format: str
 ) -> ConvictedNumber | None:
-    """What the transaction of a conviction proved. disputes: address of the contract; numeric_format: of the
-    task. None where it proved something else than an operation, or where another contract passed the proof
-    on: then the contract's word stands, but its call is not what the transaction says. Raises
+    """Returns what the transaction of a conviction proved. disputes: address of the contract; numeric_format:
+    of the task. None where it proved something else than an operation, or where another contract passed the
+    proof on: then the contract's word stands, but its call is not what the transaction says. Raises
     EnvironmentFault where the chain's node has lost the transaction."""
     target, data = await connection.sent_call(event.transaction_hash)
     entry = find_function(load_abi("Disputes"), "proveOperation")
@@ -185,8 +185,8 @@ def _read_integers(data: bytes, at: int, count: int) -> list[int]:
 def read_number(
     shown: ShownNode, element: int, openings: bytes, numeric_format: str = "float32"
 ) -> ConvictedNumber | None:
-    """The element that `openings` show; None for operations whose operands cannot be found without others.
-    Raises ValueError where there are fewer bytes than the node's operands take."""
+    """Returns the element that `openings` show; None for operations whose operands cannot be found without
+    others. Raises ValueError where there are fewer bytes than the node's operands take."""
     node = shown.node
     if node.operation in UNREADABLE:
         return None

@@ -14,7 +14,7 @@ SHOWN_TERMS = 16
 
 
 def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> dict[str, Any]:
-    """A dispute in a table, and at the head of its board. turn: who has to move."""
+    """Returns a dispute in a table, and at the head of its board. turn: who has to move."""
     claimant = names.of_seat(game, dispute.seat)
     is_claimants = dispute.stage in CLAIMANT_MOVES
     return {
@@ -37,8 +37,8 @@ def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> d
 
 
 def make_conviction(one: Conviction, number: dict[str, Any] | None, names: Names) -> dict[str, Any]:
-    """A seat that was closed. The number comes without the operands of a long sum: a dispute's board has
-    all."""
+    """Returns a seat that was closed. The number comes without the operands of a long sum: a dispute's board
+    has all."""
     if number is not None:
         number = number | {"operands": number.get("operands", [])[:SHOWN_TERMS]}
     return {

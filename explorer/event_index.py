@@ -85,7 +85,7 @@ class EventIndex:
         self._count = self._count_from(0)
 
     def _open(self, identity: str) -> str:
-        """Lock the file and make what is missing; whose it is."""
+        """Locks the file and makes what is missing; whose it is."""
         self._rows.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._rows.execute("PRAGMA journal_mode = WAL")
         self._rows.execute("PRAGMA synchronous = NORMAL")
@@ -115,11 +115,11 @@ class EventIndex:
         )
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._rows.close()
 
     def take(self, batch: LogBatch) -> None:
-        """Store a batch whole or not at all, after what it voids is gone."""
+        """Stores a batch whole or not at all, after what it voids is gone."""
         head, forget_from = batch.head, batch.forget_from
         places = [event.block_number for event in batch.events]
         first = min(places if forget_from is None else [forget_from, *places], default=head.number)
@@ -138,13 +138,13 @@ class EventIndex:
         self._count += self._count_from(first) - before
 
     def put_number(self, transaction_hash: bytes, found: dict[str, Any] | None) -> None:
-        """Store what a transaction of a conviction shows; None where it shows no number."""
+        """Stores what a transaction of a conviction shows; None where it shows no number."""
         with self._rows:
             row = (transaction_hash, json.dumps(found))
             self._rows.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?)", row)
 
     def put_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
-        """Store a report of round `index`; what was signed of the same claim before stays."""
+        """Stores a report of round `index`; what was signed of the same claim before stays."""
         row = (*one.place, one.claim_root, one.account, json.dumps(one.said), signature)
         with self._rows:
             self._rows.execute(
@@ -152,8 +152,8 @@ class EventIndex:
             )
 
     def list_reports(self, task: bytes, index: int, *, of_losses: bool = False) -> list[Reported]:
-        """What nodes have reported of round `index`, also of claims that a reorg took back. of_losses: of
-        nothing else."""
+        """Returns what nodes have reported of round `index`, also of claims that a reorg took back.
+        of_losses: of nothing else."""
         rows = self._rows.execute(
             "SELECT slot, draw, rank, claim, account, said FROM reports WHERE task = ? AND round = ?"
             " AND draw <= ?",
@@ -201,7 +201,7 @@ class EventIndex:
         return rows.fetchall()
 
     def get_line(self, task: bytes, event: Event) -> str:
-        """What tells an event, empty where nothing does."""
+        """Returns what tells an event, empty where nothing does."""
         place = (event.block_number, event.log_index)
         rows = self._rows.execute(
             "SELECT line FROM lines WHERE task = ? AND block = ? AND log = ?", (task, *place)
@@ -209,12 +209,13 @@ class EventIndex:
         return "\n".join(line for (line,) in rows)
 
     def list_heads(self) -> list[Head]:
-        """The newest heads whose events are stored, ascending."""
+        """Returns the newest heads whose events are stored, ascending."""
         rows = self._rows.execute("SELECT number, hash, parent, seconds, fee FROM heads ORDER BY number")
         return [Head(number, name, parent, seconds, int(fee)) for number, name, parent, seconds, fee in rows]
 
     def list_blocks(self) -> Iterator[list[Event]]:
-        """All events, those of some blocks together, in the chain's order. The index may grow meanwhile."""
+        """Yields all events, those of some blocks together, in the chain's order. The index may grow
+        meanwhile."""
         after = -1
         while True:
             blocks = self._rows.execute(
@@ -228,17 +229,17 @@ class EventIndex:
             after = last
 
     def list_of_subject(self, subject: bytes) -> list[Event]:
-        """What was logged about a dispute, an ask or a contest."""
+        """Returns what was logged about a dispute, an ask or a contest."""
         return self._select("WHERE subject = ?", (subject,))
 
     def find_number(self, transaction_hash: bytes) -> tuple[bool, dict[str, Any] | None]:
-        """Whether a transaction was looked at, and what it shows."""
+        """Returns whether a transaction was looked at, and what it shows."""
         row = self._rows.execute("SELECT found FROM numbers WHERE transaction_hash = ?", (transaction_hash,))
         found = row.fetchone()
         return (False, None) if found is None else (True, json.loads(found[0]))
 
     def count_events(self) -> int:
-        """How many are stored. All are counted once, when the file is opened: each page asks."""
+        """Returns how many are stored. All are counted once, when the file is opened: each page asks."""
         return self._count
 
     def _count_from(self, block: int) -> int:

@@ -32,7 +32,7 @@ def sum_money(money: AccountMoney) -> dict[str, int]:
 
 
 def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
-    """Who has what in a task, and why; what nobody has any more, by what it was before."""
+    """Returns who has what in a task, and why; what nobody has any more, by what it was before."""
     burned = {kind: wei for kind, wei in game.money.burned.items() if wei}
     return {
         "columns": list(COLUMNS),
@@ -64,7 +64,7 @@ def _list_sums(sums: Sums, *, is_settled: bool) -> Iterator[dict[str, Any]]:
 
 
 def make_seat(game: LoggedGame, seat: Seat, money: Money, names: Names) -> dict[str, Any]:
-    """A seat, and what its account has won in this task."""
+    """Returns a seat, and what its account has won in this task."""
     is_paid_out = seat.number not in game.seats
     status = "paid out" if is_paid_out else seat.status.name.lower()
     sums = sum_money(money.get(seat.account, AccountMoney(seat.account)))
@@ -80,6 +80,6 @@ def make_seat(game: LoggedGame, seat: Seat, money: Money, names: Names) -> dict[
 
 
 def list_seats(game: LoggedGame, money: Money, names: Names) -> list[dict[str, Any]]:
-    """All seats that are held, and those paid out whose number is free."""
+    """Returns all seats that are held, and those paid out whose number is free."""
     held = {**game.former, **game.seats}
     return [make_seat(game, held[number], money, names) for number in sorted(held)]

@@ -17,16 +17,16 @@ class Names:
     known: Mapping[str, str]
 
     def of(self, account: str) -> str:
-        """Who an account is."""
+        """Returns who an account is."""
         return self.known.get(account.lower(), account[:SHORT])
 
     def of_seat(self, game: GameState, seat: int) -> str:
-        """Whose seat it is, or was."""
+        """Returns whose seat it is, or was."""
         held = game.seats.get(seat) or game.former.get(seat)
         return "nobody" if held is None else self.of(held.account)
 
     def of_slot(self, game: GameState, index: int, slot: int) -> str:
-        """Whose claim of a round it is."""
+        """Returns whose claim of a round it is."""
         game_round = game.rounds.get(index)
         if game_round is None or slot >= len(game_round.pool.solvers):
             return f"slot {slot}"
@@ -34,13 +34,13 @@ class Names:
         return f"slot {slot}" if holder is None else self.of(holder.account)
 
     def of_statement(self, game: GameState, ref: StatementRef) -> str:
-        """What a dispute is about."""
+        """Returns what a dispute is about."""
         claim = f"{self.of_slot(game, ref.round, ref.slot)}'s claim of round {ref.round}"
         return claim if ref.draw is None else f"a vote on {claim}"
 
 
 def show_wei(wei: int) -> str:
-    """An amount, exact, with thousands set apart: `2,000 tokens`."""
+    """Returns an amount, exact, with thousands set apart: `2,000 tokens`."""
     number, _, unit = format_tokens(abs(wei)).partition(" ")
     whole, dot, rest = number.partition(".")
     return f"{'-' if wei < 0 else ''}{int(whole):,}{dot}{rest} {unit}"

@@ -59,7 +59,7 @@ class Asked(Enum):
 
 
 async def follow(view: ChainView, asked: Asked) -> None:
-    """Run a view for ever, and ask nodes meanwhile. Raises as `ChainView.run` does."""
+    """Runs a view for ever, and asks nodes meanwhile. Raises as `ChainView.run` does."""
     asking = asyncio.create_task(ReportAsker(view).run(asked))
     try:
         await view.run()
@@ -118,7 +118,7 @@ class ReportAsker:
                         await self.view.wait_for_change(turn)
 
     async def _look(self, client: ReportClient) -> None:
-        """Ask for what is missing. A bug of ours is logged: the pages stay, and other nodes are asked."""
+        """Asks for what is missing. A bug of ours is logged: the pages stay, and other nodes are asked."""
         try:
             chosen = self.choose()
         except Exception:
@@ -130,7 +130,7 @@ class ReportAsker:
                 log.error("A node was not asked to the end", exc_info=error)
 
     def choose(self) -> list[Question]:
-        """A few questions, an account in one of them at most. Rounds take turns."""
+        """Returns a few questions, an account in one of them at most. Rounds take turns."""
         view, chosen = self.view, dict[str, Question]()
         if view.head is None or view.fault:
             return []
@@ -164,7 +164,7 @@ class ReportAsker:
         return all(self.pauses[key].until_s <= now_s for key in _name_pauses(one))
 
     async def ask(self, client: ReportClient, one: Question) -> None:
-        """Ask a node, and keep what is right."""
+        """Asks a node, and keeps what is right."""
         node, question = (self.pauses[key] for key in _name_pauses(one))
         now_s = asyncio.get_running_loop().time
         try:
@@ -179,8 +179,8 @@ class ReportAsker:
             question.extend(now_s())
 
     async def _keep(self, one: Question, said: ReportsSaid) -> set[Place]:
-        """The places whose reports were right, and are kept. Raises ProtocolFault for the first one that the
-        account has not signed: finding that out takes longest."""
+        """Returns the places whose reports were right, and are kept. Raises ProtocolFault for the first one
+        that the account has not signed: finding that out takes longest."""
         kept = set[Place]()
         for place, report in _list_said(said):
             game = self.view.state.games.get(one.task)

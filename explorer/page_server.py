@@ -63,7 +63,7 @@ class PageServer:
         self._files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in TYPES}
 
     def make_app(self) -> web.Application:
-        """The routes; nothing is taken but GET (and HEAD)."""
+        """Returns the routes; nothing is taken but GET (and HEAD)."""
         app = web.Application(middlewares=[self._guard], client_max_size=1024)
         task = "/api/tasks/{task:0x[0-9a-f]{64}}"
         routes: tuple[tuple[str, Handler], ...] = (
@@ -87,7 +87,7 @@ class PageServer:
         return app
 
     async def get_file(self, request: web.Request) -> web.Response:
-        """A file of the page."""
+        """Returns a file of the page."""
         name = request.match_info.get("name", "index.html")
         if name not in self._files:
             raise web.HTTPNotFound
@@ -96,7 +96,7 @@ class PageServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The headers of every answer, refusals included."""
+        """Returns the headers of every answer, refusals included."""
         with self.watch.mark_busy(request):
             try:
                 response = await handler(request)
@@ -108,8 +108,8 @@ class PageServer:
         return response
 
     async def get_status(self, request: web.Request) -> web.Response:
-        """Which chain and contracts, whether they are those of this version, and up to which block it is
-        read."""
+        """Returns which chain and contracts, whether they are those of this version, and up to which block it
+        is read."""
         view, deployment = self._view, self._view.chain.deployment
         return answer({
             "chain_id": deployment.chain_id,
@@ -125,7 +125,7 @@ class PageServer:
         })  # fmt: skip
 
     async def list_tasks(self, request: web.Request) -> web.Response:
-        """The newest tasks first; ?offset=N&limit=N."""
+        """Returns the newest tasks first; ?offset=N&limit=N."""
         view, offset = self._view, read_number(request, "offset", 0)
         tasks = sorted(view.posted, key=lambda task: view.posted[task], reverse=True)
         rows = [self._make_row(task) for task in tasks[offset : offset + read_limit(request)]]
@@ -144,13 +144,13 @@ class PageServer:
             return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
 
     async def list_accounts(self, request: web.Request) -> web.Response:
-        """What each account did in all tasks, or ?account=A in each; ?offset=N&limit=N."""
+        """Returns what each account did in all tasks, or ?account=A in each; ?offset=N&limit=N."""
         account, offset = request.query.get("account", "").lower(), read_number(request, "offset", 0)
         rows = list_accounts(await self._view.add_up(), self._view.names, account)
         return answer({"total": len(rows), "accounts": rows[offset : offset + read_limit(request)]})
 
     async def write_accounts(self, request: web.Request) -> web.Response:
-        """The same as CSV: a row for each account and task."""
+        """Returns the same as CSV: a row for each account and task."""
         headers = {"Content-Type": CSV, "Content-Disposition": 'attachment; filename="accounts.csv"'}
         return web.Response(body=format_accounts(await self._view.add_up()), headers=headers)
 
@@ -162,7 +162,7 @@ class PageServer:
         return task, game
 
     async def get_task(self, request: web.Request) -> web.Response:
-        """A task in full, but for rounds, lines and disputes."""
+        """Returns a task in full, but for rounds, lines and disputes."""
         (task, game), view = self._find(request), self._view
         amounts = {name: show_wei(wei) for name, wei in asdict(game.terms.amounts).items()}
         money = view.find_money(task)
@@ -182,7 +182,7 @@ class PageServer:
         return make_conviction(one, self._view.index.find_number(one.transaction_hash)[1], self._view.names)
 
     async def list_rounds(self, request: web.Request) -> web.Response:
-        """The newest rounds first; ?before=ROUND&limit=N."""
+        """Returns the newest rounds first; ?before=ROUND&limit=N."""
         task, game = self._find(request)
         end = min(game.next_round, read_number(request, "before", LAST))
         rows = []
@@ -194,7 +194,7 @@ class PageServer:
         return answer({"total": game.next_round, "rounds": rows})
 
     async def get_round(self, request: web.Request) -> web.Response:
-        """A round in full."""
+        """Returns a round in full."""
         task, _ = self._find(request)
         found = self._view.make_round(task, int(request.match_info["round"]))
         if found is None:
@@ -202,14 +202,14 @@ class PageServer:
         return answer(found)
 
     async def list_lines(self, request: web.Request) -> web.Response:
-        """What happened, newest first; ?block=N&log=N for what was before that, &limit=N."""
+        """Returns what happened, newest first; ?block=N&log=N for what was before that, &limit=N."""
         task, _ = self._find(request)
         before = (read_number(request, "block", LAST), read_number(request, "log", LAST))
         found = self._view.index.list_lines(task, before, read_limit(request))
         return answer({"lines": [{"block": one[0], "log": one[1], "line": one[2]} for one in found]})
 
     async def write_work(self, request: web.Request) -> web.StreamResponse:
-        """The public ledger: who trained what, a row for each claim, as CSV."""
+        """Returns the public ledger: who trained what, a row for each claim, as CSV."""
         (task, game), view = self._find(request), self._view
         if self._ledgers.locked():
             raise web.HTTPServiceUnavailable(text="other ledgers are being written; ask again")
@@ -229,7 +229,7 @@ class PageServer:
         return response
 
     async def list_disputes(self, request: web.Request) -> web.Response:
-        """The newest disputes first, and asks and contests that run; ?offset=N&limit=N."""
+        """Returns the newest disputes first, and asks and contests that run; ?offset=N&limit=N."""
         (task, game), names = self._find(request), self._view.names
         disputes = list(self._view.state.inner[task].disputes.values())[::-1]
         offset = read_number(request, "offset", 0)
@@ -250,7 +250,7 @@ class PageServer:
         })  # fmt: skip
 
     async def get_dispute(self, request: web.Request) -> web.Response:
-        """A dispute move by move, down to the number that decided it."""
+        """Returns a dispute move by move, down to the number that decided it."""
         (task, game), view = self._find(request), self._view
         name = bytes.fromhex(request.match_info["dispute"][2:])
         dispute = view.state.inner[task].disputes.get(name)
@@ -271,7 +271,7 @@ class PageServer:
         return answer({**board, "moves": moves, "number": number, "convicted": convicted})
 
     async def stream_changes(self, request: web.Request) -> web.StreamResponse:
-        """A message whenever something has changed: the head, and the tasks that changed."""
+        """Sends a message whenever something has changed: the head, and the tasks that changed."""
         if self._live >= LIVE_MAX:
             raise web.HTTPServiceUnavailable(text=f"{LIVE_MAX} pages are open; close one")
         response, self._live = web.StreamResponse(headers=HEADERS), self._live + 1
@@ -318,11 +318,11 @@ def answer(document: dict[str, Any]) -> web.Response:
 
 
 def read_number(request: web.Request, name: str, default: int) -> int:
-    """A number of the address; what is none counts as left out."""
+    """Returns a number of the address; what is none counts as left out."""
     text = request.query.get(name, "")
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) else default
 
 
 def read_limit(request: web.Request) -> int:
-    """How many rows are wanted."""
+    """Returns how many rows are wanted."""
     return min(read_number(request, "limit", PAGE), PAGE_MAX)

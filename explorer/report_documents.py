@@ -62,7 +62,7 @@ def list_reporters(
 
 
 def show_report(report: LossReport | DistanceReport) -> dict[str, Any]:
-    """The figures of a report: losses in nats, distances in limits of the task."""
+    """Returns the figures of a report: losses in nats, distances in limits of the task."""
     if isinstance(report, LossReport):
         losses = (report.first_micronats, report.last_micronats, report.mean_micronats)
         first, last, mean = (one / 1e6 for one in losses)
@@ -74,9 +74,9 @@ def show_report(report: LossReport | DistanceReport) -> dict[str, Any]:
 
 
 def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, Any]:
-    """The mean losses that the solvers of a round report, in nats. by_shard: in the order of the shards, None
-    where there is no report; mean: of all of them, a claim by its segments: what a report says of steps could
-    be anything."""
+    """Returns the mean losses that the solvers of a round report, in nats. by_shard: in the order of the
+    shards, None where there is no report; mean: of all of them, a claim by its segments: what a report says
+    of steps could be anything."""
     known = {one.slot: one for one in reported if one.draw == LOSS}
     right = {
         slot: known[slot].said["mean"]
@@ -95,7 +95,7 @@ def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, An
 
 
 def add_reports(document: dict[str, Any], reported: list[Reported]) -> dict[str, Any]:
-    """A document of `make_round` with what nodes report of its claims and audits."""
+    """Returns a document of `make_round` with what nodes report of its claims and audits."""
     known = {(one.place, f"0x{one.claim_root.hex()}"): one.said for one in reported}
     slots = []
     for one in document["slots"]:

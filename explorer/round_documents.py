@@ -16,7 +16,7 @@ from touchstone.protocol.spec.shard_draws import assign_shards
 
 
 def describe_stage(game_round: GameRound) -> str:
-    """What a round waits for, or how it ended."""
+    """Returns what a round waits for, or how it ended."""
     if game_round.phase != RoundPhase.RUNNING:
         return game_round.phase.name.lower()
     if game_round.beacon is None:
@@ -27,7 +27,7 @@ def describe_stage(game_round: GameRound) -> str:
 
 
 def make_round_row(game_round: GameRound) -> dict[str, Any]:
-    """A round in a table."""
+    """Returns a round in a table."""
     return {
         "round": game_round.index,
         "stage": describe_stage(game_round),
@@ -42,7 +42,7 @@ def make_round_row(game_round: GameRound) -> dict[str, Any]:
 
 
 def make_round(game: LoggedGame, game_round: GameRound, block: int, names: Names) -> dict[str, Any]:
-    """A round in full, as it is at `block`: who trained, what became of it, who audited what."""
+    """Returns a round in full, as it is at `block`: who trained, what became of it, who audited what."""
     shards = assign_shards(game_round.beacon, len(game_round.pool.solvers)) if game_round.beacon else ()
     return {
         **make_round_row(game_round),

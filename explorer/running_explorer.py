@@ -36,7 +36,7 @@ async def open_explorer(
     port: int = 0,
     asked: Asked = Asked.NOBODY,
 ) -> AsyncIterator[Explorer]:
-    """Follow the chain and serve the pages until the block ends. index: file to keep the events in; port: 0
+    """Follows the chain and serves the pages until the block ends. index: file to keep the events in; port: 0
     takes a free one; asked: for reports. Raises InvalidInput for another deployment's index and
     EnvironmentFault where the port is taken."""
     kept = EventIndex(index, chain.deployment)

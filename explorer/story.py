@@ -78,7 +78,7 @@ class Teller:
             yield from _TELLERS[event.name](self, event.arguments)
 
     def _dispute(self, values: Mapping[str, Any]) -> tuple[InnerDispute, str, str]:
-        """The dispute, who opened it, who answers."""
+        """Returns the dispute, who opened it, who answers."""
         dispute = self._state.inner[self._task].disputes[bytes(values["dispute"])]
         return dispute, self._names.of(dispute.opener), self._names.of_seat(self._game, dispute.seat)
 
@@ -143,7 +143,7 @@ class Teller:
         yield f"{who} commits to its training of round {v['round']}: {v['segments']} segments, one root"
 
     def _drawn(self, v: Mapping[str, Any]) -> Iterator[str]:
-        """The primaries; reserves are looked up only where one of these does not say ACCEPT."""
+        """Yields the primaries; reserves are looked up only where one of these does not say ACCEPT."""
         yield from self._list_primaries(int(v["round"]), is_late=False)
         yield from self._list_primaries(int(v["round"]) - 1, is_late=True)
 

@@ -21,12 +21,12 @@ FLOPS_PER_WEIGHT_AND_TOKEN = 6
 
 
 def to_hex(value: bytes | None) -> str | None:
-    """A hash as the pages name it."""
+    """Returns a hash as the pages name it."""
     return None if value is None else "0x" + value.hex()
 
 
 def describe_phase(game: GameState, block: int) -> str:
-    """What a task does, in a word or a few. block: the next one."""
+    """Returns what a task does, in a word or a few. block: the next one."""
     now = get_state_at(game, block)
     if now.is_closed:
         return "closed"
@@ -48,7 +48,7 @@ def count_active(game: GameState, role: SeatRole) -> int:
 
 
 def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[str, Any]:
-    """A task in a table."""
+    """Returns a task in a table."""
     return {
         "task": to_hex(task),
         "phase": describe_phase(game, block),
@@ -63,8 +63,8 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
 
 
 def make_training(terms: Any, text: bytes) -> dict[str, Any]:
-    """What is trained; `error` alone where the text that the submitter posted is no description of it. terms:
-    as TaskPosted has them."""
+    """Returns what is trained; `error` alone where the text that the submitter posted is no description of
+    it. terms: as TaskPosted has them."""
     try:
         training = decode_training(text)
     except TouchstoneError as error:

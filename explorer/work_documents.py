@@ -14,7 +14,7 @@ WORK_COLUMNS = (
 def list_work(
     task: bytes, number: int, document: dict[str, Any], training: dict[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Who trained what in a round: a row for each claim, by WORK_COLUMNS. document: of `make_round`;
+    """Yields who trained what in a round: a row for each claim, by WORK_COLUMNS. document: of `make_round`;
     training: of `make_training`. flops: an estimate, 6 for each weight and token."""
     for one in document["slots"]:
         if one["claim"] is None:

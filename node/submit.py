@@ -94,8 +94,8 @@ class RoundPlan:
 def build_task(
     plan: RoundPlan, dataset: bytes | memoryview, submitter: str, salt: bytes, start: Tensor | None = None
 ) -> tuple[PostedTerms, TrainingSpec]:
-    """The whole task, all roots computed. start: the flat weights that it begins with, where no seed makes
-    them."""
+    """Returns the whole task, all roots computed. start: the flat weights that it begins with, where no seed
+    makes them."""
     assert (plan.initial_seed == GIVEN_START) == (start is not None), "either a seed or weights"
     step = learn_plan(plan)
     training = _sketch_training(plan, len(dataset))
@@ -109,14 +109,14 @@ def build_task(
 
 
 def learn_plan(plan: RoundPlan) -> TaskStep:
-    """The step of a plan, known to this process from then on."""
+    """Returns the step of a plan, known to this process from then on."""
     step = TaskStep(plan.step.built, plan.step.layout)
     learn_step(step)
     return step
 
 
 def find_plan_malformations(plan: RoundPlan, dataset_bytes: int) -> list[Malformation]:
-    """Every rule of numbers that a task of this plan would break."""
+    """Returns every rule of numbers that a task of this plan would break."""
     batch = (plan.sequences_per_step, plan.sequence_tokens)
     rules = list_step_rules(plan.step.shape, *batch, plan.numeric_format)
     broken = [Malformation(*rule[1:]) for rule in rules if not rule[0]]
@@ -124,7 +124,8 @@ def find_plan_malformations(plan: RoundPlan, dataset_bytes: int) -> list[Malform
 
 
 def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_format: str) -> Iterator[Rule]:
-    """What a plan must keep that names a recorded step: it was recorded for one batch and one format."""
+    """Yields what a plan must keep that names a recorded step: it was recorded for one batch and one
+    format."""
     yield judge_range("sequences_per_step", sequences, shape.sequences, shape.sequences)
     yield judge_range("sequence_tokens", tokens, shape.tokens, shape.tokens)
     named = shape.numeric_format
@@ -137,7 +138,7 @@ def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_forma
 
 
 def sketch_task(plan: RoundPlan, dataset_bytes: int) -> TaskSpec:
-    """The task of a plan as far as its step, sizes and numbers go; all other roots are `STAND_IN`."""
+    """Returns the task of a plan as far as its step, sizes and numbers go; all other roots are `STAND_IN`."""
     learn_plan(plan)
     return make_spec(_sketch_terms(plan, plan.count_parameters()), _sketch_training(plan, dataset_bytes))
 
@@ -227,7 +228,7 @@ async def post_task(
     dataset: bytes | memoryview,
     start: Tensor | None = None,
 ) -> bytes:
-    """Post a task that was built, with its escrow, and serve its dataset from now on, with the weights that
+    """Posts a task that was built, with its escrow, and serves its dataset from now on, with the weights that
     it begins with (start) where they are given; returns the task's id. Raises InvalidInput where nodes would
     refuse it, ContractRefused where the account has too few tokens."""
     escrow_wei = await asyncio.to_thread(refuse_bad_task, chain, terms, training)

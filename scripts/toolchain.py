@@ -22,23 +22,23 @@ class ToolMissing(RuntimeError):
 
 
 def anvil_path() -> Path:
-    """Return the native `anvil` binary; start it with `--hardfork HARDFORK`. Raises ToolMissing."""
+    """Returns the native `anvil` binary; start it with `--hardfork HARDFORK`. Raises ToolMissing."""
     return _foundry_path("anvil")
 
 
 def forge_path() -> Path:
-    """Return the native `forge` binary. Raises ToolMissing."""
+    """Returns the native `forge` binary. Raises ToolMissing."""
     return _foundry_path("forge")
 
 
 def solc_shim_path() -> Path:
-    """Return the executable that answers as solc and runs the npm compiler. Raises ToolMissing."""
+    """Returns the executable that answers as solc and runs the npm compiler. Raises ToolMissing."""
     _require(NODE_MODULES / "solc" / "soljson.js", "the Solidity compiler")
     return _require(ROOT / "scripts" / "solc" / "solc", "the solc shim")
 
 
 def compute_platform() -> str:
-    """Name this machine as Foundry's packages do, for example `linux-amd64`. Raises ToolMissing."""
+    """Names this machine as Foundry's packages do, for example `linux-amd64`. Raises ToolMissing."""
     system, machine = _SYSTEMS.get(sys.platform), _MACHINES.get(platform.machine().lower())
     if system is None or machine is None:
         raise ToolMissing(

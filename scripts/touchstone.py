@@ -47,7 +47,7 @@ for command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit status (`ExitCode`)."""
+    """Runs one command; return the exit status (`ExitCode`)."""
     _hear_signals()
     typed = None if arguments is None else list(arguments)
     try:

@@ -55,13 +55,14 @@ async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, unt
 
 
 async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
-    """What is handed in for an end. It is signed before the clock of the solver runs: what this node may not
-    sign now, nobody withholds from it. Raises GateShut."""
+    """Returns what is handed in for an end. It is signed before the clock of the solver runs: what this node
+    may not sign now, nobody withholds from it. Raises GateShut."""
     return SealHanded(format_sealed(made.sealed), await room.sign(made.sealed))
 
 
 async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> EndsShown:
-    """The openings of the end. The seal is in the journal by now, and the same whenever it is sent."""
+    """Returns the openings of the end. The seal is in the journal by now, and the same whenever it is
+    sent."""
     shown = await room.client.ask(room.find_peer(drawn.solver), SEAL, handed, END_FORM)
     end = read_boundary(drawn, drawn.segment + 1, shown.end)
     last = read_boundary(drawn, drawn.segments, shown.last)
@@ -69,8 +70,8 @@ async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> E
 
 
 async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, until: int) -> Finding:
-    """What the claim is, from everything at hand. Raises NotServed, and EnvironmentFault for what no solver
-    owes."""
+    """Returns what the claim is, from everything at hand. Raises NotServed, and EnvironmentFault for what no
+    solver owes."""
     base = await _load_base(room, drawn)
     carried = await find_carried(room.about, room.get_game(), drawn.place, room.models.find_carried)
     index, first = drawn.place.round, made.first.header
@@ -89,7 +90,7 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
 async def _fetch_ends(
     room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, handed: SealHanded
 ) -> None:
-    """Have the end state, the final weights and the pseudo-gradient in the store; no end state of an exact
+    """Has the end state, the final weights and the pseudo-gradient in the store; no end state of an exact
     task, whose root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed in again: a
     solver that was restarted has forgotten to whom it shows what."""
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
@@ -105,7 +106,7 @@ async def _fetch_ends(
 
 
 async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
-    """What the round started from, in the store. Raises EnvironmentFault: no solver owes it."""
+    """Returns what the round started from, in the store. Raises EnvironmentFault: no solver owes it."""
     base = await room.models.load_base(drawn.place.base_root)
     if compute_outer_root(base) != drawn.place.base_root:
         raise ProtocolFault(
@@ -118,8 +119,8 @@ async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
 
 
 async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
-    """The vote on an audit, in the journal; made once. None where a vote would no longer count. Raises
-    EnvironmentFault for a failure that is not the solver's, as long as there is time to try again."""
+    """Returns the vote on an audit, in the journal; made once. None where a vote would no longer count.
+    Raises EnvironmentFault for a failure that is not the solver's, as long as there is time to try again."""
     async with room.locks[drawn.place]:
         if drawn.place in room.book.votes:
             return room.book.votes[drawn.place].vote

@@ -51,8 +51,8 @@ class NotServed(EnvironmentFault):
 async def ask_until(
     room: AuditRoom, solver: str, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
 ) -> Served:
-    """What `ask` fetches, asked for at least once, and again until the chain is at `until_block`. Raises
-    NotServed, and ReachesNobody where that is no fault of the solver."""
+    """Returns what `ask` fetches, asked for at least once, and again until the chain is at `until_block`.
+    Raises NotServed, and ReachesNobody where that is no fault of the solver."""
     begun_s = asyncio.get_running_loop().time()
     asking = asyncio.ensure_future(_keep_asking(ask))
     clock = asyncio.ensure_future(_run_out(room, until_block))
@@ -91,7 +91,7 @@ async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
 
 
 def make_unserved(what: str, until_block: int) -> NotServed:
-    """What a solver did not serve."""
+    """Returns what a solver did not serve."""
     return NotServed(
         what="what a claim stands on is not served",
         expected=f"{what} before block {until_block}",
@@ -104,7 +104,8 @@ START_FORM = make_form(StartShown)
 
 
 async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
-    """Fetch the start, replay the segment and write down the result. None where a vote would no longer count.
+    """Fetches the start, replays the segment and writes down the result. None where a vote would no longer
+    count.
 
     Raises NotServed and ReachesNobody."""
 
@@ -112,7 +113,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     segment = find_segment(room.about, game_round, drawn.place.slot, drawn.segment)
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
-        """The headers of the first and the start state; if its numbers are right it is stored."""
+        """Returns the headers of the first and the start state; if its numbers are right it is stored."""
         first, start = await _ask_start(room, drawn)
         if segment.are_numbers_right(first.header, start.header):
             hold(room, drawn, start.header)
@@ -141,7 +142,8 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
 
 
 def hold(room: AuditRoom, drawn: DrawnAudit, *headers: StateHeader) -> None:
-    """Keep these states as long as the audit lasts: a node that judges steps deletes what no record names."""
+    """Keeps these states as long as the audit lasts: a node that judges steps deletes what no record
+    names."""
     refs = (ref for header in headers for ref in room.states.refer(header))
     room.book.held[drawn.place] = frozenset(ref.key for ref in refs)
 
@@ -163,7 +165,8 @@ def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) 
 
 
 def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
-    """Whether a word that follows a replay would count: in a draw that takes UNSERVED alone it would not."""
+    """Returns whether a word that follows a replay would count: in a draw that takes UNSERVED alone it would
+    not."""
     game, place = room.get_game(), drawn.place
     if find_drawn(game, place) is None:
         return False

@@ -108,7 +108,8 @@ class SeatlessAudit:
 
 
 async def replay(config: NodeConfig, place: Place) -> Replayed:
-    """Replay a segment on this machine, and compare. What is fetched lies in a folder of the home until then.
+    """Replays a segment on this machine, and compare. What is fetched lies in a folder of the home until
+    then.
 
     Raises InvalidInput where there is no such segment or it may not be read yet, EnvironmentFault where no
     node serves it, ProtocolFault where what is served is not the claim's."""
@@ -137,7 +138,7 @@ async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> Seatl
     about, solver = read_audit_task(place.task, spec, corpus), game_round.claims[place.slot].account
 
     def rank(peer: Peer) -> tuple[bool, bool]:
-        """The solver first, then members of the task."""
+        """Returns the solver first, then members of the task."""
         return peer.account != solver, not state.is_member(peer.account, place.task)
 
     peers = sorted(state.network.peers.values(), key=rank)[:MOST_PEERS]
@@ -146,7 +147,8 @@ async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> Seatl
 
 
 def require_public(game: GameState, place: Place, block: int) -> GameRound:
-    """The round. Raises InvalidInput where the segment is not there, or not for every account at `block`."""
+    """Returns the round. Raises InvalidInput where the segment is not there, or not for every account at
+    `block`."""
     game_round = game.rounds.get(place.round)
     claim = None if game_round is None else game_round.claims.get(place.slot)
     if game_round is None or claim is None or not 0 <= place.segment < claim.segments:
@@ -169,7 +171,7 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
 
 
 async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]]) -> Answer:
-    """The first answer that holds. Raises InvalidInput where nobody is there to ask."""
+    """Returns the first answer that holds. Raises InvalidInput where nobody is there to ask."""
     if not audit.peers:
         raise InvalidInput(
             what="no node is there to ask",
@@ -214,7 +216,7 @@ async def _find_handed_on(audit: SeatlessAudit, index: int, slot: int) -> bytes:
 
 
 async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) -> bytes:
-    """What a merged claim hands on, as a peer shows it. Raises ProtocolFault where that is not of the
+    """Returns what a merged claim hands on, as a peer shows it. Raises ProtocolFault where that is not of the
     claim."""
     claim = audit.game.rounds[index].claims[slot]
     question = AskWork(audit.place.task, index, slot, claim.claim_root)
@@ -226,7 +228,7 @@ async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) 
 
 
 async def _find_base(audit: SeatlessAudit) -> OuterHeader:
-    """What stands behind the base root of the round."""
+    """Returns what stands behind the base root of the round."""
     root, terms = audit.game_round.base_root, audit.reader.state.task_terms[audit.place.task]
     initial = OuterHeader(terms.initial_weights_root, terms.zero_root)
     if root == compute_outer_root(initial):
@@ -251,7 +253,7 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     get_batch, steps = segment.get_batches(), segment.steps
 
     def get_told(step: int) -> Batch:
-        """The batch of a step; each tenth of the steps is told."""
+        """Returns the batch of a step; each tenth of the steps is told."""
         done = step - steps.start
         if done * 10 // len(steps) != (done - 1) * 10 // len(steps):
             audit.notify(f"replaying: step {done + 1} of {len(steps)}")

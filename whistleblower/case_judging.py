@@ -43,7 +43,7 @@ OPENING_BLOCKS = 12
 
 
 def is_open(view: View, statement_key: StatementKey, block: int) -> bool:
-    """Whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
+    """Returns whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
     known = find_vote(view, statement_key)
     if statement_key.signature and known is None:
         return False
@@ -73,7 +73,7 @@ class CaseJudging:
     step_judging: StepJudging
 
     async def judge_case(self, found: SuspectedFault) -> None:
-        """Judge the claimant's steps one by one; write down a case, or that there is none. Raises
+        """Judges the claimant's steps one by one; write down a case, or that there is none. Raises
         ProtocolFault or EnvironmentFault while they are not shown and there is time."""
         view = self.get_view()
         book, statement_key = self.cases, found.statement_key
@@ -97,7 +97,7 @@ class CaseJudging:
     async def _find_false_step(
         self, found: SuspectedFault, until: int
     ) -> tuple[int | None, tuple[bytes, bytes]]:
-        """The step, None where all lie inside, and the roots of the states around it. until: as of
+        """Returns the step, None where all lie inside, and the roots of the states around it. until: as of
         `Claimed`."""
         view = self.get_view()
         ref = found.statement_key.ref

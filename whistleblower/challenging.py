@@ -207,7 +207,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
 def _take_turn(
     view: View, call: GameCall, until: int, block: int, duty: Duty[Challenging]
 ) -> Duty[Challenging] | Wait:
-    """The duty when it is this node's turn, or time is short. Several nodes know the same fault, so they take
-    turns, block by block."""
+    """Returns the duty when it is this node's turn, or time is short. Several nodes know the same fault, so
+    they take turns, block by block."""
     turn = find_turn(get_now(view), view.account, call, block)
     return duty if turn <= block or block >= until else Wait(min(turn, until))

@@ -21,8 +21,8 @@ Shown = TypeVar("Shown")
 
 
 async def wait_for(get_view: GetView, until: int, asking: Awaitable[Shown]) -> Shown:
-    """What the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at block
-    `until`: then the asking has ended."""
+    """Returns what the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at
+    block `until`: then the asking has ended."""
     task = asyncio.ensure_future(asking)
     try:
         while True:
@@ -61,7 +61,7 @@ def _make_slow(until: int) -> EnvironmentFault:
 
 
 def get_half_time(view: View, dispute: InnerDispute) -> int:
-    """The block from which on the opener goes by what it knows: half of its turn is left."""
+    """Returns the block from which on the opener goes by what it knows: half of its turn is left."""
     return dispute.clock - view.game.terms.windows.respond // 2
 
 

@@ -54,7 +54,8 @@ class Contesting:
     outer_steps: OuterSteps
 
     async def gather_inputs(self, game_round: GameRound, leaf: int) -> bytes:
-        """The inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is needed."""
+        """Returns the inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is
+        needed."""
         count = self.get_view().spec.terms.parameter_count
         if leaf >= count_tensor_leaves(count):
             return b""
@@ -69,7 +70,7 @@ class Contesting:
         return b"".join(parts)
 
     async def _open_claim(self, game_round: GameRound, slot: int, leaf: int) -> bytes:
-        """The pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
+        """Returns the pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
         await self.claim_data.fetch_delta(game_round, slot)
         proof = await self.claim_data.find_work(game_round, game_round.claims[slot])
         ref = refer_delta(proof.delta_root, self.get_view().spec.terms.parameter_count)
@@ -81,7 +82,7 @@ class Contesting:
         return proof.data + b"".join(proof.path)
 
     def choose_child(self, contest: InnerContest, made: MergeMade) -> int:
-        """The first posted node that the own tree lacks."""
+        """Returns the first posted node that the own tree lacks."""
         child = find_differing(self.list_nodes(contest, made), contest.nodes)
         if child is None:
             raise EnvironmentFault(
@@ -93,7 +94,7 @@ class Contesting:
         return child
 
     def list_nodes(self, contest: InnerContest, made: MergeMade) -> list[bytes]:
-        """The nodes that open the contested one, in the own tree."""
+        """Returns the nodes that open the contested one, in the own tree."""
         roots = (made.weights_root, made.momentum_root)
         if contest.level == 0:
             return list(roots)
@@ -119,7 +120,7 @@ class CheckRoot:
     root_until: int
 
     async def perform(self, room: "Contesting") -> None:
-        """Compute it, once."""
+        """Computes it, once."""
         game_round = room.get_view().game.rounds[self.round]
         made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if get_root(made) != self.root:
@@ -211,8 +212,8 @@ def _list_checks(
 def _list_contest(
     view: View, state: GameState, game_round: GameRound, block: int
 ) -> Iterator[Duty[Contesting] | Wait]:
-    """An own contest, by turns. While another account contests the root, this node waits for the outcome as
-    long as there is time: the other contester may give up, or lose on purpose."""
+    """Yields an own contest, by turns. While another account contests the root, this node waits for the
+    outcome as long as there is time: the other contester may give up, or lose on purpose."""
     open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
     assert game_round.root is not None
     if any(contest.contester == view.account for contest in open_ones):
@@ -238,7 +239,7 @@ def _count_ended(view: View, game_round: GameRound) -> int:
 
 
 def _is_about(contest: RootContest, game_round: GameRound) -> bool:
-    """Whether a contest is of the root as it is posted now."""
+    """Returns whether a contest is of the root as it is posted now."""
     posting = (game_round.index, game_round.root, game_round.root_until)
     return (contest.round, contest.root, contest.root_until) == posting
 
@@ -246,7 +247,7 @@ def _is_about(contest: RootContest, game_round: GameRound) -> bool:
 def _list_moves(
     view: View, state: GameState, contest: InnerContest, block: int
 ) -> Iterator[Duty[Contesting] | Wait]:
-    """The contester's own move at once; answers and the leaf of a right root, by turns."""
+    """Yields the contester's own move at once; answers and the leaf of a right root, by turns."""
     game_round = state.rounds[contest.round]
     is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root
     made = find_own_merge(view, game_round) if is_there else None

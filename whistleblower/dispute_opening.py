@@ -29,7 +29,7 @@ def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
 
 
 def list_disputes_on(view: View, statement_key: StatementKey) -> list[InnerDispute]:
-    """All disputes that were opened on a statement and a segment of it."""
+    """Returns all disputes that were opened on a statement and a segment of it."""
     book, place = get_inner(view), (statement_key.ref, statement_key.segment)
     return [one for one in book.disputes.values() if (one.statement, one.segment) == place]
 
@@ -49,7 +49,7 @@ class DisputeOpening:
     locks: Locks
 
     async def open_case(self, case: DisputePlanned) -> None:
-        """Open the dispute; the k-th open one on a seat costs k bonds."""
+        """Opens the dispute; the k-th open one on a seat costs k bonds."""
         view = self.get_view()
         known = find_vote(view, to_key(case))
         draw = None if case.draw == CLAIM else case.draw

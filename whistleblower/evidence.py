@@ -98,13 +98,13 @@ def _list_vote_faults(view: View, known: KnownVote) -> Iterator[ProvableFault]:
 
 
 def _is_on_own_claim(view: View, vote: Vote) -> bool:
-    """Whether a vote is on a claim that this home has made."""
+    """Returns whether a vote is on a claim that this home has made."""
     is_own = find_solver(get_now(view), vote.round, vote.slot) == view.account
     return is_own and find_own_root(view, vote.round) == vote.claim_root
 
 
 def _list_misnamed(view: View, known: KnownVote) -> Iterator[ProvableFault]:
-    """A vote that names another leaf than the claim's tree holds, by what its solver has shown."""
+    """Yields a vote that names another leaf than the claim's tree holds, by what its solver has shown."""
     vote, claim = known.vote, find_claim(get_now(view), known.vote.round, known.vote.slot)
     if claim is None:
         return
@@ -119,8 +119,9 @@ def _list_misnamed(view: View, known: KnownVote) -> Iterator[ProvableFault]:
 
 
 def _list_misnamed_own(view: View, known: KnownVote) -> Iterator[ProvableFault]:
-    """The same of this node's own claim: it knows each leaf, whatever its states are pruned to. An auditor
-    may have asked for none, and made one up. A path costs the whole tree, so only a false vote has one."""
+    """Yields the same of this node's own claim: it knows each leaf, whatever its states are pruned to. An
+    auditor may have asked for none, and made one up. A path costs the whole tree, so only a false vote has
+    one."""
     vote = known.vote
     for boundary in (vote.segment, vote.segment + 1):
         leaf = compute_own_leaf(view, vote.round, boundary)

@@ -77,7 +77,7 @@ def list_work_faults(view: View, game_round: GameRound, block: int) -> Iterator[
 
 
 def _is_right(view: View, known: KnownVote, own: KnownVote | None) -> bool:
-    """Whether this node stands by the claim's start and work, against a vote."""
+    """Returns whether this node stands by the claim's start and work, against a vote."""
     if find_solver(get_now(view), known.vote.round, known.vote.slot) == view.account:
         return bool(list_own_boundaries(view, known.vote.round))
     return own is not None and own.vote.word not in WORK_WORDS

@@ -69,8 +69,8 @@ def start_form(first: BoundaryProof, base: OuterHeader, work: WorkProof = NO_WOR
 def delta_form(
     work: WorkProof, base: OuterHeader, last: BoundaryProof, leaves: tuple[LeafProof, LeafProof, LeafProof]
 ) -> Form:
-    """A leaf of a pseudo-gradient and what it must be. leaves: of the global weights, of the final weights,
-    of the pseudo-gradient."""
+    """Returns a leaf of a pseudo-gradient and what it must be. leaves: of the global weights, of the final
+    weights, of the pseudo-gradient."""
     names = ("global_leaf", "final_leaf", "delta_leaf")
     return {"work": work, "base": base, "last": last, **dict(zip(names, leaves, strict=True))}
 

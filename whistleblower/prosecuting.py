@@ -150,13 +150,13 @@ class Prosecuting:
     segments: Segments
 
     async def prove_operation(self, dispute: InnerDispute, start: StateHeader, fault: OperationFault) -> None:
-        """Have the referee compute the element."""
+        """Has the referee compute the element."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = (fault.node, fault.element, fault.openings)
         await self.chain.disputes.prove_operation(self.get_view().task, dispute.name, facts, start, *proof)
 
     async def prove_input(self, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
-        """Show the token, label or scalar that the task gives beside the claimed one."""
+        """Shows the token, label or scalar that the task gives beside the claimed one."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         if fault.buffer == SCALARS:
             datum = open_scalars(self.get_view(), start, fault.element)
@@ -166,7 +166,8 @@ class Prosecuting:
         await self.chain.disputes.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
 
     async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
-        """The leaf of the dataset with the token (or label) that was assigned to a position of the batch."""
+        """Returns the leaf of the dataset with the token (or label) that was assigned to a position of the
+        batch."""
         view = self.get_view()
         training, ref = view.spec.training, dispute.statement
         game_round = get_now(view).rounds[ref.round]
@@ -180,8 +181,8 @@ class Prosecuting:
         return await self.corpus.open_leaf(byte // LEAF_BYTES)
 
     async def prosecute(self, dispute: InnerDispute) -> None:
-        """Look for a fault in the trace of a dispute, and prove it. Says so where there is none. What is not
-        served, or not in half of the time, is demanded on chain, once, and asked for again: raises
+        """Looks for a fault in the trace of a dispute, and proves it. Says so where there is none. What is
+        not served, or not in half of the time, is demanded on chain, once, and asked for again: raises
         ProtocolFault or EnvironmentFault."""
         trace, name = dispute.trace, format_name(dispute)
         assert trace is not None
@@ -214,7 +215,7 @@ class Prosecuting:
         await self.chain.disputes.demand_leaves(self.get_view().task, dispute.name, facts, leaves)
 
     async def find_fault(self, dispute: InnerDispute, trace: PostedTrace) -> Found:
-        """The first fault of the claimed step, or what the claimant does not serve of it in time."""
+        """Returns the first fault of the claimed step, or what the claimant does not serve of it in time."""
         view = self.get_view()
         built = get_program(view.spec.training)
         withheld: list[int] = []
@@ -257,27 +258,27 @@ class Prosecuting:
                 raise
 
         def fetch(buffer: int) -> Tensor:
-            """The whole buffer."""
+            """Returns the whole buffer."""
             return watch(buffer, remote.fetch(buffer))
 
         blocks_left = BlocksLeft(max(1, (until - self.get_view().head_block) // CUT_SHARE))
 
         def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-            """Fetch what a search can do without, while blocks are left."""
+            """Fetches what a search can do without, while blocks are left."""
             return asyncio.run_coroutine_threadsafe(
                 blocks_left.wait(self.get_view, until, fetching), loop
             ).result()
 
         def fetch_cut(buffer: int) -> Tensor:
-            """The whole buffer, for a search in layers."""
+            """Returns the whole buffer, for a search in layers."""
             return hurry(remote.fetch(buffer))
 
         def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """The first leaf that differs from the own one."""
+            """Returns the first leaf that differs from the own one."""
             return watch(buffer, remote.find_leaf(buffer, own))
 
         def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """The same where the whole can be fetched instead."""
+            """Returns the same where the whole can be fetched instead."""
             return hurry(remote.find_leaf(buffer, own))
 
         spec = self.get_view().spec
@@ -292,7 +293,7 @@ class Prosecuting:
     async def _find_step_start(
         self, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
     ) -> TrainingState:
-        """The state before the named step: the claimant's, or the own one where it is the same."""
+        """Returns the state before the named step: the claimant's, or the own one where it is the same."""
         try:
             return await wait_for(
                 self.get_view, until, self.states.fetch_and_load(self.client, [peer], trace.start)
@@ -316,7 +317,7 @@ class Prosecuting:
         return None
 
     async def open_remote(self, built: BuiltProgram, peer: Peer, trace: PostedTrace) -> RemoteTrace:
-        """The claimant's trace; roots that the contract knows are not the claimant's to tell."""
+        """Returns the claimant's trace; roots that the contract knows are not the claimant's to tell."""
         start = trace.start
         known = dict(enumerate((start.weights_root, start.first_moment_root, start.second_moment_root)))
         known |= get_constant_roots(built.program)
@@ -325,13 +326,13 @@ class Prosecuting:
 
 
 def _get_waited_until(view: View, dispute: InnerDispute) -> int:
-    """The block at which what still is on its way is given up. Leaves are demanded in PROVE alone; later
-    nothing is left to do but to find the fault."""
+    """Returns the block at which what still is on its way is given up. Leaves are demanded in PROVE alone;
+    later nothing is left to do but to find the fault."""
     is_demandable = dispute.stage == DisputeStage.PROVE
     return start_waiting(view, get_half_time(view, dispute) if is_demandable else dispute.clock)
 
 
 def get_inner_step(view: View, dispute: InnerDispute) -> int:
-    """The named step's number in its round."""
+    """Returns the named step's number in its round."""
     assert dispute.step is not None
     return dispute.segment * view.spec.terms.segment_steps + dispute.step

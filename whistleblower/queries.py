@@ -66,7 +66,7 @@ def _is_askable(view: View, known: KnownVote, block: int) -> bool:
 
 
 def _is_asked(view: View, known: KnownVote, leaf: int) -> bool:
-    """Whether this node has asked this, or another account's ask already gives the same answer.
+    """Returns whether this node has asked this, or another account's ask already gives the same answer.
 
     The other ask must be of this very vote and seat. A liar may sign another vote for the same place, and so
     may an auditor that was not drawn for it."""
@@ -94,7 +94,7 @@ def _find_leaf(view: View, known: KnownVote) -> int | None:
 
 
 def _is_copied(known: KnownVote) -> bool:
-    """Whether the auditor's own end is known to be the claim's."""
+    """Returns whether the auditor's own end is known to be the claim's."""
     opening = known.opening
     return opening is not None and opening.own_end_root == opening.claim_end_root
 
@@ -121,7 +121,7 @@ class Queries:
     notify: Notify
 
     async def ask(self, query: OpenQuery) -> None:
-        """Ask the signer. The k-th open ask on a seat costs k bonds."""
+        """Asks the signer. The k-th open ask on a seat costs k bonds."""
         view = self.get_view()
         known = _find(view, query.statement.round, query.signature)
         if known is None:

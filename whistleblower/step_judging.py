@@ -84,9 +84,9 @@ class StepJudging:
     async def ask_headers(
         self, claimed: Claimed, known: Mapping[int, bytes], bound: KnownVote | None = None
     ) -> list[StateHeader]:
-        """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement
-        has, by step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming the peer,
-        where it shows others, and EnvironmentFault while it shows none."""
+        """Returns the k + 1 states of a segment as the claimant shows them. known: state roots that its
+        statement has, by step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming
+        the peer, where it shows others, and EnvironmentFault while it shows none."""
         peer, count = claimed.peer, self.get_view().spec.terms.segment_steps + 1
         asked = StepsAsked(self.get_view().task, claimed.round, claimed.slot, claimed.segment)
         shown = await wait_for(self.get_view, claimed.until, self.client.ask(peer, STEPS, asked, SHOWN_FORM))
@@ -170,17 +170,17 @@ class StepJudging:
         book.fetched -= free
 
     async def name_step(self, dispute: InnerDispute) -> None:
-        """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
+        """Names the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
         claimant does not show its states and there is time for it."""
         step = await self.find_step(dispute)
         self.notify(f"dispute {format_name(dispute)}: naming step {step}")
         await self.chain.disputes.name_step(self.get_view().task, dispute.name, step, dispute.roots)
 
     async def find_step(self, dispute: InnerDispute) -> int:
-        """The step that this node has judged false before, if the posted roots around it are the judged ones.
-        Else the first step that lies beyond the limits, from the claimant's own state before it; the one
-        farthest off where none does. Where the states are not shown in half of the time, be it that they come
-        slowly, the first one after which the posted roots part from this node's own."""
+        """Returns the step that this node has judged false before, if the posted roots around it are the
+        judged ones. Else the first step that lies beyond the limits, from the claimant's own state before it;
+        the one farthest off where none does. Where the states are not shown in half of the time, be it that
+        they come slowly, the first one after which the posted roots part from this node's own."""
         judged = _find_judged(self.get_view(), dispute)
         if judged is not None:
             return judged
@@ -206,7 +206,7 @@ class StepJudging:
         return parted[0] if parted else len(own) - 2
 
     async def restore_start(self, dispute: InnerDispute) -> StateHeader:
-        """What `find_start` finds; of an own claim it is in the store from then on."""
+        """Returns what `find_start` finds; of an own claim it is in the store from then on."""
         if find_own_boundary(self.get_view(), dispute) is not None:
             await self.segments.restore_boundary(dispute.statement.round, dispute.segment, dispute.clock)
         return find_start(self.get_view(), dispute)
@@ -262,7 +262,7 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
 
 
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
-    """The step that lies beyond the limits, None where all lie inside."""
+    """Returns the step that lies beyond the limits, None where all lie inside."""
     last = len(verdicts) - 1
     return last if verdicts[last].exceeds_limits else None
 
@@ -281,7 +281,7 @@ def _find_judged(view: View, dispute: InnerDispute) -> int | None:
 
 
 def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
-    """Whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
+    """Returns whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
     return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))

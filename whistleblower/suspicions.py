@@ -27,7 +27,7 @@ class SuspectedFault:
 
 
 def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
-    """What this node's own replays and claim of a round show to be false or drifted."""
+    """Yields what this node's own replays and claim of a round show to be false or drifted."""
     votes = list(view.audits.list_votes(index))
     for replay in view.audits.list_replays(index):
         if replay.claimed_end is None:

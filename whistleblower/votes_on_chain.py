@@ -100,7 +100,7 @@ class VotesOnChain:
     room: AuditRoom
 
     async def read_votes(self, unread: Unread) -> None:
-        """Take these votes from the calls of their round; each is kept as if its auditor had handed it in.
+        """Takes these votes from the calls of their round; each is kept as if its auditor had handed it in.
         Raises EnvironmentFault where the endpoint does not show all of them."""
         first = min(counted.block for _, counted in unread.votes)
         events = await self.chain.read_events(first, self.get_view().head_block)
@@ -171,7 +171,7 @@ def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
 
 
 def _list_handed(body: bytes, place: int) -> Iterator[HandedVote]:
-    """A list of votes: its argument says where its length stands, which the votes follow."""
+    """Yields a list of votes: its argument says where its length stands, which the votes follow."""
     start = _get_word(body, place)
     count = int.from_bytes(body[start : start + WORD_BYTES], "big")
     for at in range(start + WORD_BYTES, len(body) - VOTE_BYTES + 1, VOTE_BYTES)[:count]:

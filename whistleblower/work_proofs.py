@@ -37,7 +37,7 @@ class WorkProofs:
     segments: Segments
 
     async def prove_claim(self, found: KnownVote) -> None:
-        """Prove what this node's own vote says of a claim."""
+        """Proves what this node's own vote says of a claim."""
         index, slot = found.vote.round, found.vote.slot
         openings = get_openings(self.get_view(), index, slot)
         if found.vote.word == VoteWord.REJECT_START:
@@ -71,7 +71,7 @@ class WorkProofs:
             )
 
     async def prove_vote(self, known: KnownVote) -> None:
-        """Show that a claim starts as it must, or that the named leaf is the encoded difference."""
+        """Shows that a claim starts as it must, or that the named leaf is the encoded difference."""
         index, slot = known.vote.round, known.vote.slot
         openings = get_openings(self.get_view(), index, slot)
         if known.vote.word == VoteWord.REJECT_START:
@@ -90,7 +90,7 @@ class WorkProofs:
         return start_form(openings.boundaries[0], base, await self._find_carried_work(index, slot))
 
     async def _find_carried_work(self, index: int, slot: int) -> WorkProof:
-        """The work leaf of the solver's last merged claim, where moments carry over from one."""
+        """Returns the work leaf of the solver's last merged claim, where moments carry over from one."""
         view = self.get_view()
         claim = find_claim(get_now(view), index, slot)
         seat = None if claim is None else get_now(view).seats.get(claim.seat)
@@ -104,8 +104,8 @@ class WorkProofs:
         return await self.claim_data.find_work(before, merged)
 
     async def make_delta(self, index: int, slot: int, leaf: int, openings: ClaimOpenings) -> Form:
-        """A leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault where it is not
-        known."""
+        """Returns a leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault where it
+        is not known."""
         view = self.get_view()
         work, last = openings.work, openings.last
         if work is None or last is None:
@@ -121,7 +121,7 @@ class WorkProofs:
         return delta_form(work, base, last, (first, second, third))
 
     async def _have_final(self, index: int, slot: int, ref: BlobRef) -> None:
-        """Have the final weights of a claim; of an own one that were pruned they are trained again."""
+        """Has the final weights of a claim; of an own one that were pruned they are trained again."""
         solver = find_solver(get_now(self.get_view()), index, slot)
         if solver == self.get_view().account and not self.store.has(ref):
             await self.segments.restore_boundary(index, max(list_own_boundaries(self.get_view(), index)))
@@ -131,12 +131,12 @@ class WorkProofs:
 
 
 def are_scales_valid(leaf: LeafProof) -> bool:
-    """Whether each block of a leaf of a pseudo-gradient has a scale that an encoding has."""
+    """Returns whether each block of a leaf of a pseudo-gradient has a scale that an encoding has."""
     return all(scale <= SCALE_BYTE_MAX for scale in leaf.data[::DELTA_BLOCK_BYTES])
 
 
 def get_openings(view: View, index: int, slot: int) -> ClaimOpenings:
-    """What is known of a claim: all where it is this node's own."""
+    """Returns what is known of a claim: all where it is this node's own."""
     if find_solver(get_now(view), index, slot) != view.account:
         return view.audits.get_openings(index, slot)
     last = len(list_own_boundaries(view, index)) - 1

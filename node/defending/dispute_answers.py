@@ -49,7 +49,7 @@ class DisputeAnswers:
     step_serving: StepServing
 
     async def post_roots(self, dispute: InnerDispute) -> None:
-        """Post the root of each step's state, start and end included, as the statement binds them."""
+        """Posts the root of each step's state, start and end included, as the statement binds them."""
         place = (dispute.statement.round, dispute.statement.slot)
         start = await self.segments.restore_own_start(dispute)
         work = (self.segments.compute_roots, place, dispute.segment, start)
@@ -80,7 +80,7 @@ class DisputeAnswers:
         await self.chain.disputes.post_vote_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def post_trace(self, dispute: InnerDispute) -> None:
-        """Run the named step again, keep all of it to be served, and post the root of its trace."""
+        """Runs the named step again, keeps all of it to be served, and posts the root of its trace."""
         traced = await self.trace_named_step(dispute)
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = await asyncio.to_thread(prove_outputs, traced.tree)
@@ -88,7 +88,7 @@ class DisputeAnswers:
         await self.chain.disputes.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
 
     async def show_leaves(self, dispute: InnerDispute) -> None:
-        """Show the demanded leaves that are not shown yet."""
+        """Shows the demanded leaves that are not shown yet."""
         traced = await self.trace_named_step(dispute)
         demands = dispute.demands[len(dispute.shown) :]
         work = (_open_leaves, self.store, traced.tree, demands)
@@ -96,13 +96,14 @@ class DisputeAnswers:
         await self.chain.disputes.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
 
     async def serve(self, dispute: InnerDispute) -> None:
-        """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
+        """Shows the states of all steps of a disputed segment, and the trace of the named one, from now
+        on."""
         if dispute.trace is not None:
             await self.trace_named_step(dispute)
         await self.step_serving.show_steps(dispute)
 
     async def trace_named_step(self, dispute: InnerDispute) -> TracedStep:
-        """The trace of the named step as this node computes it, once for each dispute."""
+        """Returns the trace of the named step as this node computes it, once for each dispute."""
         book, name = self.cases, dispute.name
         async with self.locks["trace", name]:
             if name not in book.traces:

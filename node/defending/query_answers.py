@@ -69,7 +69,7 @@ def list_others_asked(view: View, block: int) -> Iterator[InnerAsk]:
 
 
 def _find_shared(view: View, opened: InnerAsk) -> Ends | None:
-    """The ends of another's vote that are one state which this node has."""
+    """Returns the ends of another's vote that are one state which this node has."""
     ref, account = opened.statement, get_now(view).seats[opened.seat].account
     for known in view.audits.list_votes(ref.round):
         if (known.ref, known.auditor) == (ref, account) and known.opening is not None:
@@ -98,7 +98,7 @@ class QueryAnswers:
     segments: Segments
 
     async def answer_own(self, opened: InnerAsk) -> None:
-        """Show both leaves of this node's own vote."""
+        """Shows both leaves of this node's own vote."""
         replay = find_replay(self.get_view(), opened.statement)
         ends = Ends(require_claimed_end(replay), replay.own_end, replay.seal_salt)
         async with self.locks["restore", opened.statement.round]:
@@ -109,7 +109,7 @@ class QueryAnswers:
         await self._send(opened, ends)
 
     async def answer_others(self, opened: InnerAsk) -> None:
-        """Show the leaf of another's vote whose two ends are one."""
+        """Shows the leaf of another's vote whose two ends are one."""
         ends = _find_shared(self.get_view(), opened)
         if ends is not None:
             await self._send(opened, ends)
@@ -154,5 +154,5 @@ class QueryAnswers:
 
 
 def get_schedule_index(view: View, vote: Vote) -> int:
-    """The number of a vote's segment in the task."""
+    """Returns the number of a vote's segment in the task."""
     return vote.round * view.spec.terms.segment_count + vote.segment

@@ -79,7 +79,7 @@ class StepAnswers:
     notify_loop: NotifyLoop
 
     def _look_at_news(self, account: str) -> None:
-        """Have the loop look at what the handler has just noted, once a block for each account. At each look
+        """Has the loop look at what the handler has just noted, once a block for each account. At each look
         all duties are listed, in the thread that serves."""
         handler = self.cases.step_requests
         if handler.is_news:
@@ -88,8 +88,9 @@ class StepAnswers:
                 self.notify_loop()
 
     async def answer_steps(self, account: str, body: bytes) -> StepsShown:
-        """The states of a segment of this node's own. Where they are not at hand they are noted, and computed
-        if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
+        """Returns the states of a segment of this node's own. Where they are not at hand they are noted, and
+        computed if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed
+        question."""
         view = self.get_view()
         asked = ASKED_FORM.decode(body, account)
         if asked.task == view.task and is_served(view, account):
@@ -112,13 +113,13 @@ class StepAnswers:
 
 
 def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Whether a blob is shown because of a dispute, or of wanted steps."""
+    """Returns whether a blob is shown because of a dispute, or of wanted steps."""
     return view.cases.may_read(account, kind, root, is_served(view, account))
 
 
 def is_served(view: View, account: str) -> bool:
-    """Whether steps are shown to an account: with a seat of this task, or an open dispute in it. A seat of
-    another task may cost next to nothing, and each question the training of a segment."""
+    """Returns whether steps are shown to an account: with a seat of this task, or an open dispute in it. A
+    seat of another task may cost next to nothing, and each question the training of a segment."""
     opened = get_inner(view).disputes.values()
     return view.chain_state.is_member(account, view.task) or any(
         one.is_open and one.opener == account for one in opened
@@ -145,8 +146,8 @@ def is_auditor(view: View, account: str, asked: StepsAsked) -> bool:
 
 
 def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: StepsAsked) -> bool:
-    """Whether a whistleblower may have to judge the vote of this node that stands by a convicted claim. What
-    it is not shown it disputes, and the vote may be right: then its bond is lost."""
+    """Returns whether a whistleblower may have to judge the vote of this node that stands by a convicted
+    claim. What it is not shown it disputes, and the vote may be right: then its bond is lost."""
     seat = find_seat(view.game, account)
     if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
         return False
@@ -155,7 +156,7 @@ def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: Steps
 
 
 def _show(view: View, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
-    """The answer with these states. Those of this node's own claim need nothing that binds them."""
+    """Returns the answer with these states. Those of this node's own claim need nothing that binds them."""
     replays = list(view.audits.list_replays(asked.round))
     here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
     if not here:

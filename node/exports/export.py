@@ -38,7 +38,7 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 
 async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:
-    """Write the newest global model of `task` that this account may have to `out`. Every byte is checked
+    """Writes the newest global model of `task` that this account may have to `out`. Every byte is checked
     against the roots on chain. tokenizer: a tokenizer.json, or a folder that has it, to put beside it.
     Returns which model it is.
 
@@ -67,8 +67,8 @@ async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None
 
 
 async def load_newest(reader: Reader, config: NodeConfig, task: bytes) -> tuple[TaskSpec, Choice, Tensor]:
-    """The spec of a task, the newest model that this account may have, and its flat weights (float32). Raises
-    as `run` does."""
+    """Returns the spec of a task, the newest model that this account may have, and its flat weights
+    (float32). Raises as `run` does."""
     game, spec = reader.state.games[task], read_spec(reader, task)
     refuse_broken(find_training_malformations(spec))
     block, is_member = reader.state.head_block, reader.state.is_staked(reader.account)
@@ -80,15 +80,15 @@ async def load_newest(reader: Reader, config: NodeConfig, task: bytes) -> tuple[
 
 
 def read_spec(reader: Reader, task: bytes) -> TaskSpec:
-    """The spec as it was posted."""
+    """Returns the spec as it was posted."""
     return make_spec(reader.state.task_terms[task], decode_training(reader.state.texts[task]))
 
 
 async def load_weights(
     reader: Reader, config: NodeConfig, task: bytes, spec: TaskSpec, choice: Choice
 ) -> Tensor:
-    """The weights of a model: from the task's seed, from this home, or from any node that shows them. Raises
-    EnvironmentFault where none does."""
+    """Returns the weights of a model: from the task's seed, from this home, or from any node that shows them.
+    Raises EnvironmentFault where none does."""
     pin_kernels(config.threads)
     peers, last = list(reader.state.network.peers.values()), "no peer is there"
     if choice.after < 0:

@@ -66,7 +66,7 @@ def _read(tensors: Mapping[str, Tensor], name: str) -> Iterator[Adapter]:
 
 
 def merge(tensors: Mapping[str, Tensor], adapters: list[Adapter]) -> dict[str, Tensor | Made]:
-    """The parameters of the model without adapters: each is added to its matrix."""
+    """Returns the parameters of the model without adapters: each is added to its matrix."""
     kept, merged = dict(tensors), dict[str, Tensor | Made]()
     for one in adapters:
         weight, *_ = (kept.pop(one.name + suffix) for suffix in SUFFIXES)

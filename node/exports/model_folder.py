@@ -100,8 +100,8 @@ class WeightsFolder:
     tensors: Mapping[str, Found]
 
     def read(self) -> Tensor:
-        """All parameters as one flat float32 vector. Raises InvalidInput where a number is not finite or so
-        large that limits do not tell it from others, or a tied output matrix is not the embedding."""
+        """Returns all parameters as one flat float32 vector. Raises InvalidInput where a number is not finite
+        or so large that limits do not tell it from others, or a tied output matrix is not the embedding."""
         flat = allocate(sum(map(prod, self.shapes.values())))
         pieces = torch.split(flat, [prod(shape) for shape in self.shapes.values()])
         parts = {
@@ -145,8 +145,8 @@ def _refuse_step(folder: Path) -> None:
 
 
 def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
-    """The folder, its headers read and judged; as `WeightsFolder` has these. Raises InvalidInput where they
-    are not those of the model, or a file is missing, malformed, linked or too large."""
+    """Returns the folder, its headers read and judged; as `WeightsFolder` has these. Raises InvalidInput
+    where they are not those of the model, or a file is missing, malformed, linked or too large."""
     _refuse_step(folder)
     optional = {name: shapes[other] for name, other in tied.items()}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
@@ -176,9 +176,9 @@ def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
 
 
 def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: WeightsLayout) -> None:
-    """Put the weights of a folder into a node's store, as those that the task begins with: nothing of them is
-    fetched then. Raises InvalidInput where they are others, and as `open_named` and `read` do. The folder may
-    have the first parameter, an embedding, once more, as files of tied models do."""
+    """Puts the weights of a folder into a node's store, as those that the task begins with: nothing of them
+    is fetched then. Raises InvalidInput where they are others, and as `open_named` and `read` do. The folder
+    may have the first parameter, an embedding, once more, as files of tied models do."""
     shapes = {entry.name: entry.shape for entry in layout.parameters}
     tied = {} if OUTPUT in shapes else {OUTPUT: layout.parameters[0].name}
     tree = build_tensor_tree(open_named(folder, shapes, tied).read())
@@ -195,7 +195,8 @@ def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: Weights
 
 
 def _list_files(folder: Path) -> dict[Path, set[str] | None]:
-    """The files with weights, each with the names that the index gives it (None: there is no index)."""
+    """Returns the files with weights, each with the names that the index gives it (None: there is no
+    index)."""
     single, index = folder / SAFETENSORS_NAME, folder / INDEX_NAME
     is_single, is_sharded = single.exists() or single.is_symlink(), index.exists() or index.is_symlink()
     if is_single == is_sharded:

@@ -49,7 +49,7 @@ def format_note(note: ModelNote) -> bytes:
 
 
 def format_tokenizer_config(row_tokens: int) -> bytes:
-    """The least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
+    """Returns the least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
     content = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": row_tokens,
@@ -59,8 +59,8 @@ def format_tokenizer_config(row_tokens: int) -> bytes:
 
 
 def check_tokenizer(path: Path, expected: bytes) -> bytes:
-    """The bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero where the task
-    names none. Raises InvalidInput where it is missing or another one."""
+    """Returns the bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero where the
+    task names none. Raises InvalidInput where it is missing or another one."""
     file = path / TOKENIZER_NAME if path.is_dir() else path
     data = file.read_bytes() if file.is_file() else b""
     found = sha256(data).digest()

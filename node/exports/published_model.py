@@ -88,10 +88,10 @@ class PublishedModel:
 
 
 def read_published(path: Path, with_weights: bool, seed: int = 0) -> PublishedModel:
-    """The model of a folder, or of a `config.json` alone. with_weights: the weights are those of the folder;
-    else they are drawn as the class draws them. Raises InvalidInput where transformers is not installed, for
-    the first field that asks for what cannot be honoured, and as `open_named` and `read` do: headers of
-    weights are judged before the model takes memory."""
+    """Returns the model of a folder, or of a `config.json` alone. with_weights: the weights are those of the
+    folder; else they are drawn as the class draws them. Raises InvalidInput where transformers is not
+    installed, for the first field that asks for what cannot be honoured, and as `open_named` and `read` do:
+    headers of weights are judged before the model takes memory."""
     file = path / CONFIG_NAME if path.is_dir() else path
     config, kind, outline = _read_config(_read_table(file), str(file))
     weights = _open_weights(outline, path) if with_weights else None
@@ -132,7 +132,7 @@ def _require_runs(module: nn.Module, where: str) -> None:
 
 
 def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Module]:
-    """The config and the class of the model, and the model without memory: names and shapes."""
+    """Returns the config and the class of the model, and the model without memory: names and shapes."""
     transformers: Any = load_extra("transformers", "a model of Hugging Face", "models")
     auto: Any = import_module("transformers.models.auto.modeling_auto")
     configs: Any = import_module("transformers.models.auto.configuration_auto")
@@ -244,7 +244,7 @@ def _judge_positions(plain: Any, fields: Mapping[str, Any], where: str) -> None:
 
 
 def _open_weights(outline: nn.Module, folder: Path) -> WeightsFolder:
-    """The tensors of a folder, which are those of the model by their headers."""
+    """Returns the tensors of a folder, which are those of the model by their headers."""
     config: Any = outline.config
     written = list_file_names(config.to_json_string())
     named = {written.get(name, name): one for name, one in outline.named_parameters()}

@@ -41,7 +41,7 @@ Tensors = Mapping[str, Tensor | Made]
 
 
 def fill(number: float, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of one number everywhere, which takes the memory of one element."""
+    """Returns a tensor of one number everywhere, which takes the memory of one element."""
     return torch.full((), number, dtype=torch.float32).expand(shape)
 
 

@@ -88,7 +88,7 @@ def _refuse_other(folder: Path, layout: bytes) -> None:
 
 
 def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
-    """All parameters of a model by their names in the module, none of them copied."""
+    """Returns all parameters of a model by their names in the module, none of them copied."""
     program, constants = step.built.program, step.built.constants
     frozen = {buffer.constant_root: number for number, buffer in enumerate(program.buffers)}
     tensors = {
@@ -102,8 +102,8 @@ def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
 
 
 def clean_config(text: str) -> bytes | None:
-    """The config.json of an export, without fields by which transformers would load code. text: of a layout,
-    which may be a stranger's. None where it is no table in JSON, or has too many tables and lists."""
+    """Returns the config.json of an export, without fields by which transformers would load code. text: of a
+    layout, which may be a stranger's. None where it is no table in JSON, or has too many tables and lists."""
     if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
         return None
     try:

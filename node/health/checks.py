@@ -94,8 +94,8 @@ class Past:
 
 
 def take_over(home: Path) -> Past:
-    """What the home's file tells of the runs before, said in the log. To be asked before the chain, which may
-    keep a node waiting."""
+    """Returns what the home's file tells of the runs before, said in the log. To be asked before the chain,
+    which may keep a node waiting."""
     earlier = read_node_state(home)
     if earlier is None:
         return Past()
@@ -187,8 +187,8 @@ class Watch:
             await asyncio.to_thread(self.write)
 
     async def _probe(self) -> None:
-        """Ask each endpoint whether its chain is still that of the deployment, and now and then for the coin:
-        each in a time of its own, or a slow node would never tell of the coin."""
+        """Asks each endpoint whether its chain is still that of the deployment, and now and then for the
+        coin: each in a time of its own, or a slow node would never tell of the coin."""
         is_known = await self._look_at_endpoints()
         await self._ask(self.chain.gate.pass_through)
         if is_known and self._looks % COIN_LOOKS == 0:
@@ -197,8 +197,8 @@ class Watch:
             await self._ask(self._note_gas_factor)
 
     async def _ask(self, question: Callable[[], Awaitable[object]]) -> bool:
-        """Whether an answer came. What does not answer is silent; an answer that is none must not hide what
-        else is wrong."""
+        """Returns whether an answer came. What does not answer is silent; an answer that is none must not
+        hide what else is wrong."""
         try:
             async with asyncio.timeout(PROBE_S):
                 await question()
@@ -210,7 +210,7 @@ class Watch:
         return False
 
     async def _look_at_endpoints(self) -> bool:
-        """Whether one has answered."""
+        """Returns whether one has answered."""
         chain = self.chain
         connection, deployment = chain.connection, chain.deployment
         if not self._endpoints:
@@ -261,7 +261,7 @@ class Watch:
             self.health_issues[kind] = SeenHealthIssue(kind, since_s, said)
 
     def write(self, end: End = End.KILLED) -> None:
-        """Write the home's file. Where the disk refuses it, that is a health issue of the next check. After
+        """Writes the home's file. Where the disk refuses it, that is a health issue of the next check. After
         an end nothing is written any more: a look may have been under way in another thread."""
         with self._writing:
             if self._end is End.KILLED:
@@ -269,7 +269,7 @@ class Watch:
                 self._refused = self._try_to_write()
 
     def _try_to_write(self) -> str:
-        """What the system says where it refuses; else empty."""
+        """Returns what the system says where it refuses; else empty."""
         past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
         now = (self.chain_state.head_block, tuple(self.health_issues.values()))
@@ -298,7 +298,7 @@ class Watch:
         yield from self._list_disk_issues()
 
     def _describe_fees(self) -> str:
-        """What one gas costs, and what it may cost."""
+        """Returns what one gas costs, and what it may cost."""
         head, cap_wei = self.chain.connection.health.head, self.max_fee_wei
         asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
         return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
@@ -340,7 +340,8 @@ class Watch:
             )
 
     def _compute_needed_bytes(self) -> int:
-        """What a solver writes in one round, or an auditor for one replay; not less than some spare room."""
+        """Returns what a solver writes in one round, or an auditor for one replay; not less than some spare
+        room."""
         view = self.find_view()
         if view is None:
             return SPARE_DISK_BYTES

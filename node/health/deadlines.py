@@ -64,7 +64,7 @@ def _get_last_block(game: GameState, drawn: DrawnAudit, block: int) -> int:
 
 
 def _has_move(game: GameState, dispute: InnerDispute, account: str, block: int) -> bool:
-    """Whether the dispute waits for this account: to end one is nobody's duty."""
+    """Returns whether the dispute waits for this account: to end one is nobody's duty."""
     claimant = game.seats.get(dispute.seat)
     is_gone = claimant is None or is_closed(game, dispute.seat)
     moves = list_moves(dispute, account, "" if claimant is None else claimant.account, block, is_gone)
@@ -81,7 +81,7 @@ def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
 
 
 def find_side(game: GameState, contester: str, index: int, account: str) -> str:
-    """The part of an account in a contest; empty where it has none."""
+    """Returns the part of an account in a contest; empty where it has none."""
     if contester == account:
         return OPENER
     seat, game_round = find_seat(game, account), game.rounds.get(index)

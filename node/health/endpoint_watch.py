@@ -65,8 +65,8 @@ class EndpointWatch:
         self.change = Lasting(f"the endpoint {self.name} shows the deployment's chain again")
 
     async def check(self, deployment: GameDeployment) -> None:
-        """Ask for the chain's id, a contract, each in turn, and the block where the deployment begins. Raises
-        EnvironmentFault where the endpoint does not answer."""
+        """Asks for the chain's id, a contract, each in turn, and the block where the deployment begins.
+        Raises EnvironmentFault where the endpoint does not answer."""
         chain_id = await self.connection.chain_id()
         if chain_id != deployment.chain_id:
             self.found = f"chain id {chain_id}, the deployment is on {deployment.chain_id}"
@@ -113,7 +113,7 @@ def open_endpoints(connection: Connection, timeout_s: float) -> list[EndpointWat
 
 
 async def close_endpoints(endpoints: Sequence[EndpointWatch], connection: Connection) -> None:
-    """Close all but the node's own connection."""
+    """Closes all but the node's own connection."""
     for one in endpoints:
         if one.connection is not connection:
             await one.connection.close()

@@ -100,7 +100,7 @@ class Measures:
     _money: Values = field(default_factory=dict)
 
     def read(self) -> Values:
-        """All values of now. A bug in one part does not take the others away: it is logged."""
+        """Returns all values of now. A bug in one part does not take the others away: it is logged."""
         values: Values = {}
         parts: tuple[Callable[[], Values], ...] = (
             self._read_chain,
@@ -191,7 +191,8 @@ class Measures:
 
 
 def _is_same(now: tuple[object, ...], before: tuple[object, ...]) -> bool:
-    """Whether the block is the same, and all else the same objects: to compare them would take longer."""
+    """Returns whether the block is the same, and all else the same objects: to compare them would take
+    longer."""
     return now[:1] == before[:1] and all(a is b for a, b in zip(now[1:], before[1:], strict=True))
 
 
@@ -228,8 +229,8 @@ def _read_money(money: AccountMoney) -> Values:
 
 
 async def show_metrics(measures: Measures, host: str, port: int, stack: AsyncExitStack) -> None:
-    """Listen at `host` and `port` until `stack` is closed; nothing without a port. A port that is taken stops
-    no node, since silence would cost more: it is logged."""
+    """Listens at `host` and `port` until `stack` is closed; nothing without a port. A port that is taken
+    stops no node, since silence would cost more: it is logged."""
     if not port:
         return
     server = MetricsServer(METRICS, measures.read)

@@ -53,7 +53,7 @@ class Parting:
         )
 
     def _describe_unsent(self) -> str:
-        """What of this account waits for a block, empty where nothing does."""
+        """Returns what of this account waits for a block, empty where nothing does."""
         sender = self.chain.sender
         count = 0 if sender is None else len(sender.queue.list_all())
         if not count:
@@ -75,7 +75,7 @@ class Parting:
 
 
 def _describe_next_round(view: View, seat: Seat) -> Iterator[str]:
-    """What it costs to miss a round that may open before the node is back."""
+    """Yields what it costs to miss a round that may open before the node is back."""
     game, block = view.game, view.head_block + 1
     if game.next_round >= game.terms.rounds or is_over(get_state_at(game, block), block):
         return

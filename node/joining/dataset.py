@@ -65,7 +65,7 @@ class DatasetSource:
         return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), self.notify)
 
     async def fetch_whole(self, spec: TaskSpec) -> BlobRef:
-        """Have all of the dataset in the store, from the submitter or any other peer that has it."""
+        """Has all of the dataset in the store, from the submitter or any other peer that has it."""
         submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
         if not self.store.has(ref):
             async with telling_bytes(self.peers.client, self.notify, ref, "the dataset"):
@@ -73,7 +73,7 @@ class DatasetSource:
         return ref
 
     async def fetch(self, spec: TaskSpec) -> bytes:
-        """The raw tokens, all in memory."""
+        """Returns the raw tokens, all in memory."""
         return await asyncio.to_thread(self.store.get, await self.fetch_whole(spec))
 
 

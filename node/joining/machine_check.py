@@ -41,7 +41,7 @@ class MachineCheck:
     model: GlobalModel
 
     async def check_machine(self) -> None:
-        """Refuse a task that this node could lose its stake on although it is honest. Raises InvalidInput
+        """Refuses a task that this node could lose its stake on although it is honest. Raises InvalidInput
         where the referee judges otherwise, EnvironmentFault where this machine leaves the bounds (in an exact
         task: where two kinds of kernels differ) or the chain does not answer. A node that has a seat already
         says so instead and goes on: silence would cost more."""
@@ -108,7 +108,7 @@ class MachineCheck:
 
 
 def describe_check(found: Rehearsal, numeric_format: str) -> str:
-    """What a check that found nothing wrong has shown."""
+    """Returns what a check that found nothing wrong has shown."""
     held = "all inside the bounds"
     if numeric_format in PRODUCT_BITS:
         held = "two kinds of kernels give the same bits"

@@ -75,7 +75,7 @@ class SeatTaking:
         await self._keep_up_with(self._check_and_join(request, call, is_new=is_new))
 
     async def _keep_up_with(self, work: Coroutine[Any, Any, None]) -> None:
-        """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now. Raises
+        """Folds what the chain does meanwhile: nothing is signed behind a block that is not of now. Raises
         what either raises: the work would go on with a fold that is wrong."""
         both = asyncio.ensure_future(self.keep_up()), asyncio.ensure_future(work)
         try:

@@ -82,7 +82,7 @@ class DatasetParts:
             await run_apart(self.source.parts.put, root, leaves, head + self.kept_blocks, head)
 
     async def open_leaf(self, leaf: int) -> LeafProof:
-        """One leaf with its path to the root of the dataset. Raises as `get` does."""
+        """Returns one leaf with its path to the root of the dataset. Raises as `get` does."""
         proof, ref = (await self.get([leaf]))[leaf], self.outline.ref
         if ref.chunk_count == 1:
             return proof
@@ -93,7 +93,7 @@ class DatasetParts:
         return await run_apart(self.source.read, self.outline, leaves, until)
 
     async def _ask_all(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> None:
-        """Ask one peer after the other for what is missing, each for what the ones before did not have; who
+        """Asks one peer after the other for what is missing, each for what the ones before did not have; who
         is slow, once more at the end, with more retries."""
         last, slow = "no peer is known that may have it", list[Peer]()
         peers = [peer for peer in self.list_peers() if peer.account not in self._liars][:MOST_PEERS]
@@ -139,7 +139,7 @@ class DatasetParts:
 
 
 def _lengthen(outline: Outline, leaf: int, proof: LeafProof) -> LeafProof:
-    """The path inside the chunk, and on to the dataset's root."""
+    """Returns the path inside the chunk, and on to the dataset's root."""
     ref, chunk = outline.ref, leaf // outline.ref.key.kind.chunk_leaves
     padding = ZERO_WORD
     for _ in range(ref.key.kind.chunk_depth):
@@ -161,7 +161,7 @@ def _unserved(ref: BlobRef, missing: Sequence[int], peers: int, last: str) -> En
 async def open_outline(
     source: LeafSource, client: BlobClient, ref: BlobRef, peers: Callable[[], Sequence[Peer]]
 ) -> Outline:
-    """The roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
+    """Returns the roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
     EnvironmentFault or ProtocolFault where none does."""
     known = await run_apart(source.find_outline, ref.key)
     if known is not None and known.ref == ref and len(known.chunk_roots) == ref.chunk_count:
@@ -214,7 +214,7 @@ class PartedCorpus:
         return read_tokens(data[first : first + length * size], size)
 
     def _notify_of_outside(self, largest: int) -> None:
-        """Tell the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
+        """Tells the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
         the contract take such an entry for the same token."""
         if largest >= self.spec.vocabulary_size and not self._is_told:
             self._is_told = True

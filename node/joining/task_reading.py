@@ -17,7 +17,7 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 
 def read_spec(state: ChainState, task: bytes) -> TaskSpec:
-    """The spec as it was posted."""
+    """Returns the spec as it was posted."""
     if task not in state.games:
         known = ", ".join(f"0x{name.hex()}" for name in state.games) or "none"
         raise InvalidInput(
@@ -62,7 +62,7 @@ def require_format(posted: int, spec: TaskSpec) -> None:
 
 
 def compute_dataset_bytes(training: TrainingSpec) -> int:
-    """How large the dataset is."""
+    """Returns how large the dataset is."""
     return (training.token_count + training.heldout_tokens) * training.token_bytes
 
 
@@ -73,5 +73,5 @@ def compute_task_bytes(training: TrainingSpec, costs: ProgramCosts) -> int:
 
 
 def refer_dataset(training: TrainingSpec) -> BlobRef:
-    """The blob of a task's dataset."""
+    """Returns the blob of a task's dataset."""
     return BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), compute_dataset_bytes(training))

@@ -51,7 +51,7 @@ class StepSource:
 
 
 def as_reader(reader: Reader, task: bytes, spec: TaskSpec, notify: Callable[[str], None]) -> StepSource:
-    """The source of who does not join the task."""
+    """Returns the source for a command that does not join the task."""
     return StepSource(reader.store, reader.client, partial(sort_peers, reader.state, task, spec), notify)
 
 
@@ -70,7 +70,8 @@ async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
 
 
 async def fetch_step(source: StepSource, spec: TaskSpec) -> TaskStep:
-    """All of the step of a task, known to this process from now on. Raises as `fetch_program` does."""
+    """Loads all of the step of a task, known to this process from now on. Raises as `fetch_program`
+    does."""
     program = await fetch_program(source, spec)
     refs = set(list_constants(program).values())
     await source.have(refs, f"constants of its program ({len(refs)} in all)")
@@ -79,7 +80,8 @@ async def fetch_step(source: StepSource, spec: TaskSpec) -> TaskStep:
 
 
 def sort_peers(state: ChainState, task: bytes, spec: TaskSpec) -> list[Peer]:
-    """All that are known, in the order in which to ask: the submitter first, then members of the task."""
+    """Returns all that are known, in the order in which to ask: the submitter first, then members of the
+    task."""
     submitter = spec.terms.submitter.lower()
 
     def rank(peer: Peer) -> tuple[bool, bool]:
@@ -116,7 +118,7 @@ def refuse_costs(costs: ProgramCosts) -> None:
 
 
 def describe_costs(costs: ProgramCosts) -> str:
-    """What a step costs, in words."""
+    """Returns what a step costs, in words."""
     return (
         f"the task's step: {costs.parameters:,} parameters, {costs.nodes:,} nodes, "
         f"{costs.operations / 1e9:,.2f} billion operations, {costs.step_bytes / 1e6:,.0f} MB of memory "

@@ -46,7 +46,7 @@ class Seated:
         return replace(self, **{one.name: copy(getattr(self, one.name)) for one in fields(self)})
 
     def take(self, event: Event) -> None:
-        """Fold one event; those of no interest change nothing."""
+        """Folds one event; those of no interest change nothing."""
         values = event.arguments
         if event.name == "SeatJoined":
             self._accounts[values["task"], values["seat"]] = values["account"]
@@ -64,19 +64,19 @@ class Seated:
                     self._convicted.add((account, values["task"]))
 
     def holds(self, account: str) -> bool:
-        """Whether the account has such a seat."""
+        """Returns whether the account has such a seat."""
         return self._counts.get(account, 0) > 0
 
     def holds_in(self, account: str, task: bytes) -> bool:
-        """Whether it has one in this task."""
+        """Returns whether it has one in this task."""
         return self._members.get((account, task), 0) > 0
 
     def is_in(self, account: str, task: bytes) -> bool:
-        """Whether the account has, or had, a seat of the task."""
+        """Returns whether the account has, or had, a seat of the task."""
         return (account, task) in self._tasks
 
     def is_convicted(self, account: str, task: bytes) -> bool:
-        """Whether the last seat that the account took in the task was convicted."""
+        """Returns whether the last seat that the account took in the task was convicted."""
         return (account, task) in self._convicted
 
 
@@ -109,7 +109,7 @@ class Network:
         return self.peers[account]
 
     def others(self, account: str) -> list[Peer]:
-        """All peers but `account`."""
+        """Returns all peers but `account`."""
         return [peer for peer in self.peers.values() if peer.account != account]
 
 
@@ -173,20 +173,21 @@ class ChainState:
 
     @classmethod
     def of(cls, chain: GameChain) -> "ChainState":
-        """The state of a chain of which nothing is read yet."""
+        """Returns the state of a chain of which nothing is read yet."""
         return cls(chain.address, chain.limits, chain.signing)
 
     def is_staked(self, account: str) -> bool:
-        """Whether the account has a seat in some task that was neither convicted nor paid out."""
+        """Returns whether the account has a seat in some task that was neither convicted nor paid out."""
         return self._seated.holds(account)
 
     def is_member(self, account: str, task: bytes) -> bool:
-        """Whether the account has such a seat in this task."""
+        """Returns whether the account has such a seat in this task."""
         return self._seated.holds_in(account, task)
 
     def is_convicted(self, account: str, task: bytes) -> bool:
-        """Whether the last seat that the account took in this task was convicted. Unlike the contracts, which
-        forget a seat once its number is another account's, this is known as long as the task is."""
+        """Returns whether the last seat that the account took in this task was convicted. Unlike the
+        contracts, which forget a seat once its number is another account's, this is known as long as the task
+        is."""
         return self._seated.is_convicted(account, task)
 
     def forget_all(self) -> None:
@@ -202,7 +203,7 @@ class ChainState:
         self._drop_others()
 
     def take(self, batch: LogBatch) -> None:
-        """Fold a batch. Any account can post a task, so an event that cannot be folded stops only its own
+        """Folds a batch. Any account can post a task, so an event that cannot be folded stops only its own
         task. Where this account has, or had, a seat in that task, the error is raised. Raises
         EnvironmentFault where the batch voids more than is kept: then all has to be folded anew."""
         if batch.forget_from is not None:
@@ -226,7 +227,7 @@ class ChainState:
         return Snapshot(block, {name: copy(getattr(self, name)) for name in FOLDS}, self._seated.copy())
 
     def _forget_old(self) -> None:
-        """Keep what a reorg may need: a snapshot that lies `KEPT_BLOCKS` deep, and the events since."""
+        """Keeps what a reorg may need: a snapshot that lies `KEPT_BLOCKS` deep, and the events since."""
         count = len(self._snapshots)
         while len(self._snapshots) > 1 and self._snapshots[1].block <= self.head_block - KEPT_BLOCKS:
             del self._snapshots[0]
@@ -266,7 +267,7 @@ class ChainState:
             fold.pop(task, None)
 
     def fold(self, event: Event) -> None:
-        """Fold one event without keeping it: for a reader that keeps the events itself, and folds all that
+        """Folds one event without keeping it: for a reader that keeps the events itself, and folds all that
         stand into a new state after a reorg."""
         task = event.arguments.get("task")
         if task is None:

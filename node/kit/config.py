@@ -101,7 +101,7 @@ class NodeConfig:
         return [self.rpc_url, *self.rpc_urls]
 
     def read_deployment(self) -> GameDeployment:
-        """The deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
+        """Returns the deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
         return read_game_deployment(self.deployment, self.deployment_sha256)
 
 
@@ -122,7 +122,7 @@ class Status:
     waiting_for_block: int = 0
 
     def show(self) -> NodeStatus:
-        """The same as it is sent."""
+        """Returns the same as it is sent."""
         return NodeStatus(self.account, self.processed_block, self.waiting_for_block)
 
 
@@ -148,36 +148,39 @@ def share_interpreter() -> None:
 
 
 def describe_code() -> str:
-    """What computes a training step, whatever the machine: the files of this version, and their compiler. A
-    process that is started after an update of the files computes with other ones than its node."""
+    """Returns what computes a training step, whatever the machine: the files of this version, and their
+    compiler. A process that is started after an update of the files computes with other ones than its
+    node."""
     return f"code {hash_sources(CODE / 'compute', CODE / 'spec')}, numba {version('numba')}"
 
 
 def describe_machine() -> str:
-    """All whose change may change the bits of a training step here."""
+    """Returns all whose change may change the bits of a training step here."""
     return f"{describe_bits()}, {describe_code()}, {read_processor_model()}"
 
 
 def has_replay_processes(config: NodeConfig) -> bool:
-    """Whether segments are replayed in other processes than this one."""
+    """Returns whether segments are replayed in other processes than this one."""
     return config.executor != "process" or config.replay_processes > 1
 
 
 def limit_memory(config: NodeConfig) -> None:
-    """Have this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
+    """Has this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
     the system cannot."""
     keep_to_memory(make_scratch(config), share_memory_mb(config))
 
 
 def share_memory_mb(config: NodeConfig) -> int:
-    """What each process of this node may use: replay processes and workers have the same share as itself."""
+    """Returns what each process of this node may use: replay processes and workers have the same share as
+    itself."""
     on_this_machine = config.replay_processes if has_replay_processes(config) else 0
     on_this_machine += config.workers if config.workers > 1 else 0
     return -(-config.memory_mb // (1 + on_this_machine))
 
 
 def make_scratch(config: NodeConfig) -> Path:
-    """The home's folder of files that nobody needs after this process, made where something will use it."""
+    """Returns the home's folder of files that nobody needs after this process, made where something will use
+    it."""
     folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:
         require_mapping()
@@ -187,8 +190,8 @@ def make_scratch(config: NodeConfig) -> Path:
 
 
 def clear_scratch(config: NodeConfig) -> None:
-    """Remove the files that a killed process of this home left, whatever the configuration was then. Only for
-    who holds the journal: no other process uses them."""
+    """Removes the files that a killed process of this home left, whatever the configuration was then. Only
+    for who holds the journal: no other process uses them."""
     for left in (config.home / SCRATCH_FOLDER).glob("*"):
         with suppress(OSError):
             left.unlink()
@@ -209,6 +212,6 @@ def hold_folder(home: Path, name: str) -> Iterator[Path]:
 
 
 def keep_to_memory(folder: Path, memory_mb: int) -> None:
-    """Have this process's large tensors lie in files of `folder`; 0: nothing changes."""
+    """Has this process's large tensors lie in files of `folder`; 0: nothing changes."""
     if memory_mb:
         use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))

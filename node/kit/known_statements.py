@@ -40,7 +40,7 @@ from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 
 def get_inner(view: View) -> InnerBook:
-    """What is said inside the disputes and asks of the joined task."""
+    """Returns what is said inside the disputes and asks of the joined task."""
     return view.chain_state.inner[view.task]
 
 
@@ -53,18 +53,18 @@ def get_now(view: View) -> GameState:
 
 
 def find_vote(view: View, statement_key: StatementKey) -> KnownVote | None:
-    """The vote that a sentence is of; None for a claim's, and where the vote is not known."""
+    """Returns the vote that a sentence is of; None for a claim's, and where the vote is not known."""
     votes = view.audits.list_votes(statement_key.ref.round) if statement_key.signature else ()
     return next((one for one in votes if one.signature == statement_key.signature), None)
 
 
 def sign_form(vote: Vote, signature: bytes) -> dict[str, Any]:
-    """A vote and its signature as the contracts take them (`SignedVote`)."""
+    """Returns a vote and its signature as the contracts take them (`SignedVote`)."""
     return {"vote": vote, "r": signature[:32], "vs": signature[32:]}
 
 
 def seal_form(said: Sealed, signature: bytes) -> dict[str, Any]:
-    """A seal and its signature as the contracts take them (`SignedSealed`)."""
+    """Returns a seal and its signature as the contracts take them (`SignedSealed`)."""
     return {"said": said, "r": signature[:32], "vs": signature[32:]}
 
 
@@ -74,19 +74,21 @@ def get_question(opened: InnerAsk) -> dict[str, Any]:
 
 
 def find_claim(state: GameState, index: int, slot: int) -> SlotClaim | None:
-    """The claim of a slot, None where there is none."""
+    """Returns the claim of a slot, None where there is none."""
     game_round = state.rounds.get(index)
     return None if game_round is None else game_round.claims.get(slot)
 
 
 def find_solver(state: GameState, index: int, slot: int) -> str | None:
-    """The account of a claim's solver, which may have no seat any more; None where there is no claim."""
+    """Returns the account of a claim's solver, which may have no seat any more; None where there is no
+    claim."""
     claim = find_claim(state, index, slot)
     return None if claim is None else claim.account
 
 
 def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:
-    """The seat that answers for what `auditor` has signed, None where the statement is not of this chain."""
+    """Returns the seat that answers for what `auditor` has signed, None where the statement is not of this
+    chain."""
     game_round, seat = state.rounds.get(said.round), find_seat(state, auditor)
     if game_round is None or seat is None or seat.settled > said.round:
         return None
@@ -95,7 +97,8 @@ def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:
 
 
 def is_of_chain(state: GameState, game_round: GameRound, said: Sealed) -> bool:
-    """Whether a statement is about the round, claim and seed that stand: after a reorg it may not be."""
+    """Returns whether a statement is about the round, claim and seed that stand: after a reorg it may not
+    be."""
     claim = game_round.claims.get(said.slot)
     seed = game_round.late_seed if is_late_draw(state, said.draw) else game_round.seed
     if claim is None or seed is None or said.draw > state.terms.draws or said.segment >= claim.segments:
@@ -116,7 +119,7 @@ def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -
 
 
 def is_counted(state: GameState, known: KnownVote) -> bool:
-    """Whether a vote of its place counts on chain."""
+    """Returns whether a vote of its place counts on chain."""
     vote = known.vote
     return vote.rank in get_votes(state.rounds[vote.round], vote.slot, vote.draw)
 
@@ -134,14 +137,14 @@ def is_withheld(view: View, known: KnownVote) -> bool:
 
 
 def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
-    """Whether a statement of another's open seat can be proven false in `block`."""
+    """Returns whether a statement of another's open seat can be proven false in `block`."""
     if seat is None or seat.status == SeatStatus.CLOSED or seat.account == me:
         return False
     return block <= get_statement_until(state, ref)
 
 
 def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
-    """Whether it can be disputed: once its claim is decided."""
+    """Returns whether it can be disputed: once its claim is decided."""
     game_round = state.rounds[ref.round]
     status = get_claim_status(state, game_round, ref.slot, block)
     is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
@@ -180,8 +183,8 @@ def _is_recent(game_round: GameRound, since: int) -> bool:
 def find_spot_leaf(
     game: GameState, account: str, dice: bytes, known: KnownVote, leaf_count: int
 ) -> int | None:
-    """The leaf for which `account` asks the signer of a vote; None where it does not ask. dice: 32 random
-    bytes that `account` keeps secret."""
+    """Returns the leaf for which `account` asks the signer of a vote; None where it does not ask. dice: 32
+    random bytes that `account` keeps secret."""
     opening = known.opening
     if known.vote.word != VoteWord.ACCEPT or opening is None:
         return None
@@ -191,7 +194,7 @@ def find_spot_leaf(
 
 
 def is_spot(game: GameState, account: str, dice: bytes, ref: StatementRef) -> bool:
-    """Whether the dice of `account` say that it asks about an ACCEPT in this place."""
+    """Returns whether the dice of `account` say that it asks about an ACCEPT in this place."""
     askers = count_askers(game, account)
     return askers > 0 and int.from_bytes(_throw(dice, ref)[:8]) % (SPOT_ASKS * askers) == 0
 
@@ -212,7 +215,7 @@ def _throw(dice: bytes, ref: StatementRef) -> bytes:
 
 
 def count_askers(game: GameState, account: str) -> int:
-    """How many seats share the asking; 0 where `account` has none of them."""
+    """Returns how many seats share the asking; 0 where `account` has none of them."""
     seated = [one for one in game.seats.values() if one.status == SeatStatus.OPEN]
     for role in (SeatRole.WHISTLEBLOWER, SeatRole.VERIFIER):
         asking = [one.account for one in seated if one.role == role]
@@ -231,6 +234,6 @@ def list_playable(view: View, block: int) -> Iterator[tuple[InnerDispute, tuple[
 
 
 def find_claimant(view: View, dispute: InnerDispute) -> str | None:
-    """The account of the accused seat."""
+    """Returns the account of the accused seat."""
     seat = get_now(view).seats.get(dispute.seat)
     return None if seat is None else seat.account

@@ -41,7 +41,7 @@ class LossBoard:
             self._writer, self._is_broken = None, True
 
     def close(self) -> None:
-        """Write what is left."""
+        """Writes what is left."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()

@@ -50,7 +50,7 @@ class Turn:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def find_until(self) -> int:
-        """The last block for it, as of now."""
+        """Returns the last block for it, as of now."""
         return self.until() if callable(self.until) else self.until
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ class RecomputeQueue:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
 
     async def compute(self, until: Until, work: Callable[..., Result], *arguments: object) -> Result:
-        """One piece of work in a turn of its own."""
+        """Performs one piece of work in a turn of its own."""
         async with self.take_turn(until):
             return await self.run(work, *arguments)
 
@@ -114,14 +114,14 @@ class RecomputeQueue:
         self.look_again()
 
     def look_again(self) -> None:
-        """Let the first one go that may: until when others wait may be another block now."""
+        """Lets the first one go that may: until when others wait may be another block now."""
         first = self._find_first()
         if self._holder is None and first is not None:
             self._holder = first
             first.entered.set()
 
     def close(self) -> None:
-        """Let the thread go."""
+        """Lets the thread go."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _enter(self, turn: Turn) -> None:
@@ -147,11 +147,12 @@ class RecomputeQueue:
         return min(may_go, key=lambda turn: (untils[turn], turn.number), default=None)
 
     def _may_go(self, until: int) -> bool:
-        """What auditors wait for goes on beside the own claim: it is short."""
+        """Returns what auditors wait for goes on beside the own claim: it is short."""
         return self._own is None or until == AUDITS or self._is_urgent(until)
 
     def _is_urgent(self, until: int) -> bool:
-        """Whether the time until this block does not hold the own claim and all answers, a round each."""
+        """Returns whether the time until this block does not hold the own claim and all answers, a round
+        each."""
         assert self._own is not None
         get_block, round_blocks, segment_blocks = self._own
         answers = sum(turn.find_until() < AUDITS for turn in self._entered)

@@ -46,11 +46,11 @@ class RemoteTrace:
         return sum(buffer.size_bytes for buffer in self.layout)
 
     def refer(self, buffer: int) -> BlobRef:
-        """The blob of a buffer."""
+        """Returns the blob of a buffer."""
         return refer_buffer(self.roots[buffer], self.layout[buffer])
 
     async def fetch(self, buffer: int) -> Tensor:
-        """A whole buffer, as `load_buffer` gives it; it may hold anything. Raises
+        """Returns a whole buffer, as `load_buffer` gives it; it may hold anything. Raises
         ProtocolFault, naming the claimant, where it delivers anything else, and EnvironmentFault where it
         does not deliver: then its leaves can be demanded on chain."""
         ref = self.refer(buffer)
@@ -68,8 +68,8 @@ class RemoteTrace:
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
 
     async def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """The first leaf of a buffer that differs from the own one, proven under the claimant's root. Fetches
-        the roots of its chunks and one chunk. Raises as `fetch` does."""
+        """Returns the first leaf of a buffer that differs from the own one, proven under the claimant's root.
+        Fetches the roots of its chunks and one chunk. Raises as `fetch` does."""
         ref = self.refer(buffer)
         roots = await self.client.fetch_chunk_roots(self.peer, ref)
         mine = get_chunk_level(own.levels, ref.key.kind)
@@ -104,7 +104,7 @@ async def open_trace(
     known: Mapping[int, bytes],
     limit_bytes: int = FETCHED_BYTES,
 ) -> RemoteTrace:
-    """The claimant's trace under the root that it posted, with the list of roots fetched and judged.
+    """Returns the claimant's trace under the root that it posted, with the list of roots fetched and judged.
 
     known: roots that no proof takes from the list, whatever stands there: of the state before the step and of
     the constants. Raises as `RemoteTrace.fetch` does."""

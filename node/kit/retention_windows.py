@@ -44,12 +44,12 @@ WHOLE_SPECULATIONS = NEWEST_SPECULATIONS + 1
 
 
 def is_recent(state: GameState, index: int) -> bool:
-    """Whether a round is one of the last two that were opened, or is not open yet."""
+    """Returns whether a round is one of the last two that were opened, or is not open yet."""
     return index >= state.next_round - WHOLE_ROUNDS
 
 
 def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether everything of an open round is kept: a recent one that is not over."""
+    """Returns whether everything of an open round is kept: a recent one that is not over."""
     return is_recent(state, game_round.index) and is_answerable(state, game_round, block)
 
 
@@ -60,7 +60,7 @@ def is_just_assigned(game_round: GameRound, block: int) -> bool:
 
 
 def is_questioned(state: GameState, index: int) -> bool:
-    """Whether an ask or a dispute on a statement of the round is open."""
+    """Returns whether an ask or a dispute on a statement of the round is open."""
     asked = {one.statement.round for one in state.asks.values()}
     return index in asked | {one.statement.round for one in state.disputes.values()}
 
@@ -75,24 +75,25 @@ def is_contestable(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def is_answerable(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether a statement of the round can still be asked about, disputed or earn something, or is."""
+    """Returns whether a statement of the round can still be asked about, disputed or earn something, or
+    is."""
     until = get_duty_until(state, game_round)
     return until is None or block <= until or is_questioned(state, game_round.index)
 
 
 def is_disputable(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Whether a statement can be disputed or convicted, or one of its round is."""
+    """Returns whether a statement can be disputed or convicted, or one of its round is."""
     return block <= get_statement_until(state, ref) or is_questioned(state, ref.round)
 
 
 def is_vote_wanted(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Whether votes of a draw may still count, so that its solver shows states."""
+    """Returns whether votes of a draw may still count, so that its solver shows states."""
     until = find_votes_until(state, ref)
     return until is not None and block <= until
 
 
 def find_votes_until(state: GameState, ref: StatementRef) -> int | None:
-    """The last block in which votes of a draw count; None where there is no such draw."""
+    """Returns the last block in which votes of a draw count; None where there is no such draw."""
     start = _find_start(state, ref)
     return None if start is None else start + 2 * state.terms.windows.audit_max
 
@@ -156,13 +157,13 @@ def find_supported_until(state: GameState, game_round: GameRound, slot: int, seg
 
 
 def _list_draws(state: GameState, game_round: GameRound, slot: int, segment: int) -> list[int]:
-    """The draws of a segment of a claim."""
+    """Returns the draws of a segment of a claim."""
     draws = range(state.terms.draws + 1)
     return [one for one in draws if get_drawn_segment(state, game_round, slot, one) == segment]
 
 
 def find_settled(state: GameState, block: int) -> GameRound | None:
-    """The newest round whose root nothing replaces any more; None where there is none."""
+    """Returns the newest round whose root nothing replaces any more; None where there is none."""
     found = None
     for _, game_round in sorted(state.rounds.items()):
         if game_round.phase == RoundPhase.POSTED:
@@ -174,7 +175,8 @@ def find_settled(state: GameState, block: int) -> GameRound | None:
 
 
 def list_stages(state: GameState, block: int) -> tuple[object, ...]:
-    """What changes when one of these windows ends or something opens: the same as long as nothing does."""
+    """Returns what changes when one of these windows ends or something opens: the same as long as nothing
+    does."""
     rounds = [_list_round_stages(state, one, block) for one in state.rounds.values()]
     questions = (frozenset(state.asks), frozenset(state.disputes), frozenset(state.contests))
     return (state.next_round, state.root, *questions, *rounds)
@@ -202,7 +204,7 @@ def name_tensors(*roots: bytes) -> Iterator[BlobKey]:
 
 
 def name_delta(root: bytes) -> BlobKey:
-    """A pseudo-gradient by its root."""
+    """Returns a pseudo-gradient by its root."""
     return BlobKey(BlobKind.DELTA, root)
 
 
@@ -217,7 +219,7 @@ def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
 
 
 def list_named(claims: ClaimBook, audits: AuditBook) -> frozenset[BlobKey]:
-    """Every blob that a record of the task names, or that was fetched for it by name."""
+    """Returns every blob that a record of the task names, or that was fetched for it by name."""
     return frozenset([*_list_claimed(claims), *_list_audited(audits)])
 
 
@@ -233,7 +235,7 @@ def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
 
 
 def list_foreign(journal: Journal, task: bytes) -> frozenset[BlobKey]:
-    """The same of all other tasks of the journal."""
+    """Returns the same of all other tasks of the journal."""
     others = {getattr(record, "task", task) for record in journal.replay()} - {task}
     return frozenset(
         key for one in others for key in list_named(ClaimBook(journal, one), AuditBook(journal, one))

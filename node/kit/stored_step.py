@@ -28,12 +28,12 @@ MAPPED_BYTES = 1 << 20
 
 
 def refer_named(named: NamedBytes) -> BlobRef:
-    """The blob of a program or of a layout."""
+    """Returns the blob of a program or of a layout."""
     return BlobRef(BlobKey(BlobKind.STEP, named.root), named.size_bytes)
 
 
 def list_constants(program: Program) -> dict[int, BlobRef]:
-    """The blobs of a program's constants, by buffer."""
+    """Returns the blobs of a program's constants, by buffer."""
     return {
         number: BlobRef(BlobKey(BlobKind.STEP, buffer.constant_root), 4 * buffer.size)
         for number, buffer in enumerate(program.buffers)
@@ -42,13 +42,13 @@ def list_constants(program: Program) -> dict[int, BlobRef]:
 
 
 def list_step_keys(training: TrainingSpec) -> set[BlobKey]:
-    """All blobs of a step that this process knows."""
+    """Returns all blobs of a step that this process knows."""
     constants = list_constants(get_step(training).built.program).values()
     return {ref.key for ref in (refer_named(training.program), refer_named(training.layout), *constants)}
 
 
 def keep_step(store: BlobStore, training: TrainingSpec, step: TaskStep) -> None:
-    """Put all of a step into a store, from where it is served."""
+    """Puts all of a step into a store, from where it is served."""
     store.put(refer_named(training.program), encode_program(step.built.program))
     store.put(refer_named(training.layout), encode_layout(step.layout))
     for number, ref in list_constants(step.built.program).items():

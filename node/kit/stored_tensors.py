@@ -19,7 +19,7 @@ FETCHED_BYTES = 1 << 30
 
 
 def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree, *, is_cached: bool = True) -> BlobRef:
-    """Keep the bytes under a tree that was just built over them, without hashing them a second time. Raises
+    """Keeps the bytes under a tree that was just built over them, without hashing them a second time. Raises
     as `BlobStore.put_hashed` does."""
     ref, roots = BlobRef(BlobKey(kind, tree.root), len(tree.data)), get_chunk_level(tree.levels, kind)
     store.put_hashed(ref, tree.data, roots, is_cached=is_cached)
@@ -28,14 +28,14 @@ def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree, *, is_cached: bo
 
 
 def keep_state_trees(store: BlobStore, trees: StateTrees, *, is_cached: bool = True) -> None:
-    """Keep the tensors of a state that was just hashed. Raises as `BlobStore.put_hashed` does."""
+    """Keeps the tensors of a state that was just hashed. Raises as `BlobStore.put_hashed` does."""
     for tree in (trees.weights, trees.first_moment, trees.second_moment):
         keep_tree(store, BlobKind.TENSOR, tree, is_cached=is_cached)
 
 
 def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:
-    """A flat finite float32 vector from the store, where its bytes stay: it is not to be written to. Raises
-    InvalidInput where it is not there, EnvironmentFault where it is damaged."""
+    """Returns a flat finite float32 vector from the store, where its bytes stay: it is not to be written to.
+    Raises InvalidInput where it is not there, EnvironmentFault where it is damaged."""
     return view_mapped(store.open_map(ref))
 
 
@@ -51,14 +51,14 @@ class StoredTensor:
         return len(self.mapped) // 4
 
     def cut(self, start: int, stop: int) -> Tensor:
-        """A copy of elements start .. stop; fewer at the end, as a slice has."""
+        """Returns a copy of elements start .. stop; fewer at the end, as a slice has."""
         piece = torch.empty(max(0, min(stop, self.elements) - start))
         read_piece(self.mapped, 4 * start, tensor_bytes(piece))
         return piece
 
 
 def open_tensor(store: BlobStore, ref: BlobRef) -> StoredTensor:
-    """A vector that is looked at piece by piece. Raises as `load_tensor` does."""
+    """Returns a vector that is looked at piece by piece. Raises as `load_tensor` does."""
     return StoredTensor(store.open_map(ref))
 
 
@@ -86,6 +86,6 @@ class StoredState:
         return self.tensors[0].elements
 
     def cut(self, start: int, stop: int) -> TrainingState:
-        """A copy of elements start .. stop of each vector."""
+        """Returns a copy of elements start .. stop of each vector."""
         weights, first, second = (tensor.cut(start, stop) for tensor in self.tensors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)

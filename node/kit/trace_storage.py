@@ -42,7 +42,7 @@ TraceLayout = Sequence[TraceBuffer]
 
 
 def describe_layout(program: Program) -> TraceLayout:
-    """The buffers of a program as its traces hold them."""
+    """Returns the buffers of a program as its traces hold them."""
     return [
         TraceBuffer(buffer.size, leaf_bytes(program, number), buffer.role)
         for number, buffer in enumerate(program.buffers)
@@ -61,7 +61,7 @@ class TraceKeeper:
         self._roots = dict(roots)
 
     def keep(self, number: int, data: bytes | memoryview, levels: Levels) -> None:
-        """Keep one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput where
+        """Keeps one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput where
         it does not fit the layout, or its root is not the known one."""
         _require_fit(self._layout, number, data, levels)
         root, buffer = levels[-1][0], self._layout[number]
@@ -73,7 +73,7 @@ class TraceKeeper:
         relax()
 
     def finish(self) -> bytes:
-        """Keep the list of roots; return the trace root. Raises InvalidInput where a buffer has none."""
+        """Keeps the list of roots; return the trace root. Raises InvalidInput where a buffer has none."""
         roots, count = self._roots, len(self._layout)
         if roots.keys() != set(range(count)):
             missing = next((n for n in range(count) if n not in roots), count)

@@ -126,8 +126,8 @@ class Loop:
             self.notify(line)
 
     def _is_over(self) -> bool:
-        """Whether there is nothing more to wait for. The chain may take back the block in which the task was
-        posted: its transaction is mined again."""
+        """Returns whether there is nothing more to wait for. The chain may take back the block in which the
+        task was posted: its transaction is mined again."""
         view = self.find_view()
         return view is not None and (view.game.is_closed or self._has_left(view.game))
 
@@ -160,7 +160,7 @@ class Loop:
         }
 
     def _is_still_paid_out(self) -> bool:
-        """Whether the seat was paid out in a block that the chain has kept."""
+        """Returns whether the seat was paid out in a block that the chain has kept."""
         view = self.find_view()
         if self.seat is None or view is None:
             return False
@@ -174,7 +174,7 @@ class Loop:
         await asyncio.gather(*self.running.values(), return_exceptions=True)
 
     def _schedule(self) -> None:
-        """Begin what is due; while the chain does not have the task, nothing is."""
+        """Begins what is due; while the chain does not have the task, nothing is."""
         view = self.find_view()
         if view is None:
             return
@@ -265,7 +265,7 @@ class Loop:
 
 
 def _is_paid_out(game: GameState, seat: Seat) -> bool:
-    """Whether a seat that was there was paid out. A number is used again only after that. If the
+    """Returns whether a seat that was there was paid out. A number is used again only after that. If the
     seat vanished without a record of payment, a reorg undid its join."""
     is_held = find_seat(game, seat.account) is not None
     return not is_held and (seat.number in game.former or seat.number in game.seats)

@@ -133,7 +133,7 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
 
 
 def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Whether `account` may have this blob now.
+    """Returns whether `account` may have this blob now.
 
     The task's first model is for any account that signs. A pseudo-gradient is for
     any account once its round is closed. A global model is for the submitter and for accounts with a seat in
@@ -146,7 +146,7 @@ def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
 
 
 def _is_model(view: View, root: bytes, *, is_member: bool) -> bool:
-    """Whether a tensor is of a global model that may be shown."""
+    """Returns whether a tensor is of a global model that may be shown."""
     initial = get_initial_header(view)
     if root in (initial.weights_root, initial.momentum_root):
         return True
@@ -157,5 +157,5 @@ def _is_model(view: View, root: bytes, *, is_member: bool) -> bool:
 
 
 def _is_settled(view: View, game_round: GameRound) -> bool:
-    """Whether no account can contest the root any more."""
+    """Returns whether no account can contest the root any more."""
     return view.head_block > game_round.root_until

@@ -76,7 +76,7 @@ class MergeSigning:
             kept[number] = signature
 
     async def _ask(self, account: str, made: MergeMade) -> bytes | None:
-        """The signature of a solver; None where it gives none now."""
+        """Returns the signature of a solver; None where it gives none now."""
         try:
             if account == self.get_view().account:
                 return await self.merge_requests.sign_merge(made)
@@ -114,7 +114,7 @@ class NameMerge:
 
 
 def list_duties(view: View, block: int) -> Iterator[NameMerge]:
-    """What others asked for, and this node would sign."""
+    """Yields what others asked for, and this node would sign."""
     yield from (NameMerge(key) for key in _list_signable(view, block))
 
 
@@ -129,6 +129,6 @@ def _list_signable(view: View, block: int) -> list[MergeKey]:
 
 
 def _find_round(view: View, block: int) -> GameRound | None:
-    """The waiting round; None where none waits, or its shards are not assigned."""
+    """Returns the waiting round; None where none waits, or its shards are not assigned."""
     game_round = get_waiting_round(get_state_at(view.game, block))
     return None if game_round is None or game_round.beacon is None else game_round

@@ -98,7 +98,7 @@ def count_votes(chosen: MergeSet) -> int:
 
 
 def _do_fit(view: View, chosen: MergeSet) -> bool:
-    """Whether all votes may fit beside the root: as far as this node has tried."""
+    """Returns whether all votes may fit beside the root: as far as this node has tried."""
     return count_votes(chosen) <= view.claims.fitting.get(chosen.game_round.index, FAR)
 
 
@@ -119,7 +119,7 @@ class HandVotes:
     count: int
 
     async def perform(self, room: "Posting") -> None:
-        """Hand in what counts."""
+        """Hands in what counts."""
         view = room.get_view()
         block = view.head_block + 1
         votes = judge_round(view, get_state_at(view.game, block), self.round, block).votes
@@ -138,7 +138,7 @@ class HandVotes:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
-    """The root of the waiting round, and votes that go in alone."""
+    """Yields the root of the waiting round, and votes that go in alone."""
     state = get_state_at(view.game, block)
     waiting = get_waiting_round(state)
     if waiting is not None and waiting.beacon is not None:
@@ -151,7 +151,7 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
 def _list_post(
     view: View, state: GameState, game_round: GameRound, block: int
 ) -> Iterator[Duty[Posting] | Wait]:
-    """The root, once it is clear what is merged, while it can be posted."""
+    """Yields the root, once it is clear what is merged, while it can be posted."""
     chosen, last = find_merge_set(view, game_round, block), get_post_window(state, game_round, block)[1]
     if not chosen.is_final or not chosen.slots or block > last:
         return
@@ -166,8 +166,8 @@ def _list_post(
 
 
 def choose_slots(view: View, chosen: MergeSet) -> tuple[int, ...]:
-    """The accepted claims whose pseudo-gradients this node has. A solver that shows its own to auditors alone
-    must not keep other claims from being merged."""
+    """Returns the accepted claims whose pseudo-gradients this node has. A solver that shows its own to
+    auditors alone must not keep other claims from being merged."""
     return tuple(slot for slot in chosen.slots if is_fetched(view, chosen.game_round, slot))
 
 
@@ -200,8 +200,8 @@ def _list_votes(
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
-    """The block from which a node hands in votes that no node has handed in. It is shortly before the next
-    block after which they would be worth less."""
+    """Returns the block from which a node hands in votes that no node has handed in. It is shortly before the
+    next block after which they would be worth less."""
     audit_max, margin = state.terms.windows.audit_max, get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]

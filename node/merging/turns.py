@@ -41,8 +41,8 @@ def get_margin(state: GameState) -> int:
 def take_turn(
     view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty[RoomTools], last: int = FAR
 ) -> Iterator[Duty[RoomTools] | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
-    block of its window. In the second half of what is left of the window any node may move, however many
+    """Yields the duty when it is this node's turn, counted from when it was first seen to be due. last: the
+    last block of its window. In the second half of what is left of the window any node may move, however many
     before it are silent."""
     since = view.claims.seen.setdefault((game_round.index, what), block)
     delay = min(SPREAD_BLOCKS * compute_rank(view, game_round), max(0, last - since) // 2)

@@ -22,13 +22,13 @@ from touchstone.protocol.spec.game.state import GameRound, SlotClaim
 
 
 def get_solver(view: View, index: int, claim: SlotClaim) -> str:
-    """The account whose claim on round `index` it is; empty where the chain has forgotten it."""
+    """Returns the account whose claim on round `index` it is; empty where the chain has forgotten it."""
     seat = find_holder(view.game, claim.seat, index)
     return "" if seat is None else seat.account
 
 
 def name_claim(view: View, game_round: GameRound, slot: int) -> ClaimName:
-    """The claim of a slot by what its work leaf names."""
+    """Returns the claim of a slot by what its work leaf names."""
     return name_own(view, game_round, game_round.claims[slot])
 
 
@@ -38,7 +38,7 @@ def name_own(view: View, game_round: GameRound, claim: SlotClaim) -> ClaimName:
 
 
 def is_fetched(view: View, game_round: GameRound, slot: int) -> bool:
-    """Whether this node has the pseudo-gradient of a claim, under this claim's own work leaf."""
+    """Returns whether this node has the pseudo-gradient of a claim, under this claim's own work leaf."""
     return name_claim(view, game_round, slot) in view.claims.fetched
 
 
@@ -60,7 +60,7 @@ class ClaimData:
         return self.peers.list(first=solver)
 
     async def have_delta(self, game_round: GameRound, slot: int) -> BlobRef:
-        """Have the pseudo-gradient of a claim in the store, and read nothing of it. Raises as `fetch_delta`
+        """Has the pseudo-gradient of a claim in the store, and reads nothing of it. Raises as `fetch_delta`
         does."""
         claim = game_round.claims[slot]
         proof = await self.find_work(game_round, claim)
@@ -71,9 +71,9 @@ class ClaimData:
         return ref
 
     async def fetch_delta(self, game_round: GameRound, slot: int) -> memoryview:
-        """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for.
-        It is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived was hashed on
-        the way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
+        """Returns the pseudo-gradient of a claim, in the store from then on: this node has fetched it,
+        whatever for. It is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived
+        was hashed on the way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
         name = name_claim(self.get_view(), game_round, slot)
         data = await asyncio.to_thread(self.store.open_map, await self.have_delta(game_round, slot))
         self.claims.fetched.add(name)
@@ -102,7 +102,7 @@ class ClaimData:
         question = AskWork(view.task, game_round.index, slot, claim.claim_root)
 
         async def ask(peer: Peer) -> WorkProof:
-            """One peer's proof, checked against the claim's root."""
+            """Returns one peer's proof, checked against the claim's root."""
             said = await self.peers.ask(peer, WORK, question, make_form(WorkSaid))
             proof = WorkProof(said.delta_root, said.carried_root, said.path)
             _check(self.get_view(), name, claim.segments, proof)
@@ -128,8 +128,8 @@ def _check(view: View, name: ClaimName, segments: int, proof: WorkProof) -> None
 
 
 def find_audited(view: View, name: ClaimName, segments: int) -> WorkProof | None:
-    """The work leaf of a claim as its solver has shown it to this node as an auditor. A solver that shows its
-    work to its auditors alone could otherwise keep the others from merging it."""
+    """Returns the work leaf of a claim as its solver has shown it to this node as an auditor. A solver that
+    shows its work to its auditors alone could otherwise keep the others from merging it."""
     shown = view.audits.list_works().get(name.claim_root)
     if shown is not None:
         proof = WorkProof(shown.delta_root, shown.carried_root, shown.path)

@@ -48,8 +48,8 @@ def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
 
 
 def has_failed(state: GameState, game_round: GameRound, slot: int) -> bool:
-    """Whether the seat of a claim was not accepted in the last round before in which it committed. A seat
-    that never committed has not failed. Rounds that are undone or forgotten say nothing."""
+    """Returns whether the seat of a claim was not accepted in the last round before in which it committed. A
+    seat that never committed has not failed. Rounds that are undone or forgotten say nothing."""
     number = game_round.claims[slot].seat
     seat = state.seats.get(number)
     if seat is None:
@@ -82,29 +82,30 @@ def foresee(
 
 
 def make_key(game_round: GameRound, slots: tuple[int, ...]) -> MergeKey:
-    """What merging the claims of these slots is called."""
+    """Returns what merging the claims of these slots is called."""
     ordered = sort_by_shard(game_round, slots)
     roots = tuple(game_round.claims[slot].claim_root for slot in ordered)
     return MergeKey(game_round.index, game_round.base_root, ordered, roots)
 
 
 def is_on_chain(game_round: GameRound, key: MergeKey) -> bool:
-    """Whether the round has these claims in these slots, and they stand in the order of their shards."""
+    """Returns whether the round has these claims in these slots, and they stand in the order of their
+    shards."""
     slots = set(key.slots)
     return slots <= game_round.claims.keys() and key == make_key(game_round, tuple(slots))
 
 
 def get_root(made: MergeMade) -> bytes:
-    """The outer root that a merge came to."""
+    """Returns the outer root that a merge came to."""
     return compute_outer_root(OuterHeader(made.weights_root, made.momentum_root))
 
 
 def find_own_merge(view: View, game_round: GameRound) -> MergeMade | None:
-    """What this node came to over the claims that a posted root says it merged."""
+    """Returns what this node came to over the claims that a posted root says it merged."""
     return view.claims.merges.get(make_key(game_round, game_round.merged))
 
 
 def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
-    """What a solver signs about a merge."""
+    """Returns what a solver signs about a merge."""
     merged, claims = sum(1 << slot for slot in made.slots), compute_merged_hash(made.claim_roots)
     return MergeSignature(domain, made.round, made.base_root, merged, claims, get_root(made))

@@ -97,17 +97,17 @@ class MergeAnswer(Message, frozen=True):
 
 
 def make_form(kind: type[Answer]) -> Form[Answer]:
-    """How a message of this kind is read."""
+    """Returns how a message of this kind is read."""
     return Form(kind, MAX_BYTES, f"the message {kind.__name__} is malformed")
 
 
 def read_message(kind: type[Answer], body: bytes, culprit: str) -> Answer:
-    """A stranger's message. Raises ProtocolFault for anything else."""
+    """Returns a stranger's message. Raises ProtocolFault for anything else."""
     return make_form(kind).decode(body, culprit)
 
 
 def get_initial_header(view: View) -> OuterHeader:
-    """What stands behind the root that the task begins with."""
+    """Returns what stands behind the root that the task begins with."""
     terms = view.spec.terms
     return OuterHeader(terms.initial_weights_root, terms.zero_root)
 
@@ -124,7 +124,7 @@ class GlobalModel:
     start: StartWeights
 
     async def load_outer(self, root: bytes) -> OuterHeader:
-        """What stands behind an outer root: known, or from the first peer that knows it. Raises
+        """Returns what stands behind an outer root: known, or from the first peer that knows it. Raises
         EnvironmentFault or ProtocolFault where no peer tells it."""
         initial, known = get_initial_header(self.get_view()), self.claims.outer
         if root == compute_outer_root(initial):
@@ -142,7 +142,7 @@ class GlobalModel:
         )
 
     async def answer_outer(self, account: str, body: bytes) -> OuterAnswer:
-        """What stands behind an outer root that this node computed or fetched."""
+        """Returns what stands behind an outer root that this node computed or fetched."""
         asked = read_message(AskOuter, body, account)
         if asked.task != self.get_view().task or asked.root not in self.claims.outer:
             raise _make_unknown(asked.root)
@@ -195,8 +195,8 @@ class GlobalModel:
 
 
 async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
-    """What a peer says stands behind an outer root. Raises ProtocolFault where that does not hash to it, and
-    EnvironmentFault where the peer does not answer now."""
+    """Returns what a peer says stands behind an outer root. Raises ProtocolFault where that does not hash to
+    it, and EnvironmentFault where the peer does not answer now."""
     said = await client.ask(peer, OUTER, AskOuter(task, root), make_form(OuterAnswer))
     header = OuterHeader(said.weights_root, said.momentum_root)
     if compute_outer_root(header) != root:

@@ -24,7 +24,8 @@ class Choice:
 
 
 def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Choice | None:
-    """The newest model that an account may have at `block`; None where it may have none that was trained."""
+    """Returns the newest model that an account may have at `block`; None where it may have none that was
+    trained."""
     if is_member or account == game.terms.submitter:
         return choose_newest(game)
     return choose_settled(game, block)
@@ -39,13 +40,13 @@ def choose_newest(game: GameState) -> Choice:
 
 
 def _choose_base(game: GameState) -> Choice:
-    """The model before the oldest round that the chain has not forgotten."""
+    """Returns the model before the oldest round that the chain has not forgotten."""
     oldest, root = find_oldest(game)
     return Choice(root, -1 if root == game.terms.root else oldest - 1)
 
 
 def choose_settled(game: GameState, block: int) -> Choice | None:
-    """The newest model that nothing replaces any more; None where none was trained."""
+    """Returns the newest model that nothing replaces any more; None where none was trained."""
     base = _choose_base(game)
     found = base if base.after >= 0 else None
     contested = {contest.round for contest in game.contests.values()}
@@ -67,7 +68,7 @@ def _name(game_round: GameRound) -> Choice:
 
 
 def explain_refusal(game: GameState, block: int) -> InvalidInput:
-    """Why an account without a seat gets no model, and what it can do. block: the chain's head."""
+    """Returns why an account without a seat gets no model, and what it can do. block: the chain's head."""
     count = len(list(_list_posted(game)))
     return InvalidInput(
         what="no model of this task is for every account yet",

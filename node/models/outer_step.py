@@ -48,7 +48,7 @@ class FetchDelta:
     claim_root: bytes
 
     async def perform(self, room: "OuterSteps") -> None:
-        """Fetch it from its solver, or from another peer that has it."""
+        """Fetches it from its solver, or from another peer that has it."""
         await room.claim_data.fetch_delta(room.get_view().game.rounds[self.round], self.slot)
 
 
@@ -59,7 +59,7 @@ class MergeClaims:
     key: MergeKey
 
     async def perform(self, room: "OuterSteps") -> None:
-        """Compute it, once."""
+        """Computes it, once."""
         await room.merge_claims(self.key)
 
 
@@ -87,8 +87,8 @@ class OuterSteps:
             return book.merges[key]
 
     async def name_merge(self, key: MergeKey) -> MergeMade:
-        """What the outer step over these claims comes to, written down. The store keeps nothing of it: where
-        the merge is posted it is computed again. Raises as `merge_claims` does."""
+        """Returns what the outer step over these claims comes to, written down. The store keeps nothing of
+        it: where the merge is posted it is computed again. Raises as `merge_claims` does."""
         async with self.locks["merge", key]:
             if key not in self.claims.merges:
                 after = await self.compute_merge(key)
@@ -96,7 +96,7 @@ class OuterSteps:
             return self.claims.merges[key]
 
     async def compute_merge(self, key: MergeKey) -> OuterState:
-        """The outer state after a merge. Raises as `merge_claims` does."""
+        """Returns the outer state after a merge. Raises as `merge_claims` does."""
         view = self.get_view()
         game_round, terms = require_round(view, key), view.spec.terms
         deltas = [await self.claim_data.fetch_delta(game_round, slot) for slot in key.slots]
@@ -109,16 +109,16 @@ class OuterSteps:
             self.claims.write(record)
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """What stands behind the base root of a round, its weights in the store. Raises ProtocolFault where
-        the own merge comes to another root, EnvironmentFault where nothing can be had."""
+        """Returns what stands behind the base root of a round, its weights in the store. Raises ProtocolFault
+        where the own merge comes to another root, EnvironmentFault where nothing can be had."""
         await self.check_base(root)
         header = await self.model.load_outer(root)
         await self.model.load_weights(header)
         return header
 
     async def check_base(self, root: bytes) -> None:
-        """Merge what was posted as `root`, where its claims can be had. Raises ProtocolFault where that comes
-        to another root."""
+        """Merges what was posted as `root`, where its claims can be had. Raises ProtocolFault where that
+        comes to another root."""
         posted = find_posted(self.get_view().game, root)
         if posted is None:
             return
@@ -138,7 +138,7 @@ class OuterSteps:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[OuterSteps]]:
-    """The pseudo-gradients of the closed round, and its merge as it is if all are accepted."""
+    """Yields the pseudo-gradients of the closed round, and its merge as it is if all are accepted."""
     state = get_state_at(view.game, block)
     game_round = get_waiting_round(state)
     if game_round is None or game_round.beacon is None:
@@ -159,7 +159,7 @@ def _is_kept(view: View, made: MergeMade) -> bool:
 
 
 def require_round(view: View, key: MergeKey) -> GameRound:
-    """The round of a merge. Raises EnvironmentFault where the chain has another one now."""
+    """Returns the round of a merge. Raises EnvironmentFault where the chain has another one now."""
     game_round = view.game.rounds.get(key.round)
     is_there = game_round is not None and game_round.base_root == key.base_root
     if game_round is None or not is_there or not is_on_chain(game_round, key):
@@ -173,7 +173,7 @@ def require_round(view: View, key: MergeKey) -> GameRound:
 
 
 def find_posted(state: GameState, root: bytes) -> GameRound | None:
-    """The newest round whose posted root this is; None for the root that the task begins with."""
+    """Returns the newest round whose posted root this is; None for the root that the task begins with."""
     posted = [r for r in state.rounds.values() if r.phase == RoundPhase.POSTED and r.root == root]
     return max(posted, key=lambda game_round: game_round.index, default=None)
 

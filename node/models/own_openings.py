@@ -25,7 +25,7 @@ def compute_leaves(view: View, index: int, work: ClaimWork, delta_root: bytes) -
 
 
 def list_leaves(view: View, index: int) -> list[bytes]:
-    """The leaves of this node's finished claim on a round, on the base root and beacon that stand."""
+    """Returns the leaves of this node's finished claim on a round, on the base root and beacon that stand."""
     work = get_finished(view, index)
     assert work.finished is not None
     return compute_leaves(view, index, work, work.finished.delta_root)
@@ -40,7 +40,7 @@ def get_finished(view: View, index: int) -> ClaimWork:
 
 
 def find_own_root(view: View, index: int) -> bytes | None:
-    """The root of this node's finished claim on a round; None where it has none."""
+    """Returns the root of this node's finished claim on a round; None where it has none."""
     game_round = view.game.rounds.get(index)
     if game_round is None or game_round.beacon is None:
         return None
@@ -49,13 +49,13 @@ def find_own_root(view: View, index: int) -> bytes | None:
 
 
 def open_boundary(view: View, index: int, boundary: int) -> BoundaryProof:
-    """The opening of one boundary of this node's claim."""
+    """Returns the opening of one boundary of this node's claim."""
     work, path = get_finished(view, index), _compute_path(view, index, boundary)
     return BoundaryProof(work.boundaries[boundary], work.salts[boundary], path)
 
 
 def list_own_boundaries(view: View, index: int) -> Mapping[int, StateHeader]:
-    """The boundaries of this node's own claim of a round; none where it has no claim."""
+    """Returns the boundaries of this node's own claim of a round; none where it has no claim."""
     try:
         return get_finished(view, index).boundaries
     except KeyError:
@@ -63,14 +63,14 @@ def list_own_boundaries(view: View, index: int) -> Mapping[int, StateHeader]:
 
 
 def compute_own_leaf(view: View, index: int, boundary: int) -> bytes:
-    """The leaf of one boundary of this node's claim, without its path."""
+    """Returns the leaf of one boundary of this node's claim, without its path."""
     work = get_finished(view, index)
     place = (view.domain, index, view.account, boundary, work.salts[boundary])
     return compute_boundary_leaf(*place, compute_state_root(work.boundaries[boundary]))
 
 
 def open_work(view: View, index: int) -> WorkProof:
-    """The opening of the work leaf of this node's claim."""
+    """Returns the opening of the work leaf of this node's claim."""
     finished = get_finished(view, index).finished
     assert finished is not None
     path = _compute_path(view, index, finished.segments + 1)
@@ -89,13 +89,13 @@ class OwnClaims:
         self._look = get_view
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
-        """The boundaries of this node's claim on round `index`; none where it has none."""
+        """Returns the boundaries of this node's claim on round `index`; none where it has none."""
         return list_own_boundaries(self._look(), index)
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
-        """The opening of one boundary of this node's claim on round `index`."""
+        """Returns the opening of one boundary of this node's claim on round `index`."""
         return open_boundary(self._look(), index, boundary)
 
     def open_work(self, index: int) -> WorkProof:
-        """The opening of the work leaf of this node's claim on round `index`."""
+        """Returns the opening of the work leaf of this node's claim on round `index`."""
         return open_work(self._look(), index)

@@ -54,8 +54,8 @@ def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sende
 
 
 def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVote | None:
-    """A handed vote as the machine takes it: of its draw's seat, about its claim, seed and segment. The audit
-    room has checked that, and lists no vote that a reorg made void."""
+    """Returns a handed vote as the machine takes it: of its draw's seat, about its claim, seed and segment.
+    The audit room has checked that, and lists no vote that a reorg made void."""
     (slot, draw, rank), word, _ = read_place(handed)
     seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
     segment = get_drawn_segment(state, game_round, slot, draw)
@@ -66,7 +66,7 @@ def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVo
 
 
 def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
-    """What handing in all votes that this node has of a round would do."""
+    """Returns what handing in all votes that this node has of a round would do."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.seed is None or game_round.phase == RoundPhase.UNDONE:
         return Judged(state, ())
@@ -87,7 +87,7 @@ class MergeSet:
 
 
 def find_merge_set(view: View, game_round: GameRound, block: int) -> MergeSet:
-    """The set of the waiting round in `block`, as far as this node's votes tell."""
+    """Returns the set of the waiting round in `block`, as far as this node's votes tell."""
     state, index = get_state_at(view.game, block), game_round.index
     now = judge_round(view, state, index, block)
     before = judge_round(view, now.state, index - 1, block)
@@ -99,5 +99,6 @@ def find_merge_set(view: View, game_round: GameRound, block: int) -> MergeSet:
 
 
 def is_majority(view: View, game_round: GameRound, count: int) -> bool:
-    """Whether so many signatures are more than half of the round's solver seats that are not convicted."""
+    """Returns whether so many signatures are more than half of the round's solver seats that are not
+    convicted."""
     return 2 * count > len(list_open_solvers(view.game, game_round))

@@ -24,12 +24,12 @@ from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
 
 
 def refer_start(spec: TaskSpec) -> BlobRef:
-    """The blob of the first weights."""
+    """Returns the blob of the first weights."""
     return refer_tensor(spec.terms.initial_weights_root, spec.terms.parameter_count)
 
 
 def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
-    """What given weights take of each node's disk, beside all else."""
+    """Returns what given weights take of each node's disk, beside all else."""
     return 4 * parameter_count if training.is_start_given else 0
 
 

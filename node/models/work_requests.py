@@ -50,7 +50,8 @@ def _find_shown(view: View, asked: AskWork) -> WorkProof | None:
 
 
 def may_read_delta(view: View, root: bytes) -> bool:
-    """Whether a pseudo-gradient may be shown: from the close on, to any account, whichever solver made it."""
+    """Returns whether a pseudo-gradient may be shown: from the close on, to any account, whichever solver
+    made it."""
     return root in _list_shown_deltas(view) or root in _list_own_deltas(view)
 
 

@@ -166,8 +166,8 @@ class AuditBook:
         return is_new
 
     def write(self, record: Any) -> None:
-        """Append a record; on return it is on disk and indexed. Raises InvalidInput where it would contradict
-        an own seal, vote or report: then nothing was written, and nothing may be sent."""
+        """Appends a record; on return it is on disk and indexed. Raises InvalidInput where it would
+        contradict an own seal, vote or report: then nothing was written, and nothing may be sent."""
         if isinstance(record, SealMade):
             self._require_new_seal(record)
         elif isinstance(record, VoteMade):
@@ -198,14 +198,14 @@ class AuditBook:
         return [self.seals[place] for place in sorted(self.places[index]) if place in self.seals]
 
     def list_compared(self, index: int) -> Iterator[tuple[SealMade, EndsShown]]:
-        """Own audits of claims of a round, of which the claimed end was shown to this node."""
+        """Yields own audits of claims of a round, of which the claimed end was shown to this node."""
         for made in self.list_seals(index):
             vote = self.votes.get(get_place(made.sealed))
             if vote is not None and vote.ends is not None:
                 yield made, vote.ends
 
     def open_vote(self, made: VoteMade) -> VoteOpening | None:
-        """What stands behind an own vote; None where it saw no end."""
+        """Returns what stands behind an own vote; None where it saw no end."""
         sealed = self.seals.get(get_place(made.vote))
         if sealed is None or made.ends is None or made.vote.end_leaf == ZERO_WORD:
             return None
@@ -272,7 +272,7 @@ class AuditBook:
 
 
 def read_place(report: DistanceReport) -> AuditPlace:
-    """What a report is of."""
+    """Returns what a report is of."""
     where = (report.domain, report.round, report.base_root, report.seed, report.slot, report.claim_root)
     return AuditPlace(*where, report.draw, report.rank)
 
@@ -287,6 +287,6 @@ def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
 
 
 def make_sealed(place: AuditPlace, segment: int, start_leaf: bytes, seal: bytes) -> Sealed:
-    """The statement of a place."""
+    """Returns the statement of a place."""
     where = (place.domain, place.round, place.base_root, place.seed, place.slot, place.claim_root)
     return Sealed(*where, place.draw, place.rank, segment, start_leaf, seal)

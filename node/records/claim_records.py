@@ -25,7 +25,7 @@ from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 
 def compute_basis(base_root: bytes, beacon: bytes) -> bytes:
-    """One word for what a round's claim is trained from."""
+    """Returns one word for what a round's claim is trained from."""
     return sha256(base_root + beacon).digest()
 
 
@@ -199,8 +199,8 @@ class WantedMerges:
     notices: OncePerBlock = field(default_factory=OncePerBlock)
 
     def note(self, account: str, key: MergeKey) -> bool:
-        """An account asks for this merge; what was asked about another round, or on another base root, is
-        forgotten. Whether no account waits for it yet."""
+        """Returns an account asks for this merge; what was asked about another round, or on another base
+        root, is forgotten. Whether no account waits for it yet."""
         is_news = key not in self.by_account.values()
         same = {other: one for other, one in self.by_account.items() if one[:2] == key[:2]}
         self.by_account = {**same, account: key}
@@ -241,7 +241,7 @@ class ClaimBook:
             self._index(record)
 
     def write(self, record: Any) -> None:
-        """Append a record; on return it is on disk and indexed. Raises InvalidInput for a second report of a
+        """Appends a record; on return it is on disk and indexed. Raises InvalidInput for a second report of a
         claim: then nothing was written, and nothing may be shown."""
         if isinstance(record, LossReported):
             self._require_new_report(record.report)
@@ -249,7 +249,7 @@ class ClaimBook:
         self._index(record)
 
     def find(self, game_round: GameRound) -> ClaimWork:
-        """The work on a round's base root and beacon that stand; an empty one where there is none."""
+        """Returns the work on a round's base root and beacon that stand; an empty one where there is none."""
         assert game_round.beacon is not None
         return self.works[game_round.index, compute_basis(game_round.base_root, game_round.beacon)]
 

@@ -121,18 +121,18 @@ class DisputeRecords:
             self._index(record)
 
     def write(self, record: Any) -> None:
-        """Append a record; on return it is on disk and indexed."""
+        """Appends a record; on return it is on disk and indexed."""
         self.journal.append(record)
         self._index(record)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes, is_staked: bool) -> bool:
-        """Whether an account may read a blob that is shown for a dispute or for wanted steps. is_staked:
-        whether it is served at all (`step_serving.is_served`)."""
+        """Returns whether an account may read a blob that is shown for a dispute or for wanted steps.
+        is_staked: whether it is served at all (`step_serving.is_served`)."""
         key = BlobKey(kind, root)
         return is_staked and any(key in keys for keys in self.shown.values())
 
     def close(self) -> None:
-        """Let the searching threads go."""
+        """Lets the searching threads go."""
         self.searchers.shutdown(wait=False, cancel_futures=True)
 
     def _index(self, record: Any) -> None:
@@ -146,7 +146,7 @@ class DisputeRecords:
 
 
 def to_key(record: DisputePlanned | DisputeDropped) -> StatementKey:
-    """What a record is about."""
+    """Returns what a record is about."""
     draw = None if record.draw == CLAIM else record.draw
     return StatementKey(
         StatementRef(record.round, record.slot, draw, record.rank), record.segment, record.signature
@@ -154,7 +154,7 @@ def to_key(record: DisputePlanned | DisputeDropped) -> StatementKey:
 
 
 def name_vote(known: KnownVote) -> StatementKey:
-    """What a vote says of its segment."""
+    """Returns what a vote says of its segment."""
     return StatementKey(known.ref, known.vote.segment, known.signature)
 
 

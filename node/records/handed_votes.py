@@ -34,7 +34,7 @@ class HandedVote(NamedTuple):
 
 
 def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> HandedVote:
-    """A vote as `judge` takes it."""
+    """Returns a vote as `judge` takes it."""
     kind = WITHOUT_OPENING if opening is None else WITH_OPENING
     numbers = ((vote.slot, 64), (vote.draw, 56), (vote.rank, 48), (vote.word, 40), (kind, 32))
     place = sum(int(number) << bits for number, bits in numbers) + vote.named_leaf
@@ -46,7 +46,7 @@ def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> Hand
 
 
 def sign_off(vote: Vote, drawn: DrawnAudit) -> SignedVote:
-    """A vote as the machine sees it. Its signature was checked when it was taken."""
+    """Returns a vote as the machine sees it. Its signature was checked when it was taken."""
     where = (vote.slot, vote.draw, vote.rank, vote.claim_root, vote.seed, vote.segment)
     return SignedVote(*where, vote.word, drawn.seat.account, is_whole=is_vote_whole(vote))
 

@@ -72,7 +72,7 @@ class KnownAudits:
                 yield place.slot, made.first
 
     def get_openings(self, index: int, slot: int) -> ClaimOpenings:
-        """What the solver of a slot has shown to this node of its claim of a round."""
+        """Returns what the solver of a slot has shown to this node of its claim of a round."""
         wrong = dict(self.list_wrong_starts(index))
         boundaries: dict[int, BoundaryProof] = {0: wrong[slot]} if slot in wrong else {}
         work: WorkProof | None = None
@@ -107,7 +107,7 @@ class KnownAudits:
         return OwnReplay(ref, said.segment, made.start, made.own_end, end, leaf, made.salt)
 
     def _find_auditor(self, said: Sealed) -> str | None:
-        """The account that a statement is of; None where it is not of the chain."""
+        """Returns the account that a statement is of; None where it is not of the chain."""
         if self.game is None:
             return None
         stated = find_stated(self.game, get_place(said))

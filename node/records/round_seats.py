@@ -26,13 +26,13 @@ def find_holder(state: GameState, number: int, index: int) -> Seat | None:
 
 
 def list_open_solvers(state: GameState, game_round: GameRound) -> tuple[Seat, ...]:
-    """The solver seats of a round that are not convicted, in the order of their slots."""
+    """Returns the solver seats of a round that are not convicted, in the order of their slots."""
     seats = (find_holder(state, number, game_round.index) for number in game_round.pool.solvers)
     return tuple(seat for seat in seats if seat is not None and seat.status != SeatStatus.CLOSED)
 
 
 def get_shards(game_round: GameRound) -> tuple[int, ...]:
-    """The shard of each slot of a round with a beacon."""
+    """Returns the shard of each slot of a round with a beacon."""
     assert game_round.beacon is not None
     return assign_shards(game_round.beacon, len(game_round.pool.solvers))
 

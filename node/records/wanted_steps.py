@@ -74,7 +74,7 @@ class StepRequests:
         return None
 
     def is_urgent(self, place: Place) -> bool:
-        """Whether an auditor waits for a segment."""
+        """Returns whether an auditor waits for a segment."""
         return place in self.wanted and self.wanted[place].is_auditor
 
     def drop(self, place: Place) -> None:
@@ -82,7 +82,7 @@ class StepRequests:
         self.wanted.pop(place, None)
 
     def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
-        """Show these from now on; what is returned is shown no more."""
+        """Shows these from now on; what is returned is shown no more."""
         is_auditor = self.is_urgent(place)
         self.drop(place)
         self._granted[place[:2]] += not is_auditor
@@ -91,7 +91,7 @@ class StepRequests:
         return [self.shown.pop(one).roots for one in others[: max(0, len(others) - MAX_SHOWN)]]
 
     def _may_ask(self, account: str, place: Place) -> bool:
-        """Whether another than an auditor may."""
+        """Returns whether another than an auditor may."""
         waiting = [one.account for one in self.wanted.values() if not one.is_auditor]
         has_share = self._granted[place[:2]] < MAX_GRANTED
         is_new = place not in self.wanted and account not in waiting

@@ -68,7 +68,7 @@ class BoundarySaid(Message, frozen=True):
     path: ClaimPath
 
     def read(self) -> BoundaryProof:
-        """The same as a value."""
+        """Returns the same as a value."""
         return BoundaryProof(StateHeader(*_list_values(self.header)), self.salt, self.path)
 
 
@@ -149,7 +149,7 @@ class VoteHanded(Message, frozen=True):
     opening: OpeningSaid | None = None
 
     def read(self) -> tuple[Vote, VoteOpening | None]:
-        """The same as values."""
+        """Returns the same as values."""
         vote = Vote(*_list_values(self.vote))
         opening = self.opening
         return vote, None if opening is None else VoteOpening(vote, *_list_values(opening))
@@ -168,29 +168,29 @@ class VotesTaken(Message, frozen=True):
 
 
 def make_form(kind: type[Said]) -> Form[Said]:
-    """How a message of this kind is read."""
+    """Returns how a message of this kind is read."""
     most_bytes = MAX_VOTES_BYTES if kind is VotesHanded else MAX_BYTES
     return Form(kind, most_bytes, f"the message {kind.__name__} is malformed")
 
 
 def format_boundary(proof: BoundaryProof) -> BoundarySaid:
-    """The message of a boundary's opening."""
+    """Returns the message of a boundary's opening."""
     return BoundarySaid(HeaderSaid(*_list_fields(proof.header)), proof.salt, tuple(proof.path))
 
 
 def format_sealed(sealed: Sealed) -> SealedSaid:
-    """The message of what was sealed."""
+    """Returns the message of what was sealed."""
     return SealedSaid(*_list_fields(sealed))
 
 
 def format_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> VoteHanded:
-    """The message of a vote, with its opening where it may be shown."""
+    """Returns the message of a vote, with its opening where it may be shown."""
     shown = None if opening is None else OpeningSaid(*_list_fields(opening)[1:])
     return VoteHanded(VoteSaid(*_list_fields(vote)), signature, shown)
 
 
 def read_sealed(said: SealedSaid) -> Sealed:
-    """The value of a message."""
+    """Returns the value of a message."""
     return Sealed(*_list_values(said))
 
 
@@ -203,7 +203,7 @@ def _list_values(message: Message) -> list[Any]:
 
 
 def compute_leaf(drawn: DrawnAudit, boundary: int, proof: BoundaryProof) -> bytes:
-    """The claim's leaf at a boundary, as an opening says."""
+    """Returns the claim's leaf at a boundary, as an opening says."""
     root = compute_state_root(proof.header)
     return compute_boundary_leaf(
         drawn.place.domain, drawn.place.round, drawn.solver, boundary, proof.salt, root
@@ -211,7 +211,7 @@ def compute_leaf(drawn: DrawnAudit, boundary: int, proof: BoundaryProof) -> byte
 
 
 def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> BoundaryProof:
-    """An opening that holds. Raises ProtocolFault for another."""
+    """Returns an opening that holds. Raises ProtocolFault for another."""
     proof = said.read()
     leaf = compute_leaf(drawn, boundary, proof)
     verify_in_claim(drawn.place.claim_root, leaf, boundary, drawn.segments, proof.path)
@@ -219,7 +219,7 @@ def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> Bound
 
 
 def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
-    """An opening of the work leaf that holds. Raises ProtocolFault for another."""
+    """Returns an opening of the work leaf that holds. Raises ProtocolFault for another."""
     place = drawn.place
     roots = (said.delta_root, said.carried_root)
     leaf = compute_work_leaf(place.domain, place.round, drawn.solver, drawn.segments, *roots)
@@ -230,8 +230,8 @@ def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
 def are_steps_right(
     header: StateHeader, first: StateHeader, global_step: int, local_steps: int, *, carries: bool
 ) -> bool:
-    """Whether a state has the step numbers of its place: `global_step`, and `local_steps` since the round
-    began. Local steps count from boundary 0 where moments carry over, else from zero; never more of them than
-    of global ones are done, so that what a replay ends with has a number on chain."""
+    """Returns whether a state has the step numbers of its place: `global_step`, and `local_steps` since the
+    round began. Local steps count from boundary 0 where moments carry over, else from zero; never more of
+    them than of global ones are done, so that what a replay ends with has a number on chain."""
     local = (first.local_step if carries else 0) + local_steps
     return (header.global_step, header.local_step) == (global_step, local) and local <= global_step

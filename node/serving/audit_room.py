@@ -54,23 +54,24 @@ class OpensClaims(Protocol):
     """Claims of this node. Those that open raise KeyError where it has none for the round as it stands."""
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
-        """The boundaries of its claim on round `index`, by number; none where it has no such claim."""
+        """Returns the boundaries of its claim on round `index`, by number; none where it has no such
+        claim."""
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
-        """The opening of a boundary of its claim on round `index`."""
+        """Returns the opening of a boundary of its claim on round `index`."""
 
     def open_work(self, index: int) -> WorkOpening:
-        """The opening of the work leaf."""
+        """Returns the opening of the work leaf."""
 
 
 class Models(Protocol):
     """What claims have to start from. Both methods raise EnvironmentFault where no peer shows it now."""
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """What stands behind an outer root; the weights are in the store from then on."""
+        """Returns what stands behind an outer root; the weights are in the store from then on."""
 
     async def find_carried(self, index: int, slot: int) -> bytes:
-        """The carried root that stands in the work leaf of a merged claim."""
+        """Returns the carried root that stands in the work leaf of a merged claim."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ class AuditTask:
         return choose_tolerance(self.training.numeric_format, self.limits)
 
     def get_rate_sum(self, index: int, segment: int) -> int:
-        """The learning rates of a segment, summed, in units of 2^-64."""
+        """Returns the learning rates of a segment, summed, in units of 2^-64."""
         return self.rate_sums[index * (self.inner_steps // self.segment_steps) + segment]
 
 
 def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
-    """The same from the task's text."""
+    """Returns the same from the task's text."""
     terms = spec.terms
     return AuditTask(
         task, spec.training, corpus, terms.parameter_count, terms.inner_steps, terms.segment_steps,

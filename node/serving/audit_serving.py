@@ -82,8 +82,8 @@ async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
 
 
 async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
-    """The end of the segment, the last boundary and the work leaf, to an auditor that has sealed. Its seal is
-    in the journal before. Raises ProtocolFault or EnvironmentFault."""
+    """Returns the end of the segment, the last boundary and the work leaf, to an auditor that has sealed. Its
+    seal is in the journal before. Raises ProtocolFault or EnvironmentFault."""
     handed = SEAL_FORM.decode(body, account)
     drawn, sealed = _require_drawn(room, account, handed.sealed), read_sealed(handed.sealed)
     async with _only_once(room, drawn.place):
@@ -117,7 +117,7 @@ async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentSho
 
 
 def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Whether a tensor was shown to this account in an audit, or is for any account."""
+    """Returns whether a tensor was shown to this account in an audit, or is for any account."""
     if kind is not BlobKind.TENSOR:
         return False
     return any((account, root) in shown for shown in room.grants.values()) or _is_public(room, root)
@@ -209,7 +209,7 @@ def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, 
 
 
 def _is_public(room: AuditRoom, root: bytes) -> bool:
-    """Whether a tensor is of a boundary that any account may read."""
+    """Returns whether a tensor is of a boundary that any account may read."""
     game = room.get_game()
     return any(
         is_boundary_public(game, game_round, place.slot, place.boundary, room.block)
@@ -296,7 +296,7 @@ class Audits:
         self.room = room
 
     async def answer(self, handler: str, account: str, body: bytes) -> Message:
-        """What a handler of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
+        """Returns what a handler of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
         return await _ANSWERS[handler](self.room, account, body)
 
     def list_answers(self) -> dict[str, Answer]:

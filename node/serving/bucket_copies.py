@@ -70,7 +70,7 @@ def list_gone(view: View, bucket: Bucket) -> list[BlobKey]:
 
 
 def list_missing(view: View, bucket: Bucket) -> list[BlobKey]:
-    """What belongs into the bucket and is not whole there, the newest claim first."""
+    """Returns what belongs into the bucket and is not whole there, the newest claim first."""
     there, missing = bucket.there or {}, list[BlobKey]()
     for key in _list_wanted(view):
         size = view.stored.get_size_bytes(key)

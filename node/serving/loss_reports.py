@@ -15,7 +15,8 @@ from touchstone.protocol.spec.signed_reports import LossReport
 
 
 def find_loss(view: View, index: int) -> LossSaid | None:
-    """What this node reports of the losses of its claim on round `index`, once the round is closed."""
+    """Returns what this node reports of the losses of its claim on round `index`, once the round is
+    closed."""
     key = _find_closed_claim(view, get_state_at(view.game, view.head_block + 1), index)
     made = None if key is None else view.claims.reports.get(key)
     return None if made is None else format_loss(made.report, made.signature)
@@ -46,7 +47,7 @@ class ReportLoss:
 
 
 def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
-    """The report that is missing; None where there is one, or nothing to report."""
+    """Returns the report that is missing; None where there is one, or nothing to report."""
     key = _find_closed_claim(view, state, index)
     if key is None or key in view.claims.reports:
         return None

@@ -90,16 +90,16 @@ class ReachabilityProbe:
         self._strange_looks = Turns(STRANGERS_AT_ONCE, TURN_S)
 
     async def close(self) -> None:
-        """Look up no more names."""
+        """Looks up no more names."""
         await self._resolver.close()
 
     def make_handlers(self) -> dict[str, RequestHandler]:
-        """Who answers the question."""
+        """Returns the account that answers the question."""
         return {REACH: RequestHandler(MAX_REACH_BYTES, self.answer)}
 
     async def answer(self, account: str, body: bytes) -> ReachSaid:
-        """What is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced none, or
-        where it is not its turn."""
+        """Returns what is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced
+        none, or where it is not its turn."""
         REACH_ASKED.decode(body, account)
         peer, is_member = self._chain_state.network.find(account), self._is_member(account)
         try:
@@ -156,15 +156,15 @@ class ReachabilityProbe:
         return seen
 
     def _try_take(self, address: str, *, is_member: bool) -> bool:
-        """Whether an address may be connected to once more now. Of version 6 the whole network counts, and no
-        more: in a data centre the next one is another's."""
+        """Returns whether an address may be connected to once more now. Of version 6 the whole network
+        counts, and no more: in a data centre the next one is another's."""
         caller = find_caller(address, NETWORK_BITS)
         is_let = is_member or self._strange_addresses.try_take(caller)
         return is_let and self._addresses.try_take(caller)
 
     def _is_near(self, address: str) -> bool:
-        """Whether an address of the public internet lies beside this machine's own. One firewall may stand in
-        front of both: this machine does not pass it, and who asks could learn what is behind it."""
+        """Returns whether an address of the public internet lies beside this machine's own. One firewall may
+        stand in front of both: this machine does not pass it, and who asks could learn what is behind it."""
         own = find_source(address) if is_public(address) else ""
         return bool(own) and _find_place(own) == _find_place(address)
 
@@ -191,7 +191,8 @@ def _find_place(address: str) -> object:
 
 
 async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
-    """What one connection finds: the certificate with this SHA-256, or what else. name: of the server."""
+    """Returns what one connection finds: the certificate with this SHA-256, or what else. name: of the
+    server."""
     try:
         async with asyncio.timeout(within_s):
             found = await fetch_fingerprint(address, port, name.rstrip("."))

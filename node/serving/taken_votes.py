@@ -56,7 +56,7 @@ async def _try_take(room: AuditRoom, account: str, handed: VoteHanded) -> bool:
 
 
 async def _is_signed(room: AuditRoom, account: str, drawn: DrawnAudit, signature: bytes, vote: Vote) -> bool:
-    """Whether the drawn seat signed a vote. Who brings too many that it did not is heard no more."""
+    """Returns whether the drawn seat signed a vote. Who brings too many that it did not is heard no more."""
     if room.strikes[account] >= MAX_STRIKES:
         return False
     try:

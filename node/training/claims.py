@@ -86,7 +86,8 @@ def make_start_header(
 
 
 def find_carried(view: View, state: GameState, index: int) -> StateHeader | None:
-    """The last state of this node's last merged claim before round `index`, where moments carry over."""
+    """Returns the last state of this node's last merged claim before round `index`, where moments carry
+    over."""
     seat = find_seat(state, view.account)
     if not view.spec.terms.carry_moments or seat is None:
         return None
@@ -115,13 +116,14 @@ class Origin:
 
 
 def get_basis(game_round: GameRound) -> bytes | None:
-    """What a claim of the round is trained from; None before it has a beacon."""
+    """Returns what a claim of the round is trained from; None before it has a beacon."""
     beacon = game_round.beacon
     return None if beacon is None else compute_basis(game_round.base_root, beacon)
 
 
 def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
-    """What this node's claim of a round with a beacon of `state`, in which it sits, is trained from."""
+    """Returns what this node's claim of a round with a beacon of `state`, in which it sits, is trained
+    from."""
     slot = find_own_slot(state, game_round, view.account)
     assert slot is not None and game_round.beacon is not None
     shard, carried = get_shards(game_round)[slot], find_carried(view, state, game_round.index)
@@ -175,7 +177,8 @@ class Training:
         )
 
     async def begin_state(self, start: ClaimStart) -> TrainingState:
-        """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
+        """Returns the state at boundary 0. Raises EnvironmentFault while the carried moments are not on
+        disk."""
         if start.carried is not None and not self.states.has(start.carried):
             raise EnvironmentFault(
                 what="the moments that a claim goes on from were pruned",
@@ -190,8 +193,8 @@ class Training:
         return begin_round(weights, start.header.global_step, carried)
 
     async def finish_claim(self, origin: Origin, require: Require) -> ClaimFinished:
-        """The claim of a round: trained, if that is not done, and written down. The caller holds `TRAINING`;
-        `require` is asked before each segment.
+        """Returns the claim of a round: trained, if that is not done, and written down. The caller holds
+        `TRAINING`; `require` is asked before each segment.
 
         Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also
         where all was trained speculatively, since the root may be posted over other claims than those that it
@@ -209,13 +212,13 @@ class Training:
         return work.finished
 
     def begin_anew(self, index: int, basis: bytes) -> None:
-        """Draw the salts of a claim. What was trained of it counts for nothing any more."""
+        """Draws the salts of a claim. What was trained of it counts for nothing any more."""
         view = self.get_view()
         salts = tuple(secrets.token_bytes(32) for _ in range(view.spec.terms.segment_count + 1))
         self.claims.write(ClaimSaltsDrawn(view.task, index, basis, salts))
 
     async def _train(self, origin: Origin, work: ClaimWork, require: Require) -> bytes:
-        """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
+        """Trains the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
         boundary is copied from there, hashed and kept while the next segment is trained, the last one while
         the pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while
         an answer on chain is computed that has no time to wait (`RecomputeQueue`)."""
@@ -248,7 +251,7 @@ class Training:
             await keeping
 
     async def _prepare(self, origin: Origin, segment: int) -> None:
-        """Have the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then
+        """Has the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then
         the claim waits, and so does whoever holds it up."""
         spec = self.get_view().spec
         steps, place = spec.terms.segment_steps, (self.corpus, spec.training, origin.beacon, origin.shard)
@@ -283,7 +286,7 @@ class Training:
         return state, losses
 
     async def _resume(self, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
-        """The state to go on from and its boundary."""
+        """Returns the state to go on from and its boundary."""
         last = _count_kept(self.get_view(), work) - 1
         if last >= 0:
             return await asyncio.to_thread(self.states.load, work.boundaries[last]), last
@@ -300,9 +303,9 @@ class Training:
     def _reach(
         self, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
     ) -> None:
-        """Keep a boundary and write it down, after the losses that led to it: a node that was killed between
-        the two trains the segment again. This node itself soon reads the first and the last one, for the
-        pseudo-gradient and for moments that go on: these alone go through the system's cache."""
+        """Keeps a boundary and writes it down, after the losses that led to it: a node that was killed
+        between the two trains the segment again. This node itself soon reads the first and the last one, for
+        the pseudo-gradient and for moments that go on: these alone go through the system's cache."""
         view = self.get_view()
         is_cached = boundary in (0, view.spec.terms.segment_count)
         header = self.states.keep(state, is_cached=is_cached)
@@ -322,7 +325,7 @@ class Training:
         return encode_delta(self.states.load(work.boundaries[0]).weights, copy_to_host(end.weights))
 
     def _conclude(self, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
-        """What the claim says, with its pseudo-gradient in the store."""
+        """Returns what the claim says, with its pseudo-gradient in the store."""
         view = self.get_view()
         delta_root = keep_tree(self.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
         segments = view.spec.terms.segment_count
@@ -342,7 +345,7 @@ def is_whole(view: View, work: ClaimWork) -> bool:
 
 
 def _count_kept(view: View, work: ClaimWork) -> int:
-    """How many boundaries are in the store, from the first on without a gap."""
+    """Returns how many boundaries are in the store, from the first on without a gap."""
     return len(
         list(takewhile(lambda b: b in work.boundaries and view.stored.has(work.boundaries[b]), count()))
     )
@@ -365,7 +368,7 @@ class MakeClaim:
     basis: bytes
 
     async def perform(self, room: "Training") -> None:
-        """Train what is not trained yet, write the claim down, send it. Raises as `require_round` and
+        """Trains what is not trained yet, writes the claim down, sends it. Raises as `require_round` and
         `GameChain.require_provable` do."""
         await room.chain.require_provable()
         async with room.locks[TRAINING]:
@@ -378,7 +381,7 @@ class MakeClaim:
         room.notify(f"round {self.round}: the claim is on the chain")
 
     def require_round(self, room: "Training") -> GameRound:
-        """The round, as long as it is trained from the same and takes this node's claim. Raises
+        """Returns the round, as long as it is trained from the same and takes this node's claim. Raises
         EnvironmentFault after a reorg or a fall, and once the round has closed without the claim: training on
         would take time from the next round."""
         view = room.get_view()
@@ -403,7 +406,7 @@ class MakeClaim:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Training]]:
-    """The claim of the round that runs, while the chain takes it."""
+    """Yields the claim of the round that runs, while the chain takes it."""
     state = get_state_at(view.game, block)
     game_round, seat = get_live_round(state), find_seat(state, view.account)
     if game_round is None or seat is None or seat.status == SeatStatus.CLOSED:

@@ -50,14 +50,14 @@ class IdleMode:
         self.notify("the pause is over")
 
     def _find_pause(self) -> MachineUse | None:
-        """What tells of the use that a pause is for; None where there is no reason to pause."""
+        """Returns what tells of the use that a pause is for; None where there is no reason to pause."""
         use = self.use
         is_pausing = use is not None and use.is_used and not use.is_lasting
         return use if is_pausing and _find_open_seat(self.get_view()) is not None else None
 
 
 def _find_open_seat(view: View) -> int | None:
-    """The number of the own seat, where it is open."""
+    """Returns the number of the own seat, where it is open."""
     seat = find_seat(view.game, view.account) if view.is_task_known else None
     return seat.number if seat is not None and seat.status == SeatStatus.OPEN else None
 

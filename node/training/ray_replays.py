@@ -35,12 +35,12 @@ class RayReplayer:
     def learn(
         self, program: bytes, layout: bytes, constants: Mapping[int, np.ndarray[Any, np.dtype[np.float32]]]
     ) -> None:
-        """Have a step known here."""
+        """Has a step known here."""
         values = {number: torch.from_numpy(one.copy()) for number, one in constants.items()}
         learn_step(TaskStep(BuiltProgram(decode_program(program), values), decode_layout(layout)))
 
     def replay(self, job: ReplayJob, data: np.ndarray[Any, Any]) -> tuple[ReplayDone, np.ndarray[Any, Any]]:
-        """The job's memory before and after, as bytes: this process may be on another machine."""
+        """Returns the job's memory before and after, as bytes: this process may be on another machine."""
         memory = data.copy()
         return replay(job, memory.data), memory[: 12 * job.elements]
 
@@ -90,8 +90,9 @@ def load_ray(address: str) -> Any:
 
 
 def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWorker]:
-    """What makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as many
-    workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault where it does not start."""
+    """Returns what makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as
+    many workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault where it does not
+    start."""
     ray = load_ray(address)
     try:
         if not ray.is_initialized():
@@ -113,8 +114,9 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
 
 
 def _begin_own_ray(threads: int, processes: int) -> dict[str, Any]:
-    """How a Ray of the node's own is started. Its sockets lie in folders that it opens to every account. Who
-    puts another socket there has its processes unpickle what that says: so these lie in a private folder."""
+    """Returns how a Ray of the node's own is started. Its sockets lie in folders that it opens to every
+    account. Who puts another socket there has its processes unpickle what that says: so these lie in a
+    private folder."""
     folder = tempfile.mkdtemp(prefix="touchstone-ray-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # After Ray itself, which registers later.
     # No address would mean the Ray which RAY_ADDRESS or a file below /tmp names.

@@ -96,7 +96,7 @@ class ReplayPool:
             left.unlink(missing_ok=True)
 
     async def run_apart(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """The result of `work`, which may call `train`."""
+        """Returns the result of `work`, which may call `train`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
     def train(
@@ -124,7 +124,7 @@ class ReplayPool:
     def _attempt(
         self, job: ReplayJob, state: TrainingState, get_batch: GetBatch
     ) -> tuple[ReplayDone, tuple[Tensor, Tensor, Tensor]]:
-        """One try, in a fresh file: what died may have written to the last one."""
+        """Makes one try, in a fresh file: what died may have written to the last one."""
         path, memory = make_shared(self.scratch, measure_job(job), PREFIX)
         try:
             tensors = view_job(job, memory)
@@ -171,7 +171,7 @@ class ReplayPool:
             _close(worker)
 
     def _take_idle(self) -> ReplayWorker | None:
-        """One of the idle workers, None where there is none: another thread may take the last one."""
+        """Returns one of the idle workers, None where there is none: another thread may take the last one."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -179,7 +179,7 @@ class ReplayPool:
 
 
 def _close(worker: ReplayWorker | None) -> None:
-    """Let a worker go, whatever is wrong with it: what it did is what counts."""
+    """Lets a worker go, whatever is wrong with it: what it did is what counts."""
     with suppress(Exception):
         if worker is not None:
             worker.close()

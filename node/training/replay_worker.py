@@ -67,11 +67,11 @@ class ReplayWorker(Protocol):
     """One process that replays one segment at a time."""
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
-        """Train in the file at `path`, which holds the end state then. Raises WorkerDied, and what else goes
+        """Trains in the file at `path`, which holds the end state then. Raises WorkerDied, and what else goes
         wrong in the process."""
 
     def close(self) -> None:
-        """Let the process go; what it replays is of no use any more."""
+        """Lets the process go; what it replays is of no use any more."""
 
 
 def measure_job(job: ReplayJob) -> int:
@@ -81,7 +81,7 @@ def measure_job(job: ReplayJob) -> int:
 
 
 def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
-    """The tensors of a job, as they lie in its memory."""
+    """Returns the tensors of a job, as they lie in its memory."""
     spec, count = decode_training(job.training), job.elements
     words = view_mapped(memory)
     first, second, third, rest = torch.split(words, [count, count, count, words.numel() - 3 * count])
@@ -93,7 +93,7 @@ def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
 def replay(
     job: ReplayJob, memory: memoryview, report_step: Callable[[], object] = lambda: None
 ) -> ReplayDone:
-    """Replay a segment in its memory: W, m, v are the start, and the end afterwards. report_step: called
+    """Replays a segment in its memory: W, m, v are the start, and the end afterwards. report_step: called
     at each step."""
     tensors, spec = view_job(job, memory), decode_training(job.training)
 
@@ -111,7 +111,7 @@ def replay(
 
 
 def replay_file(job: ReplayJob, path: str) -> ReplayDone:
-    """The same in a file of `make_shared`, whose time of change tells the node that a step began."""
+    """Returns the same in a file of `make_shared`, whose time of change tells the node that a step began."""
     open_step(BlobStore(Path(job.store), is_durable=False), decode_training(job.training), job.elements)
     return replay(job, map_shared(Path(path)), partial(os.utime, path))
 

@@ -54,7 +54,7 @@ class Segments:
     training: Training
 
     def get_batches(self, index: int, slot: int) -> GetBatch:
-        """The data that the beacon of a round assigns to a slot."""
+        """Returns the data that the beacon of a round assigns to a slot."""
         view = self.get_view()
         game_round = get_now(view).rounds[index]
         assert game_round.beacon is not None
@@ -64,8 +64,8 @@ class Segments:
     def iterate_states(
         self, place: tuple[int, int], segment: int, start: StateHeader
     ) -> Iterator[TrainingState]:
-        """All k + 1 states of a segment as this node computes them from a start in its store. place: round
-        and slot, whose data it is."""
+        """Yields all k + 1 states of a segment as this node computes them from a start in its store. place:
+        round and slot, whose data it is."""
         view = self.get_view()
         state, steps = self.states.load(start), view.spec.terms.segment_steps
         yield state
@@ -75,18 +75,18 @@ class Segments:
             yield state
 
     def compute_roots(self, place: tuple[int, int], segment: int, start: StateHeader) -> tuple[bytes, ...]:
-        """The k + 1 state roots of a segment, from `iterate_states`."""
+        """Returns the k + 1 state roots of a segment, from `iterate_states`."""
         states = self.iterate_states(place, segment, start)
         return tuple(compute_state_root(state_header(state)) for state in states)
 
     def compute_state(
         self, place: tuple[int, int], segment: int, start: StateHeader, step: int
     ) -> TrainingState:
-        """The state before step `step` of a segment."""
+        """Returns the state before step `step` of a segment."""
         return next(islice(self.iterate_states(place, segment, start), step, None))
 
     async def restore_own_start(self, dispute: InnerDispute) -> StateHeader:
-        """The start of a segment of this node's own statement, in the store from then on. Raises
+        """Returns the start of a segment of this node's own statement, in the store from then on. Raises
         EnvironmentFault where it can neither be found nor made again."""
         ref = dispute.statement
         if ref.draw is None:
@@ -99,8 +99,8 @@ class Segments:
         return replay.start.header
 
     async def restore_boundary(self, index: int, boundary: int, until: Until = AUDITS) -> StateHeader:
-        """A boundary of this node's own claim, trained again from the last one before it that is left. until:
-        the last block for the answer that needs it."""
+        """Returns a boundary of this node's own claim, trained again from the last one before it that is
+        left. until: the last block for the answer that needs it."""
         boundaries = get_finished(self.get_view(), index).boundaries
         if _find_last_kept(self.get_view(), index, boundary) is None:
             header = await asyncio.to_thread(self.states.keep, await self._begin_own(index))
@@ -180,8 +180,8 @@ def find_replay(view: View, ref: StatementRef) -> OwnReplay:
 
 
 def require_claimed_end(replay: OwnReplay) -> BoundaryProof:
-    """The end of the claim that a replay was compared with. Raises EnvironmentFault where this home does not
-    know it."""
+    """Returns the end of the claim that a replay was compared with. Raises EnvironmentFault where this home
+    does not know it."""
     if replay.claimed_end is None:
         raise EnvironmentFault(
             what="the end of the claim that this node voted on is not known",
@@ -204,7 +204,7 @@ def list_disputed(view: View, index: int) -> set[int]:
 
 
 def get_own_slot(view: View, index: int) -> int:
-    """The slot of this node's own claim of a round."""
+    """Returns the slot of this node's own claim of a round."""
     claims = get_now(view).rounds[index].claims
     return next(slot for slot in claims if find_solver(get_now(view), index, slot) == view.account)
 

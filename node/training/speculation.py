@@ -61,7 +61,7 @@ class ExpectedRound:
     block: int
 
     def foresee(self, root: bytes) -> GameState:
-        """The state with the next round on this root."""
+        """Returns the state with the next round on this root."""
         return foresee(self.state, self.state.rounds[self.key.round], root, self.slots, self.block)
 
 
@@ -122,7 +122,7 @@ def _find_next_beacon(
 
 
 def _is_contradicted(view: View, state: GameState, block: int) -> bool:
-    """Whether a root that can still fall is another than this node's own merge."""
+    """Returns whether a root that can still fall is another than this node's own merge."""
     for game_round in state.rounds.values():
         made = find_own_merge(view, game_round) if game_round.phase == RoundPhase.POSTED else None
         if made is not None and block <= game_round.root_until and get_root(made) != game_round.root:
@@ -144,7 +144,7 @@ class TrainSpeculatively:
         return self.key.round + 1
 
     async def perform(self, room: "Speculation") -> None:
-        """Merge as posting does, and train until the claim is written down. Raises EnvironmentFault, at the
+        """Merges as posting does, and trains until the claim is written down. Raises EnvironmentFault, at the
         next boundary, once other claims are expected or the round opens on another root."""
         root = get_root(await room.outer_steps.merge_claims(self.key))
         async with room.locks[TRAINING]:
@@ -154,8 +154,8 @@ class TrainSpeculatively:
             await room.training.finish_claim(origin, partial(self.require_origin, room, root))
 
     def require_origin(self, room: "Speculation", root: bytes) -> Origin:
-        """What the round is trained from if the prediction is right. Raises EnvironmentFault where it is
-        not."""
+        """Returns what the round is trained from if the prediction is right. Raises EnvironmentFault where it
+        is not."""
         view = room.get_view()
         opened = view.game.rounds.get(self.index)
         if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
@@ -197,7 +197,7 @@ class Speculation:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Speculation] | Wait]:
-    """The round after the one that is audited, until it is trained."""
+    """Yields the round after the one that is audited, until it is trained."""
     expected_round = find_expected_round(view, block)
     if isinstance(expected_round, Wait):
         yield expected_round

@@ -55,7 +55,7 @@ class Place:
 
 
 def run_worker(place: Place, node: Connection) -> None:
-    """Train what the node says until it is gone. Tells it what goes wrong, and ends then."""
+    """Trains what the node says until it is gone. Tells it what goes wrong, and ends then."""
     begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
     try:
         spec = decode_training(place.training)
@@ -75,7 +75,7 @@ def run_worker(place: Place, node: Connection) -> None:
 
 
 def meet(place: Place) -> Workers:
-    """All workers, by Gloo on this machine's own address: no other machine can reach its ports."""
+    """Returns all workers, by Gloo on this machine's own address: no other machine can reach its ports."""
     os.environ["GLOO_SOCKET_IFNAME"] = next(n for _, n in socket.if_nameindex() if n.startswith("lo"))
     store = distributed.FileStore(place.meeting, place.count)  # type: ignore[attr-defined]
     distributed.init_process_group("gloo", store=store, rank=place.own, world_size=place.count)

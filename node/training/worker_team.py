@@ -77,7 +77,7 @@ class Member:
 
 
 def start_member(place: Place) -> Member:
-    """A process that begins with this code alone: it has no key, and no file of this one."""
+    """Returns a process that begins with this code alone: it has no key, and no file of this one."""
     context = get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=run_worker, args=(place, there), daemon=True)
@@ -149,8 +149,8 @@ class Team:
     def _compare(
         self, state: TrainingState, spec: TrainingSpec, batches: Mapping[int, Batch], step: int
     ) -> tuple[TrainingState, list[float]]:
-        """One step by one worker, and by all: they go on only if the bits are the same. While they start, one
-        trains, and the next segment begins so."""
+        """Computes one step by one worker, and by all: they go on only if the bits are the same. While they
+        start, one trains, and the next segment begins so."""
         begun = time.monotonic()
         alone = train_segment(state, spec, batches.__getitem__, step, 1)
         step_s = time.monotonic() - begun
@@ -168,8 +168,8 @@ class Team:
         return alone
 
     def _have_started(self, grace_s: float) -> bool:
-        """Whether all workers are there, within so long. Raises TeamFailed where one has failed, or has not
-        started within START_S."""
+        """Returns whether all workers are there, within so long. Raises TeamFailed where one has failed, or
+        has not started within START_S."""
         until = time.monotonic() + grace_s
         while self._starting:
             if not self._starting[0].connection.poll(max(0.0, until - time.monotonic())):
@@ -182,7 +182,7 @@ class Team:
     def _train_together(
         self, state: TrainingState, batches: Mapping[int, Batch], first: int, steps: int, step_s: float
     ) -> tuple[TrainingState, list[float]]:
-        """The end of a segment and its losses. step_s: of one worker. Raises TeamFailed."""
+        """Returns the end of a segment and its losses. step_s: of one worker. Raises TeamFailed."""
         place = self.places[0]
         job = ReplayJob(
             place.training, place.store, state.elements, state.local_step, state.global_step, first, steps
@@ -202,7 +202,7 @@ class Team:
         return end, losses
 
     def _follow(self, job: ReplayJob, path: str, step_s: float) -> list[float]:
-        """The losses, once all workers are done."""
+        """Returns the losses, once all workers are done."""
         members, grace_s = list(self._members), max(self.least_s, STEPS * step_s)
         until = time.monotonic() + self.least_s + SLOWER * job.steps * step_s
 

@@ -64,7 +64,7 @@ class Prune:
     stages: tuple[object, ...]
 
     async def perform(self, room: "Pruning") -> None:
-        """Decide here, delete in a thread."""
+        """Decides here, deletes in a thread."""
         memory, block = room.pruning_memory, room.get_view().head_block + 1
         await room.deletion.learn_foreign()
         candidates = await asyncio.to_thread(list_here, room.store)
@@ -123,7 +123,7 @@ class Pruning:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Pruning]]:
-    """What is to be deleted, and what has to be there again, at `block`."""
+    """Yields what is to be deleted, and what has to be there again, at `block`."""
     state = get_now(view)
     stages = (*list_stages(state, block - REORG_BLOCKS), view.pruning.begun)
     if stages != view.pruning.done:
@@ -194,7 +194,7 @@ def _list_restored(view: View, state: GameState, game_round: GameRound, block: i
 
 
 def _is_asked(state: GameState, game_round: GameRound, place: int, steps: Steps, block: int) -> bool:
-    """Whether peers may still ask for steps that are shown."""
+    """Returns whether peers may still ask for steps that are shown."""
     where = divmod(place, state.terms.segment_count)
     lasts = [find(state, game_round, *where) for find in (find_asked_until, find_supported_until)]
     is_over = steps.is_auditor and not any(last is not None and block <= last for last in lasts)

@@ -75,7 +75,8 @@ class Books:
 
 
 def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
-    """What must stay at `block`, each with one of its reasons. state: as it is in that block or later."""
+    """Returns what must stay at `block`, each with one of its reasons. state: as it is in that block or
+    later."""
     kinds = (_keep_models, _keep_claims, _keep_carried, _keep_audits, _keep_deltas)
     found = {key: reason for keep in kinds for key, reason in keep(state, books, block)}
     return found | list_in_use(books.cases, books.audits)
@@ -118,7 +119,7 @@ def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> K
 
 
 def _find_outer(books: Books, root: bytes | None) -> OuterHeader | None:
-    """What stands behind an outer root, as far as this node knows."""
+    """Returns what stands behind an outer root, as far as this node knows."""
     if root is None:
         return None
     return books.initial if root == compute_outer_root(books.initial) else books.claims.outer.get(root)
@@ -163,7 +164,7 @@ def _list_speculations(state: GameState, books: Books) -> Iterator[tuple[int, by
 
 
 def _is_speculative(state: GameState, index: int) -> bool:
-    """Whether a round is trained speculatively, if at all."""
+    """Returns whether a round is trained speculatively, if at all."""
     game_round = state.rounds.get(index)
     return index >= state.next_round if game_round is None else game_round.beacon is None
 
@@ -222,7 +223,8 @@ def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound
 
 
 def has_work_vote(state: GameState, books: Books, claim: StatementRef, block: int) -> bool:
-    """Whether a vote that says something of a claim's pseudo-gradient can be proven right or wrong."""
+    """Returns whether a vote that says something of a claim's pseudo-gradient can be proven right or
+    wrong."""
     return any(
         vote.slot == claim.slot
         and vote.word == VoteWord.REJECT_DELTA
@@ -248,7 +250,7 @@ def _keep_carried(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _name_work(game_round: GameRound) -> tuple[int, bytes]:
-    """What the own claim of a round with a beacon is called."""
+    """Returns what the own claim of a round with a beacon is called."""
     assert game_round.beacon is not None
     return game_round.index, compute_basis(game_round.base_root, game_round.beacon)
 

@@ -158,7 +158,7 @@ class SelfTest:
 
 
 def find_last_stated(view: View) -> int:
-    """The last round of which this node has a claim or an audit; -1 where there is none."""
+    """Returns the last round of which this node has a claim or an audit; -1 where there is none."""
     claimed = [index for (index, _), work in view.claims.works.items() if work.boundaries]
     audited = [place.round for place in view.audits.book.seals]
     return max([*claimed, *audited], default=-1)

@@ -52,7 +52,7 @@ class Upkeep:
     chain: GameChain
 
     async def send_upkeep(self, call: GameCall) -> None:
-        """Send a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any
+        """Sends a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any
         more."""
         task, chain = self.get_view().task, self.chain
         match call:
@@ -97,7 +97,7 @@ class Upkeep:
                 raise TypeError(f"no upkeep call: {call}")
 
     async def _prove(self, call: GameCall) -> bytes:
-        """The header of the block whose randomness a seal takes."""
+        """Returns the header of the block whose randomness a seal takes."""
         view = self.get_view()
         block = view.head_block + 1
         window = get_seal_window(get_state_at(view.game, block), call, block)
@@ -121,7 +121,7 @@ class Upkeep:
 
 
 def _find_name(view: View, number: int) -> bytes:
-    """What the chain calls an open contest, ask or dispute."""
+    """Returns what the chain calls an open contest, ask or dispute."""
     name = view.game.find_name(number)
     if name is None:
         raise EnvironmentFault(
@@ -145,12 +145,12 @@ class SendUpkeep:
         return type(self.call).__name__
 
     async def perform(self, room: "Upkeep") -> None:
-        """Send it. Raises ContractRefused where another account was faster."""
+        """Sends it. Raises ContractRefused where another account was faster."""
         await room.send_upkeep(self.call)
 
 
 def list_duties(view: View, block: int) -> Iterator[SendUpkeep | Wait]:
-    """What this node should send in `block`, and when its turn comes for the rest."""
+    """Yields what this node should send in `block`, and when its turn comes for the rest."""
     game = view.game
     state = get_state_at(game, block)
     for call in list_calls(view, game, block):
@@ -159,8 +159,8 @@ def list_duties(view: View, block: int) -> Iterator[SendUpkeep | Wait]:
 
 
 def list_calls(view: View, game: LoggedGame, block: int) -> Iterator[GameCall]:
-    """Every call that is due in `block`, whether or not it is this node's turn. Seats that settle together
-    come in pages."""
+    """Yields every call that is due in `block`, whether or not it is this node's turn. Seats that settle
+    together come in pages."""
     due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
     yield from _page(call for call in due if isinstance(call, SettleSeat))
     ends = {call.dispute for call in due if isinstance(call, EndDispute)}
@@ -171,7 +171,7 @@ def list_calls(view: View, game: LoggedGame, block: int) -> Iterator[GameCall]:
 
 
 def is_gathering(state: GameState) -> bool:
-    """Whether the task still waits for its first members."""
+    """Returns whether the task still waits for its first members."""
     return state.next_round == 0 and not state.is_halted
 
 

@@ -104,7 +104,7 @@ class Journal:
             self._files = stack.pop_all()
 
     def append(self, record: Any) -> None:
-        """Write one record; on return it is on disk. Raises InvalidInput for a record that could not be read
+        """Writes one record; on return it is on disk. Raises InvalidInput for a record that could not be read
         back, EnvironmentFault when it could not be written: then the action must not be done, and the record
         is not in the journal. (Only where the disk refused to flush what it took, and the process is killed
         after that, may the record be found later: as if the kill had come between record and action.)"""
@@ -259,7 +259,7 @@ def _encode_last(number: int) -> bytes:
 
 @contextmanager
 def _translate_faults(path: Path) -> Iterator[None]:
-    """Say what a failed call of SQLite or the system means."""
+    """Says what a failed call of SQLite or the system means."""
     try:
         yield
     except sqlite3.ProgrammingError:
@@ -333,8 +333,8 @@ def _in_use(path: Path) -> EnvironmentFault:
 
 
 def _find_holder(path: Path) -> int | None:
-    """The process that has the database locked, as far as the system tells. No file is opened: closing one
-    would cost this process its own locks of it."""
+    """Returns the process that has the database locked, as far as the system tells. No file is opened:
+    closing one would cost this process its own locks of it."""
     with suppress(OSError, ValueError):
         found = path.stat()
         place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

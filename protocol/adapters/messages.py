@@ -45,8 +45,8 @@ class Form(Generic[T]):
     is_exact: bool = False
 
     def decode(self, body: bytes | str, culprit: str = "", where: str = "") -> T:
-        """The message in a stranger's bytes. Raises ProtocolFault, with what is wrong with which field, for
-        anything else."""
+        """Returns the message in a stranger's bytes. Raises ProtocolFault, with what is wrong with which
+        field, for anything else."""
         try:
             return self._decode(body)
         except (ValueError, RecursionError, InvalidInput) as error:
@@ -60,7 +60,8 @@ class Form(Generic[T]):
             ) from error
 
     def read_file(self, path: Path, remedy: str) -> T:
-        """What a file of one's own holds. Raises InvalidInput where it is missing or anything else."""
+        """Returns what a file of one's own holds. Raises InvalidInput where it is missing or anything
+        else."""
         try:
             with path.open("rb") as file:
                 return self._decode(file.read(self.most_bytes + 1))
@@ -87,7 +88,7 @@ class Form(Generic[T]):
 
 
 def encode_message(message: object) -> bytes:
-    """The JSON of a message, the same bytes each time."""
+    """Returns the JSON of a message, the same bytes each time."""
     return msgspec.json.encode(message)
 
 

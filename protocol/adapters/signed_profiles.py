@@ -44,7 +44,8 @@ def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
 
 
 def read_profile(path: Path) -> Profile:
-    """The profile in a file. Raises InvalidInput unless it is well formed and signed by its operator."""
+    """Returns the profile in a file. Raises InvalidInput unless it is well formed and signed by its
+    operator."""
     if not path.is_file():
         raise _refuse(path, "a file that `touchstone calibrate` wrote", "no such file", "Check the path.")
     signed = FORM.read_file(path, REMEDY)

@@ -37,12 +37,12 @@ class Corpus(Protocol):
         Raises EnvironmentFault where they cannot be had now."""
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
-        """Have these rows at hand, so that `read_rows` need not wait. Raises EnvironmentFault where they
+        """Has these rows at hand, so that `read_rows` need not wait. Raises EnvironmentFault where they
         cannot be had now."""
 
     async def open_leaf(self, leaf: int) -> LeafProof:
-        """A leaf of the dataset with its path to the root: it shows what a token is. Raises EnvironmentFault
-        where it cannot be had now."""
+        """Returns a leaf of the dataset with its path to the root: it shows what a token is. Raises
+        EnvironmentFault where it cannot be had now."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def read_tokens(data: bytes | memoryview, token_bytes: int) -> Tensor:
 
 
 def open_corpus(data: bytes, spec: TrainingSpec) -> WholeCorpus:
-    """The corpus from its raw bytes. Raises ProtocolFault on another length or root than the task's, or a
-    token outside the vocabulary."""
+    """Returns the corpus from its raw bytes. Raises ProtocolFault on another length or root than the task's,
+    or a token outside the vocabulary."""
     expected_bytes = (spec.token_count + spec.heldout_tokens) * spec.token_bytes
     _require(
         len(data) == expected_bytes, "the dataset has another length", f"{expected_bytes} bytes", len(data)
@@ -98,7 +98,7 @@ def dataset_root(data: bytes | memoryview) -> bytes:
 
 
 def list_starts(spec: TrainingSpec, beacon: bytes, shard: int, steps: Sequence[int]) -> list[int]:
-    """The first token of each row of some inner steps (0-based in the round), step by step."""
+    """Returns the first token of each row of some inner steps (0-based in the round), step by step."""
     place = (spec.token_count, spec.sequence_tokens)
     return [
         draw_sample_start(beacon, shard, step, row, *place)
@@ -110,7 +110,7 @@ def list_starts(spec: TrainingSpec, beacon: bytes, shard: int, steps: Sequence[i
 async def prepare_steps(
     corpus: Corpus, spec: TrainingSpec, beacon: bytes, shard: int, steps: Sequence[int]
 ) -> None:
-    """Have the rows of some inner steps at hand. Raises as `Corpus.prepare` does."""
+    """Has the rows of some inner steps at hand. Raises as `Corpus.prepare` does."""
     await corpus.prepare(list_starts(spec, beacon, shard, steps), spec.sequence_tokens + 1)
 
 
@@ -122,7 +122,7 @@ def read_known_rows(corpus: Corpus, spec: TrainingSpec, starts: Sequence[int]) -
 
 
 def get_batch(corpus: Corpus, spec: TrainingSpec, beacon: bytes, shard: int, inner_step: int) -> Batch:
-    """The rows of one inner step (0-based in the round): int64 tokens and labels, [sequences_per_step,
-    sequence_tokens]."""
+    """Returns the rows of one inner step (0-based in the round): int64 tokens and labels,
+    [sequences_per_step, sequence_tokens]."""
     rows = read_known_rows(corpus, spec, list_starts(spec, beacon, shard, (inner_step,)))
     return Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())

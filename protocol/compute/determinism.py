@@ -82,8 +82,8 @@ def get_device() -> torch.device:
 
 
 def require_device(name: str) -> torch.device:
-    """The device of that name. Raises InvalidInput where steps are never computed on such, EnvironmentFault
-    where this machine has none."""
+    """Returns the device of that name. Raises InvalidInput where steps are never computed on such,
+    EnvironmentFault where this machine has none."""
     # No `mps`: it has no float64, which exact programs need.
     if not re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", name):
         raise InvalidInput(
@@ -108,13 +108,14 @@ def require_device(name: str) -> torch.device:
 
 
 def has_byte_products() -> bool:
-    """Whether this processor multiplies bytes and adds them as int32 in one instruction (VNNI, AMX)."""
+    """Returns whether this processor multiplies bytes and adds them as int32 in one instruction (VNNI,
+    AMX)."""
     asks = (getattr(torch.cpu, name, None) for name in ("_is_vnni_supported", "_is_amx_tile_supported"))
     return any(ask() for ask in asks if ask)
 
 
 def describe_kernels() -> KernelDescription:
-    """What this process computes with right now."""
+    """Returns what this process computes with right now."""
     return KernelDescription(
         torch_version=torch.__version__,
         processor=platform.processor() or platform.machine(),

@@ -105,7 +105,8 @@ def _refuse_infinite(part: Tensor, start: int, where: str) -> None:
 
 
 def build_tensor_tree(flat: Tensor) -> ByteTree:
-    """The tree over a flat finite float32 vector of at least one element (docs/spec.md, section 1)."""
+    """Returns the tree over a flat finite float32 vector of at least one element (docs/spec.md, section
+    1)."""
     if flat.dtype != torch.float32 or flat.dim() != 1 or not flat.numel():
         raise InvalidInput(
             what="only a flat vector has a tensor tree",
@@ -123,7 +124,7 @@ def tensor_root(flat: Tensor) -> bytes:
 
 
 def build_byte_tree(data: bytes | memoryview, leaf_bytes: int = LEAF_BYTES) -> ByteTree:
-    """The tree over raw bytes (a tensor, a dataset, a pseudo-gradient) in leaves of `leaf_bytes`."""
+    """Returns the tree over raw bytes (a tensor, a dataset, a pseudo-gradient) in leaves of `leaf_bytes`."""
     view = memoryview(data).cast("B")
     if not len(view):
         raise InvalidInput(
@@ -133,13 +134,13 @@ def build_byte_tree(data: bytes | memoryview, leaf_bytes: int = LEAF_BYTES) -> B
 
 
 def build_delta_tree(delta: bytes) -> ByteTree:
-    """The tree over an encoded pseudo-gradient; its root is the claim's delta root (docs/spec.md, section
-    5)."""
+    """Returns the tree over an encoded pseudo-gradient; its root is the claim's delta root (docs/spec.md,
+    section 5)."""
     return build_byte_tree(delta, DELTA_LEAF_BYTES)
 
 
 def build_state_trees(state: TrainingState) -> StateTrees:
-    """The trees of W, m and v. Raises ProtocolFault where an element is not finite."""
+    """Returns the trees of W, m and v. Raises ProtocolFault where an element is not finite."""
     return StateTrees(
         build_tensor_tree(state.weights),
         build_tensor_tree(state.first_moment),
@@ -150,12 +151,12 @@ def build_state_trees(state: TrainingState) -> StateTrees:
 
 
 def state_header(state: TrainingState) -> StateHeader:
-    """The roots and counters of a state."""
+    """Returns the roots and counters of a state."""
     return build_state_trees(state).header
 
 
 def outer_header(weights: Tensor, momentum: Tensor) -> OuterHeader:
-    """The roots of the global model and the outer momentum."""
+    """Returns the roots of the global model and the outer momentum."""
     return OuterHeader(tensor_root(weights), tensor_root(momentum))
 
 

@@ -21,8 +21,8 @@ def draw_weights(layout: WeightsLayout, seed: int) -> Tensor:
 
 
 def draw_parameter(entry: ParameterEntry, seed: int) -> Tensor:
-    """The first values of one parameter, flat float32: zeros, ones, or uniform around 0 with a standard
-    deviation.
+    """Returns the first values of one parameter, flat float32: zeros, ones, or uniform around 0 with a
+    standard deviation.
 
     SHAKE-128 (FIPS 202) of (seed, name) gives one 24-bit integer per element; integer - (2^24 - 1)/2 is exact
     in float32 up to one rounded product with the scale. No generator or distribution of a library takes

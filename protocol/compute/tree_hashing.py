@@ -24,7 +24,7 @@ BLOCK_LEAVES = 64
 
 
 def hash_tree(view: memoryview, leaf_bytes: int) -> Levels:
-    """All levels of the tree over these bytes, `merkle.compute_levels` of their leaves."""
+    """Returns all levels of the tree over these bytes, `merkle.compute_levels` of their leaves."""
     levels = None
     if len(view) >= COMPILED_LEAVES * leaf_bytes:
         levels = _compute_levels_compiled(view, leaf_bytes)
@@ -57,7 +57,8 @@ CONTEXT_BYTES = 512
 
 
 def _compute_levels_compiled(view: memoryview, leaf_bytes: int) -> Levels | None:
-    """The same as `merkle.compute_levels` over `_hash_leaves`; None where there is no OpenSSL to call."""
+    """Returns the same as `merkle.compute_levels` over `_hash_leaves`; None where there is no OpenSSL to
+    call."""
     hash_rows = _compile_hash_rows()
     if hash_rows is None:
         return None

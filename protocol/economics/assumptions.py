@@ -64,7 +64,7 @@ class Figures:
 
 
 def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
-    """What a task samples, as the figures see it."""
+    """Returns what a task samples, as the figures see it."""
     return Sampling(
         terms.segment_count,
         terms.draws,

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 
 
 def compute_paid_beyond(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
-    """What a false claim is paid that is not detected, beyond what honest work earns in the round."""
+    """Returns what a false claim is paid that is not detected, beyond what honest work earns in the round."""
     pay = terms.amounts.solver_pay
     return (1 - cheat.voided) * cheat.paid * pay - (pay - figures.cost)
 

@@ -24,8 +24,8 @@ def find_release(state: GameState, seat: Seat, block: int, round_blocks: int = 0
 def _find_over(
     state: GameState, seat: Seat, end: int, block: int, round_blocks: int, *, is_staying: bool
 ) -> int:
-    """The first block after the duties of a seat in the rounds before `end`. is_staying: it sits in rounds to
-    come."""
+    """Returns the first block after the duties of a seat in the rounds before `end`. is_staying: it sits in
+    rounds to come."""
     duty, overs, to_come = compute_duty_blocks(state.terms.windows), [block], 0
     for index, game_round in state.rounds.items():
         if seat.settled <= index < end and is_in_pool(game_round, seat):

@@ -68,7 +68,7 @@ def list_spans(least: int, most: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def list_cheats(sampling: Sampling) -> tuple[Cheat, ...]:
-    """Every false claim. What stands in one holds for all sizes of its spans."""
+    """Returns every false claim. What stands in one holds for all sizes of its spans."""
     return tuple(
         _compute_cheat(sampling, (max(first, few), last), (few, many))
         for first, last in list_spans(sampling.least_segments, sampling.segment_count)

@@ -52,7 +52,7 @@ class MoneyRule:
 
 
 def check_money(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Every rule with its amount and least. A node that joins wants all of them to hold that are no
+    """Returns every rule with its amount and least. A node that joins wants all of them to hold that are no
     advice."""
     kinds = (_list_pays, _list_stakes, _list_fees, _list_bonds)
     return [rule for kind in kinds for rule in kind(terms, figures)]

@@ -20,7 +20,7 @@ primary; any two do, because they are the primary or both reserves."""
 
 
 def count_owned(share: Fraction, pool: int) -> int:
-    """How many seats of a pool a cheat has that owns at most `share` of them."""
+    """Returns how many seats of a pool a cheat has that owns at most `share` of them."""
     return int(share * pool)
 
 

@@ -19,7 +19,7 @@ HitCounts = tuple[int, ...]
 
 @lru_cache(maxsize=64)
 def compute_set_chances(segment_count: int, draws: int) -> dict[int, Fraction]:
-    """Every set of segments that can be drawn (a bit each), with its chance.
+    """Returns every set of segments that can be drawn (a bit each), with its chance.
 
     The draw goes on as `draw_circle_segments` does: each next segment is uniform among those that are not
     drawn and have no drawn neighbour."""
@@ -37,7 +37,8 @@ def compute_set_chances(segment_count: int, draws: int) -> dict[int, Fraction]:
 
 
 def list_free(drawn: int, segment_count: int) -> list[int]:
-    """The segments that can be drawn next: those that touch none of `drawn` (a bit each) on the circle."""
+    """Returns the segments that can be drawn next: those that touch none of `drawn` (a bit each) on the
+    circle."""
     full = (1 << segment_count) - 1
     left, right = drawn << 1 | drawn >> (segment_count - 1), drawn >> 1 | drawn << (segment_count - 1)
     free = full & ~(drawn | left | right)
@@ -46,8 +47,8 @@ def list_free(drawn: int, segment_count: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def list_hit_counts(segment_count: int, draws: int, spoiled: int) -> tuple[int, frozenset[HitCounts]]:
-    """How many cases there are, and for every placement of `spoiled` segments how the hits share them.
-    Placements that only turn on the circle are one, so segment 0 is always spoiled."""
+    """Returns how many cases there are, and for every placement of `spoiled` segments how the hits share
+    them. Placements that only turn on the circle are one, so segment 0 is always spoiled."""
     chances = compute_set_chances(segment_count, draws)
     cases = lcm(*(chance.denominator for chance in chances.values()))
     sets = [(drawn, int(chance * cases)) for drawn, chance in chances.items()]
@@ -62,7 +63,7 @@ def list_hit_counts(segment_count: int, draws: int, spoiled: int) -> tuple[int, 
 
 
 def compute_worst_exact(segment_count: int, draws: int, spoiled: int, weights: Weights) -> Fraction:
-    """The escape of the best placement, exactly."""
+    """Returns the escape of the best placement, exactly."""
     cases, all_counts = list_hit_counts(segment_count, draws, spoiled)
     best = max(sum(n * w for n, w in zip(counts, weights, strict=True)) for counts in all_counts)
     return Fraction(best, cases)

@@ -38,15 +38,15 @@ class Refusal:
     spared: Fraction
 
     def compute_gain(self, gain: int) -> Fraction:
-        """What a round of it gains without fees, for V = `gain`."""
+        """Returns what a round of it gains without fees, for V = `gain`."""
         return self.accepted * (self.earned + gain) - self.spared
 
 
 def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
-    """The ways of refusing to serve. The first is a coalition that computes nothing and serves only its own
-    auditors, compared with doing nothing; the longest claim is paid most. The others are false claims of
-    every size, compared with honest work. Their solvers serve only own auditors where a spoiled segment was
-    drawn."""
+    """Yields the ways of refusing to serve. The first is a coalition that computes nothing and serves only
+    its own auditors, compared with doing nothing; the longest claim is paid most. The others are false claims
+    of every size, compared with honest work. Their solvers serve only own auditors where a spoiled segment
+    was drawn."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
     audits = count_draws(terms.draws, terms.segment_count)
@@ -60,7 +60,8 @@ def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
 
 
 def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
-    """The least F above what any refusal gains, for the V that the task states to bear against refusal."""
+    """Returns the least F above what any refusal gains, for the V that the task states to bear against
+    refusal."""
     gains = ((one.compute_gain(figures.refusal_gain), one.fees) for one in list_refusals(terms, figures))
     bounds = [_divide(gain, fees) for gain, fees in gains if gain > 0]
     return floor(max(bounds, default=Fraction(-1))) + 1
@@ -96,8 +97,8 @@ def _compute_spread(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fra
 
 
 def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
-    """The least S out of which fees are still taken that exceed what any refusal gains. Refusals that F
-    itself does not deter are left out: another rule names them."""
+    """Returns the least S out of which fees are still taken that exceed what any refusal gains. Refusals that
+    F itself does not deter are left out: another rule names them."""
     least = Fraction(0)
     for one in list_refusals(terms, figures):
         gain, fees = one.compute_gain(figures.refusal_gain), terms.amounts.unserved_fee * one.fees

@@ -44,7 +44,7 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def count_draws(draws: int, segment_count: int) -> int:
-    """How many segments of a claim are audited: the task's `draws`, fewer where the claim is short.
+    """Returns how many segments of a claim are audited: the task's `draws`, fewer where the claim is short.
 
     A segment and its two neighbours are at most three. So there is one left to draw as long as three times
     the segments drawn are fewer than all: (n + 2) // 3 draws always find one."""
@@ -54,7 +54,7 @@ def count_draws(draws: int, segment_count: int) -> int:
 
 
 def draw_circle_segments(seed: bytes, slot: int, draws: int, segment_count: int) -> tuple[int, ...]:
-    """The audited segments of the claim of `slot`, in the order drawn: `count_draws` of them.
+    """Returns the audited segments of the claim of `slot`, in the order drawn: `count_draws` of them.
 
     The first is uniform among all n, each further one among those that touch none drawn before. n - 1 and 0
     touch too: the segments stand on a circle. Neighbours would show the end of one as the start of the other,
@@ -85,8 +85,8 @@ def count_places(pool_size: int, draws: int) -> int:
 
 
 def compute_permutation(seed: bytes, role_tag: str, pool_size: int, count: int) -> tuple[int, ...]:
-    """The first `count` places of the positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is
-    equally likely (Fisher-Yates, cut short).
+    """Returns the first `count` places of the positions 0 .. pool_size - 1 of a frozen pool, mixed: every
+    order is equally likely (Fisher-Yates, cut short).
 
     `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each place, on chain 700 gas, so
     a large pool is mixed only as far as a round's draws reach (`count_places`)."""

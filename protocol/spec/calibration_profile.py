@@ -72,7 +72,7 @@ class Profile:
 
 
 def compute_subject(spec: TaskSpec) -> Subject:
-    """The subject of a task: of what is trained and how long segments are, not of money or limits."""
+    """Returns the subject of a task: of what is trained and how long segments are, not of money or limits."""
     training, terms = spec.training, spec.terms
     digest = sha256(encode_training(training)).hexdigest()
     sizes = (terms.parameter_count, terms.inner_steps, terms.segment_steps)

@@ -126,7 +126,7 @@ def _refuse_evidence(expected: str, actual: object) -> InvalidInput:
 
 
 def compute_maxima(profile: Profile) -> Maxima:
-    """The largest distance of each quantity, over classes and stages."""
+    """Returns the largest distance of each quantity, over classes and stages."""
     first, second, weights = (
         max(item.quantiles[-1] for item in profile.measurements if item.quantity == name)
         for name in QUANTITIES
@@ -136,7 +136,7 @@ def compute_maxima(profile: Profile) -> Maxima:
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> Limits:
-    """The limits of a task from what several operators measured, by `merge_evidence`. Raises
+    """Returns the limits of a task from what several operators measured, by `merge_evidence`. Raises
     InvalidInput for profiles of different subjects or floors, for too few, and for outliers."""
     for profile in profiles[1:]:
         for name in ("subject", "floors"):

@@ -28,12 +28,12 @@ def count_claim_leaves(segments: int) -> int:
 
 
 def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
-    """What a claim with these leaves commits to."""
+    """Returns what a claim with these leaves commits to."""
     return name_claim(compute_root(leaves), len(leaves) - 2)
 
 
 def name_claim(tree_root: bytes, segments: int) -> bytes:
-    """The root of a claim of so many segments."""
+    """Returns the root of a claim of so many segments."""
     return hash_words(TAG_CLAIM, tree_root, segments)
 
 
@@ -63,5 +63,5 @@ def compute_carried_root(last: StateHeader) -> bytes:
 def compute_work_leaf(
     domain: bytes, round_number: int, solver: str, segments: int, delta_root: bytes, carried_root: bytes
 ) -> bytes:
-    """The last leaf of a claim's tree. delta_root: of the pseudo-gradient; solver: the account."""
+    """Returns the last leaf of a claim's tree. delta_root: of the pseudo-gradient; solver: the account."""
     return hash_words(TAG_WORK, domain, round_number, solver, segments, delta_root, carried_root)

@@ -30,18 +30,18 @@ def compute_domain(chain_id: int, registry: str, task_id: bytes) -> bytes:
 
 
 def compute_state_root(state: StateHeader) -> bytes:
-    """One root over weights, both moments and both step counters."""
+    """Returns one root over weights, both moments and both step counters."""
     return sha256_of(encode_state(state))
 
 
 def encode_state(state: StateHeader) -> bytes:
-    """The STATE_BYTES whose SHA-256 the state root is."""
+    """Returns the STATE_BYTES whose SHA-256 the state root is."""
     return join_words(TAG_STATE, *astuple(state))
 
 
 def decode_state(data: bytes, source: str = "") -> StateHeader:
-    """The state behind a state root. Raises ProtocolFault, with `source` as culprit, where the bytes are no
-    `encode_state`: the root is then no state's."""
+    """Returns the state behind a state root. Raises ProtocolFault, with `source` as culprit, where the bytes
+    are no `encode_state`: the root is then no state's."""
     words = [data[start : start + WORD_BYTES] for start in range(0, len(data), WORD_BYTES)]
     steps = [int.from_bytes(word, "big") for word in words[4:]]
     if len(data) != STATE_BYTES or words[0] != tag_word(TAG_STATE) or max(steps) >= 1 << 64:
@@ -52,7 +52,7 @@ def decode_state(data: bytes, source: str = "") -> StateHeader:
 
 
 def compute_outer_root(outer: OuterHeader) -> bytes:
-    """One root over the global model and the outer momentum."""
+    """Returns one root over the global model and the outer momentum."""
     return hash_words(TAG_OUTER, outer.weights_root, outer.momentum_root)
 
 
@@ -80,5 +80,5 @@ def compute_schedule_leaf(segment_index: int, learning_rate_sum: int) -> bytes:
 
 
 def compute_step_root(facts: StepFacts) -> bytes:
-    """One root over all that a referee must know of the task's training steps."""
+    """Returns one root over all that a referee must know of the task's training steps."""
     return hash_words(TAG_STEP, *astuple(facts))

@@ -21,7 +21,7 @@ def compute_nodes_below(levels: Levels, level: int, index: int) -> list[bytes]:
 
 
 def compute_padding(height: int) -> bytes:
-    """The node `height` above the leaves that holds only missing leaves."""
+    """Returns the node `height` above the leaves that holds only missing leaves."""
     padding = ZERO_WORD
     for _ in range(height):
         padding = hash_node(padding, padding)

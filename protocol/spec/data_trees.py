@@ -26,8 +26,8 @@ def split_leaves(data: bytes | memoryview) -> list[bytes]:
 
 
 def compute_data_levels(data: bytes | memoryview) -> Levels:
-    """All levels of the tree over raw bytes (a tensor in little-endian float32, a dataset) in LEAF_BYTES
-    leaves."""
+    """Returns all levels of the tree over raw bytes (a tensor in little-endian float32, a dataset) in
+    LEAF_BYTES leaves."""
     return compute_levels([hash_leaf(piece) for piece in split_leaves(data)])
 
 

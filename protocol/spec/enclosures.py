@@ -89,7 +89,7 @@ def enclose_sigmoid(a: int) -> Interval:
 
 
 def _shift(value: int, places: int) -> int:
-    """The whole part of value 2^places."""
+    """Returns the whole part of value 2^places."""
     return value << places if places >= 0 else value >> -places
 
 

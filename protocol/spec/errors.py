@@ -27,7 +27,7 @@ class TouchstoneError(Exception):
         super().__init__(self.message())
 
     def message(self) -> str:
-        """The fields as one sentence for people."""
+        """Returns the fields as one sentence for people."""
         place = f" at {self.where}" if self.where else ""
         return f"{self.what}{place}: expected {self.expected}, got {self.actual}. {self.remedy}"
 
@@ -55,7 +55,7 @@ class ProtocolFault(TouchstoneError):
         super().__init__(what=what, expected=expected, actual=actual, remedy=remedy, where=where)
 
     def message(self) -> str:
-        """The fields as one sentence for people, with the culprit first where it is known."""
+        """Returns the fields as one sentence for people, with the culprit first where it is known."""
         return f"{self.culprit}: {super().message()}" if self.culprit else super().message()
 
 

@@ -53,7 +53,7 @@ _UNARY: dict[Operation, Callable[[int], int]] = {
 
 
 def compute_element(operation: Operation, terms: Sequence[tuple[int, ...]], bits: int = 0) -> int:
-    """The one right value of an element: float32 bits, of QUANTIZE a signed integer.
+    """Returns the one right value of an element: float32 bits, of QUANTIZE a signed integer.
 
     terms: the values that it depends on, one tuple for each term, indices resolved (`referee.read_terms`);
     of QUANTIZED_PRODUCT_SUM each term has both quantized values and both scales. bits: of SCALE_OF and

@@ -14,12 +14,12 @@ ONE = 0x3F800000
 
 
 def canonicalize(bits: int) -> int:
-    """The pattern, or NAN for any NaN: what is hashed."""
+    """Returns the pattern, or NAN for any NaN: what is hashed."""
     return NAN if is_nan(bits) else bits
 
 
 def is_nan(bits: int) -> bool:
-    """Whether the pattern is a NaN."""
+    """Returns whether the pattern is a NaN."""
     return bits & ~SIGN_BIT > INFINITY
 
 
@@ -28,7 +28,7 @@ def _is_infinite(bits: int) -> bool:
 
 
 def is_zero(bits: int) -> bool:
-    """Whether the pattern is one of both zeros."""
+    """Returns whether the pattern is one of both zeros."""
     return bits & ~SIGN_BIT == 0
 
 
@@ -86,12 +86,12 @@ def take_reciprocal_root(a: int) -> int:
 
 
 def choose_largest(values: Sequence[int]) -> int:
-    """The largest; NAN where one is NaN. A zero is +0."""
+    """Returns the largest; NAN where one is NaN. A zero is +0."""
     return _choose(values, max)
 
 
 def choose_smallest(values: Sequence[int]) -> int:
-    """The smallest; NAN where one is NaN. A zero is +0."""
+    """Returns the smallest; NAN where one is NaN. A zero is +0."""
     return _choose(values, min)
 
 

@@ -52,8 +52,8 @@ def quantize(a: int, scale: int, bits: int) -> int:
 
 
 def add_quantized_products(terms: Sequence[tuple[int, int]], scale_a: int, scale_b: int) -> int:
-    """The exact sum of the products of quantized values, times both scales, rounded once; a zero is +0. NAN
-    where a scale is not finite."""
+    """Returns the exact sum of the products of quantized values, times both scales, rounded once; a zero is
+    +0. NAN where a scale is not finite."""
     if not is_finite(scale_a) or not is_finite(scale_b):
         return NAN
     total = sum(a * b for a, b in terms)

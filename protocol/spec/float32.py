@@ -23,17 +23,18 @@ LEAST_NORMAL = HIDDEN_BIT * UNIT
 
 
 def is_finite(bits: int) -> bool:
-    """Whether the pattern is neither an infinity nor a NaN."""
+    """Returns whether the pattern is neither an infinity nor a NaN."""
     return (bits >> FRACTION_BITS) & EXPONENT_MASK != EXPONENT_MASK
 
 
 def is_subnormal(bits: int) -> bool:
-    """Whether the number is below 2^-126 in magnitude but not zero: some machines take it for zero."""
+    """Returns whether the number is below 2^-126 in magnitude but not zero: some machines take it for
+    zero."""
     return (bits >> FRACTION_BITS) & EXPONENT_MASK == 0 and bits & (HIDDEN_BIT - 1) != 0
 
 
 def to_units(bits: int) -> int:
-    """The exact value of a finite pattern as an integer number of 2^-149 (both zeros give 0)."""
+    """Returns the exact value of a finite pattern as an integer number of 2^-149 (both zeros give 0)."""
     if not 0 <= bits < 1 << 32 or not is_finite(bits):
         raise InvalidInput(
             what="not a finite float32",
@@ -48,7 +49,7 @@ def to_units(bits: int) -> int:
 
 
 def to_fraction(bits: int) -> Fraction:
-    """The exact value of a finite pattern."""
+    """Returns the exact value of a finite pattern."""
     return to_units(bits) * UNIT
 
 
@@ -130,7 +131,7 @@ def split_even(bits: int) -> tuple[int, int]:
 
 
 def spacing(value: Fraction) -> Fraction:
-    """The unit in the last place of float32 at `value`, 2^max(floor(log2 |value|) - 23, -149)."""
+    """Returns the unit in the last place of float32 at `value`, 2^max(floor(log2 |value|) - 23, -149)."""
     numerator, denominator = abs(value.numerator), value.denominator
     scaled = numerator * UNIT.denominator // denominator
     return UNIT * (1 << max(0, scaled.bit_length() - 24))
@@ -149,13 +150,14 @@ def float_to_bits(value: float) -> int:
 
 
 def bits_to_float(bits: int) -> float:
-    """The Python float (binary64, exact) of a finite pattern; keeps the sign of zero."""
+    """Returns the Python float (binary64, exact) of a finite pattern; keeps the sign of zero."""
     to_units(bits)
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
 
 def nearest(value: float | Fraction) -> float:
-    """The float32 nearest to a number, as a Python float: what a decimal in a configuration file means."""
+    """Returns the float32 nearest to a number, as a Python float: what a decimal in a configuration file
+    means."""
     return bits_to_float(round_to_bits(Fraction(value)))
 
 

@@ -17,7 +17,8 @@ def sha256_of(data: bytes) -> bytes:
 
 
 def tag_word(name: str) -> bytes:
-    """A domain tag: ASCII, right-padded with zero bytes to one word, as `bytes32("...")` in Solidity."""
+    """Returns a domain tag: ASCII, right-padded with zero bytes to one word, as `bytes32("...")` in
+    Solidity."""
     encoded = name.encode("ascii")
     if not 1 <= len(encoded) <= WORD_BYTES:
         raise InvalidInput(
@@ -30,7 +31,7 @@ def tag_word(name: str) -> bytes:
 
 
 def integer_word(value: int) -> bytes:
-    """An unsigned integer below 2^256, big-endian and left-padded to one word."""
+    """Returns an unsigned integer below 2^256, big-endian and left-padded to one word."""
     if not 0 <= value < 1 << 256:
         raise InvalidInput(
             what="an integer word is unsigned",
@@ -42,8 +43,8 @@ def integer_word(value: int) -> bytes:
 
 
 def address_word(address: str) -> bytes:
-    """A 20-byte account address, written `0x` and 40 hexadecimal digits of any case, left-padded to one
-    word."""
+    """Returns a 20-byte account address, written `0x` and 40 hexadecimal digits of any case, left-padded to
+    one word."""
     digits = address[2:]
     if address[:2] != "0x" or len(digits) != 40 or not set(digits) <= set("0123456789abcdefABCDEF"):
         raise InvalidInput(
@@ -56,7 +57,7 @@ def address_word(address: str) -> bytes:
 
 
 def bytes32_word(value: bytes) -> bytes:
-    """A root, hash, salt or other word that enters as it is: exactly 32 bytes."""
+    """Returns a root, hash, salt or other word that enters as it is: exactly 32 bytes."""
     if len(value) != WORD_BYTES:
         raise InvalidInput(
             what="a word has another length",
@@ -73,12 +74,12 @@ def hash_words(tag: str, *fields: int | bytes | str) -> bytes:
 
 
 def join_words(tag: str, *fields: int | bytes | str) -> bytes:
-    """What `hash_words` hashes: who has it can show what stands behind the hash."""
+    """Returns what `hash_words` hashes: who has it can show what stands behind the hash."""
     return tag_word(tag) + b"".join(map(field_word, fields))
 
 
 def field_word(field: int | bytes | str) -> bytes:
-    """One field of H by its Python type: int, bytes (bytes32) or str (address)."""
+    """Returns one field of H by its Python type: int, bytes (bytes32) or str (address)."""
     if isinstance(field, int):
         return integer_word(field)
     return bytes32_word(field) if isinstance(field, bytes) else address_word(field)

@@ -39,8 +39,8 @@ def compute_depth(count: int) -> int:
 
 
 def compute_levels(leaves: Sequence[bytes]) -> Levels:
-    """All levels, leaves first and `[root]` last; each without its padding. Leaves are 32 bytes, none of them
-    zero."""
+    """Returns all levels, leaves first and `[root]` last; each without its padding. Leaves are 32 bytes, none
+    of them zero."""
     if {*map(len, leaves)} - {32} or ZERO_WORD in leaves:
         index = next(i for i, leaf in enumerate(leaves) if len(leaf) != 32 or leaf == ZERO_WORD)
         raise InvalidInput(
@@ -54,8 +54,8 @@ def compute_levels(leaves: Sequence[bytes]) -> Levels:
 
 
 def stack_levels(nodes: Sequence[bytes], padding: bytes = ZERO_WORD) -> Levels:
-    """All levels from `nodes` of one height up, unchecked. `padding`: the node of that height over nothing,
-    which the zero word is among leaves."""
+    """Returns all levels from `nodes` of one height up, unchecked. `padding`: the node of that height over
+    nothing, which the zero word is among leaves."""
     levels = [list(nodes)]
     for _ in range(compute_depth(len(nodes))):
         levels.append(_compute_parents(levels[-1], padding))
@@ -86,7 +86,7 @@ class GrowingRoot:
         self._count, self._padding = 0, padding
 
     def add(self, leaf: bytes) -> None:
-        """Take the next leaf hash: 32 bytes, not all zero."""
+        """Takes the next leaf hash: 32 bytes, not all zero."""
         node, self._count = leaf, self._count + 1
         for level, left in enumerate(self._nodes):
             if left is None:
@@ -96,7 +96,7 @@ class GrowingRoot:
         self._nodes.append(node)
 
     def finish(self) -> bytes:
-        """The root so far. Raises InvalidInput before the first leaf."""
+        """Returns the root so far. Raises InvalidInput before the first leaf."""
         root, padding = b"", self._padding
         for left in self._nodes[: compute_depth(self._count)]:
             if left is not None:
@@ -108,7 +108,7 @@ class GrowingRoot:
 
 
 def compute_path(levels: Levels, index: int, padding: bytes = ZERO_WORD) -> list[bytes]:
-    """The siblings of leaf `index` from the leaf upwards, padding included (as in `stack_levels`)."""
+    """Returns the siblings of leaf `index` from the leaf upwards, padding included (as in `stack_levels`)."""
     if not 0 <= index < len(levels[0]):
         raise InvalidInput(
             what="no such leaf",
@@ -136,7 +136,7 @@ def fold_path(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
 
 
 def is_valid_path(root: bytes, leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> bool:
-    """Whether `leaf` is leaf `index` of the tree over exactly `count` leaves with this root."""
+    """Returns whether `leaf` is leaf `index` of the tree over exactly `count` leaves with this root."""
     if leaf == ZERO_WORD or not 0 <= index < count or len(path) != compute_depth(count):
         return False
     return fold_path(leaf, index, path) == root

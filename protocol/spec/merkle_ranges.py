@@ -8,9 +8,9 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 
 def compute_range_path(levels: Levels, first: int, last: int) -> list[bytes]:
-    """The siblings that leaves first .. last (inclusive) need to reach the root, level by level upwards: on
-    each the left one where the first index is odd, then the right one where the last index is even, padding
-    included."""
+    """Returns the siblings that leaves first .. last (inclusive) need to reach the root, level by level
+    upwards: on each the left one where the first index is odd, then the right one where the last index is
+    even, padding included."""
     if not 0 <= first <= last < len(levels[0]):
         raise InvalidInput(
             what="no such run of leaves",
@@ -65,8 +65,8 @@ def spread_range(
 def is_valid_range(
     root: bytes, leaves: Sequence[bytes], first: int, count: int, path: Sequence[bytes]
 ) -> bool:
-    """Whether `leaves` are leaves `first` and following of the tree over exactly `count` leaves with this
-    root."""
+    """Returns whether `leaves` are leaves `first` and following of the tree over exactly `count` leaves with
+    this root."""
     if not leaves or ZERO_WORD in leaves or not 0 <= first <= first + len(leaves) <= count:
         return False
     return fold_range(leaves, first, compute_depth(count), path) == root

@@ -30,7 +30,7 @@ def _open_part(levels: Levels, indices: Sequence[int], height: int) -> list[byte
 
 
 def _split_set(indices: Sequence[int]) -> tuple[int, Sequence[int], Sequence[int]]:
-    """The highest bit in which rising indices differ, those without it and those with it."""
+    """Returns the highest bit in which rising indices differ, those without it and those with it."""
     fork = (indices[0] ^ indices[-1]).bit_length() - 1
     middle = sum(index >> fork == indices[0] >> fork for index in indices)
     return fork, indices[:middle], indices[middle:]
@@ -57,7 +57,7 @@ def _fold_part(
 
 
 def is_valid_set(root: bytes, leaves: Mapping[int, bytes], count: int, path: Sequence[bytes]) -> bool:
-    """Whether these, by index, are leaves of the tree over exactly `count` leaves with this root."""
+    """Returns whether these, by index, are leaves of the tree over exactly `count` leaves with this root."""
     if not leaves or ZERO_WORD in leaves.values() or not 0 <= min(leaves) <= max(leaves) < count:
         return False
     return fold_set(leaves, compute_depth(count), path) == root

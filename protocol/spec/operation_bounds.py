@@ -89,7 +89,8 @@ def _add(terms: Terms) -> AllowedValues:
 
 
 def _round(operation: Operation, a: int, b: int) -> AllowedValues | None:
-    """The rounded result, of the operands or of these with 0 for subnormal ones; 0 where it is tiny."""
+    """Returns the rounded result, of the operands or of these with 0 for subnormal ones; 0 where it is
+    tiny."""
     if operation is Operation.DIVIDE and (to_units(b) == 0 or is_subnormal(b)):
         return None
     exact, flushed = (_calculate(operation, x, y) for x, y in ((a, b), (_flush(a), _flush(b))))
@@ -130,7 +131,8 @@ def _copy(bits: int) -> AllowedValues:
 
 
 def _choose_extreme(terms: Terms, pick: Callable[[list[Fraction]], Fraction]) -> AllowedValues:
-    """A machine that takes subnormal numbers for 0 cannot tell them apart: it may give any of those."""
+    """A machine that takes subnormal numbers for 0 cannot tell them apart: it may give any of
+    those."""
     values = [to_fraction(bits) for term in terms for bits in term]
     exact = pick(values)
     tiny = {value for value in values if abs(value) < LEAST_NORMAL} | {Fraction(0)}
@@ -162,7 +164,7 @@ def _enclose(operation: Operation, a: int) -> AllowedValues | None:
 
 
 def find_allowed(operation: Operation, terms: Terms) -> AllowedValues | None:
-    """What finite operands may give; None where the operation is undefined."""
+    """Returns what finite operands may give; None where the operation is undefined."""
     if operation is Operation.PRODUCT_SUM:
         return _add_products(terms)
     if operation in _SUMS:

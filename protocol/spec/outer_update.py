@@ -61,8 +61,9 @@ def compute_outer_leaf(
     momentum_factor: int,
     elements: int = LEAF_ELEMENTS,
 ) -> tuple[bytes, bytes]:
-    """The new weights leaf and momentum leaf (1024 bytes each) from the old ones and the included claims'
-    leaves. elements: so many are the tensor's; what lies behind them is zero, whatever claims have there."""
+    """Returns the new weights leaf and momentum leaf (1024 bytes each) from the old ones and the included
+    claims' leaves. elements: so many are the tensor's; what lies behind them is zero, whatever claims have
+    there."""
     deltas = [decode_delta_leaf(leaf) for leaf in delta_leaves]
     stepped = [
         compute_outer_element(

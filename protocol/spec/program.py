@@ -167,7 +167,7 @@ def leaf_elements(program: Program, buffer: int) -> int:
 
 
 def find_needed(program: Program, results: Iterable[int]) -> tuple[Node, ...]:
-    """The nodes that these buffers depend on, in order."""
+    """Returns the nodes that these buffers depend on, in order."""
     needed, kept = set(results), list[Node]()
     for node in reversed(program.nodes):
         if node.output.buffer in needed:

@@ -9,7 +9,7 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def unravel(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The loop indices of the `number`-th element, the last loop running fastest."""
+    """Returns the loop indices of the `number`-th element, the last loop running fastest."""
     indices = []
     for size in reversed(sizes):
         number, index = divmod(number, size)

@@ -77,7 +77,7 @@ def _encode_integers(*values: int) -> bytes:
 
 
 def encode_program_leaves(program: Program) -> list[bytes]:
-    """All leaves: the head, the buffers, and the nodes in order."""
+    """Returns all leaves: the head, the buffers, and the nodes in order."""
     nodes = (encode_node(program, node) for node in program.nodes)
     return [encode_head(program), encode_buffers(program), *nodes]
 
@@ -97,7 +97,7 @@ def open_program_leaf(program: Program, index: int) -> tuple[bytes, list[bytes]]
 
 @lru_cache(maxsize=2)
 def _build_tree(program: Program) -> tuple[list[bytes], Levels]:
-    """The leaves and all levels over them: twenty nodes of one program are shown at a time."""
+    """Returns the leaves and all levels over them: twenty nodes of one program are shown at a time."""
     leaves = encode_program_leaves(program)
     return leaves, compute_levels(list(map(hash_leaf, leaves)))
 

@@ -81,8 +81,8 @@ def require_step(program: Program) -> None:
 
 
 def _is_finite(program: Program, node: Node) -> bool:
-    """Whether its results are finite wherever W, both vectors, scalars and constants are. A state that is not
-    finite cannot be shown: whoever computed it honestly would be silent in a dispute."""
+    """Returns whether its results are finite wherever W, both vectors, scalars and constants are. A state
+    that is not finite cannot be shown: whoever computed it honestly would be silent in a dispute."""
     if node.operation is not Operation.FINITE_SELECT:
         return False
     condition, chosen, other = node.operands
@@ -198,13 +198,13 @@ def require_indices(program: Program, vocabulary_size: int) -> None:
 
 
 def find_vocabulary(program: Program) -> int:
-    """The most tokens that a valid program can read by; `MAX_VOCABULARY` where it reads by none."""
+    """Returns the most tokens that a valid program can read by; `MAX_VOCABULARY` where it reads by none."""
     found = (_count_rows(program, node) for node in program.nodes)
     return min((rows for rows in found if rows is not None), default=MAX_VOCABULARY)
 
 
 def _count_rows(program: Program, node: Node) -> int | None:
-    """The rows that a token or a label chooses from; None where a node reads by none."""
+    """Returns the rows that a token or a label chooses from; None where a node reads by none."""
     if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
         return node.sizes[node.selected]
     if node.operation is not Operation.GATHER:

@@ -38,8 +38,8 @@ class _Piece:
 
 
 def is_tiled(size: int, accesses: Sequence[tuple[Access, tuple[int, ...]]]) -> bool:
-    """Whether writers, each an access with the sizes of its loops, write each of `size` elements exactly
-    once. False also where their loops do not show it."""
+    """Returns whether writers, each an access with the sizes of its loops, write each of `size` elements
+    exactly once. False also where their loops do not show it."""
     pieces: list[_Piece] = []
     for access, sizes in accesses:
         piece = _sort(access, sizes)
@@ -79,7 +79,7 @@ class _Search:
     looked_at: int = field(default=0)
 
     def is_tiled(self, start: int, end: int, pieces: Sequence[_Piece]) -> bool:
-        """Whether the pieces fill start .. end - 1, each element once."""
+        """Returns whether the pieces fill start .. end - 1, each element once."""
         self.looked_at += len(pieces)
         filled = start
         for group in _group(pieces):
@@ -93,7 +93,7 @@ class _Search:
         return filled == end
 
     def _is_woven(self, start: int, end: int, group: Sequence[_Piece]) -> bool:
-        """Whether pieces that interleave fill start .. end - 1, block by block."""
+        """Returns whether pieces that interleave fill start .. end - 1, block by block."""
         block = max((piece.loops[0][1] for piece in group if not piece.is_run), default=0)
         if block == 0:
             return False

@@ -26,7 +26,8 @@ _LARGEST_UNITS = QUANTUM_MAX << SCALE_EXPONENT_MAX - SCALE_EXPONENT_MIN
 
 
 def compute_scale_exponent(largest: int) -> int:
-    """The smallest e >= -149 with largest <= 127 * 2^e; `largest` is a magnitude in units of 2^-149."""
+    """Returns the smallest e >= -149 with largest <= 127 * 2^e; `largest` is a magnitude in units of
+    2^-149."""
     shift = max(0, largest.bit_length() - 7)
     if largest > QUANTUM_MAX << shift:
         shift += 1
@@ -74,7 +75,8 @@ def dequantise(quantum: int, exponent: int) -> int:
 
 
 def compute_delta_leaf(global_leaf: bytes, final_leaf: bytes) -> bytes:
-    """The 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final weights.
+    """Returns the 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final
+    weights.
 
     Raises ProtocolFault where a weight is not finite: no node has the hash of such a state."""
     pairs = zip(_unpack_finite(global_leaf), _unpack_finite(final_leaf), strict=True)
@@ -84,7 +86,7 @@ def compute_delta_leaf(global_leaf: bytes, final_leaf: bytes) -> bytes:
 
 
 def decode_delta_leaf(leaf: bytes) -> list[int]:
-    """The 256 element values of a delta leaf, as float32 bits."""
+    """Returns the 256 element values of a delta leaf, as float32 bits."""
     if len(leaf) != DELTA_LEAF_BYTES:
         raise _wrong_size("a delta leaf", DELTA_LEAF_BYTES, len(leaf))
     values = []

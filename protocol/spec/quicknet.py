@@ -21,7 +21,7 @@ _COMPRESSED, _INFINITY, _LARGER = 0x80, 0x40, 0x20
 
 
 def compute_round_after(timestamp_s: int) -> int:
-    """The first round that is due a margin or more after a block's time (Unix)."""
+    """Returns the first round that is due a margin or more after a block's time (Unix)."""
     late_s = max(timestamp_s + MARGIN_S - GENESIS_S, 0)
     return -(-late_s // PERIOD_S) + 1
 
@@ -32,7 +32,7 @@ def compute_due_s(round_number: int) -> int:
 
 
 def compute_randomness(signature: bytes) -> bytes:
-    """What drand publishes beside the signature (48 bytes) of a round: its SHA-256."""
+    """Returns what drand publishes beside the signature (48 bytes) of a round: its SHA-256."""
     return sha256(signature).digest()
 
 
@@ -42,7 +42,7 @@ def mix(prevrandao: bytes, signature: bytes) -> bytes:
 
 
 def expand_point(signature: bytes) -> bytes:
-    """A compressed point of G1 (48 bytes) as x and y, 64 bytes each (EIP-2537).
+    """Returns a compressed point of G1 (48 bytes) as x and y, 64 bytes each (EIP-2537).
 
     Raises InvalidInput where the bytes are no point of the curve y^2 = x^3 + 4.
     """

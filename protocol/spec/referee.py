@@ -89,7 +89,7 @@ def judge_operation(
 
 
 def _judge_exact(operation: Operation, terms: Terms, claimed: int, bits: int) -> Judgement:
-    """A claim is right where its bits are: NaN has one pattern, and zero two that differ."""
+    """Judges that a claim is right where its bits are: NaN has one pattern, and zero two that differ."""
     if operation in (Operation.SCALE_OF, Operation.QUANTIZE) and bits not in QUANTIZED_LIMITS:
         raise _refuse("not the bits of quantized values", sorted(QUANTIZED_LIMITS), bits)
     right = compute_element(operation, terms, bits)

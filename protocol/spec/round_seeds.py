@@ -11,7 +11,7 @@ from touchstone.protocol.spec.params import TAG_SLOT
 
 
 def compute_slot_seed(seed: bytes, slot: int) -> bytes:
-    """The part of a round's seed that belongs to one slot."""
+    """Returns the part of a round's seed that belongs to one slot."""
     return hash_words(TAG_SLOT, seed, slot)
 
 
@@ -27,19 +27,19 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def compute_grid_block(from_block: int, grid: int) -> int:
-    """The first block number from `from_block` on that is a multiple of `grid`: the block whose randomness
-    decides. The last committer chooses among few such blocks."""
+    """Returns the first block number from `from_block` on that is a multiple of `grid`: the block whose
+    randomness decides. The last committer chooses among few such blocks."""
     _require(grid >= 1, "the grid of draws is no number of blocks", "at least 1", grid)
     _require(from_block >= 0, "no such block", "at least 0", from_block)
     return -(-from_block // grid) * grid
 
 
 def compute_round_seed(domain: bytes, round_number: int, randomness: bytes) -> bytes:
-    """The seed of a round's audits and of the late audits of the round before it (32 bytes)."""
+    """Returns the seed of a round's audits and of the late audits of the round before it (32 bytes)."""
     return hash_words(TAG_ROUND_SEED, domain, round_number, randomness)
 
 
 def compute_round_beacon(domain: bytes, round_number: int, randomness: bytes) -> bytes:
-    """The seed of a round's shards and samples (32 bytes). `randomness` is that of the seed that makes the
-    round."""
+    """Returns the seed of a round's shards and samples (32 bytes). `randomness` is that of the seed that
+    makes the round."""
     return hash_words(TAG_ROUND_BEACON, domain, round_number, randomness)

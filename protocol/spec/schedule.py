@@ -85,7 +85,7 @@ def _power_bounds(base: Fraction, exponent: int, precision: int) -> tuple[int, i
 def compute_learning_rate_sum(
     schedule: ScheduleConfig, segment_index: int, segment_steps: int, inner_steps: int
 ) -> int:
-    """The learning rates of one segment of the task, added exactly, in units of 2^-64, rounded up.
+    """Returns the learning rates of one segment of the task, added exactly, in units of 2^-64, rounded up.
 
     The inner ramp counts from the round's start, as it does where moments are reset (the only place it is
     allowed)."""
@@ -99,7 +99,7 @@ def compute_learning_rate_sum(
 
 
 def compute_schedule_sums(spec: TaskSpec) -> list[int]:
-    """The learning rate sums of all rounds * H/k segments of a task."""
+    """Returns the learning rate sums of all rounds * H/k segments of a task."""
     terms = spec.terms
     return [
         compute_learning_rate_sum(spec.training.schedule, index, terms.segment_steps, terms.inner_steps)
@@ -108,7 +108,7 @@ def compute_schedule_sums(spec: TaskSpec) -> list[int]:
 
 
 def compute_schedule_levels(sums: list[int]) -> Levels:
-    """The schedule tree of all segments; its root is `TaskTerms.schedule_root`, its paths go with
+    """Returns the schedule tree of all segments; its root is `TaskTerms.schedule_root`, its paths go with
     openings."""
     return compute_levels([compute_schedule_leaf(index, value) for index, value in enumerate(sums)])
 
@@ -126,5 +126,5 @@ def compute_scalar_leaves(spec: TaskSpec) -> list[bytes]:
 
 
 def compute_scalar_levels(leaves: list[bytes]) -> Levels:
-    """The tree over the scalars of all steps; its root is `StepFacts.scalars_root`."""
+    """Returns the tree over the scalars of all steps; its root is `StepFacts.scalars_root`."""
     return compute_levels([hash_leaf(leaf) for leaf in leaves])

@@ -36,7 +36,7 @@ def draw_sample_start(
 
 
 def assign_shards(beacon: bytes, solver_count: int) -> tuple[int, ...]:
-    """The shard of each slot: all slots turned by one uniform offset.
+    """Returns the shard of each slot: all slots turned by one uniform offset.
 
     A permutation would deal no better. A shard is a number that goes into the hash of each sample
     (`draw_sample_start`), so the samples of neighbouring shards have nothing to do with each other. One

@@ -9,7 +9,7 @@ MILLIONTHS_MAX = 10**15
 
 
 def to_millionths(value: float) -> int:
-    """A figure of a report. What is no number counts as infinitely far; nothing is below zero."""
+    """Returns a figure of a report. What is no number counts as infinitely far; nothing is below zero."""
     if not isfinite(value):
         return MILLIONTHS_MAX if isnan(value) or value > 0 else 0
     return min(max(0, round(value * 1e6)), MILLIONTHS_MAX)

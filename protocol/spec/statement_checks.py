@@ -16,7 +16,7 @@ from touchstone.protocol.spec.statements import (
 
 
 def is_vote_whole(vote: Vote) -> bool:
-    """Whether a vote says all that its word needs. One that does not counts for nothing.
+    """Returns whether a vote says all that its word needs. One that does not counts for nothing.
 
     An auditor that compared has seen both leaves and has sealed. Without this rule an ACCEPT could leave a
     leaf out, and nothing could ever show it to be false."""
@@ -52,9 +52,9 @@ def do_votes_differ(a: Vote, b: Vote) -> bool:
 
 
 def do_seals_differ(a: Sealed, b: Sealed) -> bool:
-    """Whether an auditor sealed one thing and said or sealed another for the same draw and rank. Votes count
-    as what they repeat. A zero in place of the seal hides nothing, so it contradicts nothing: the auditor was
-    not served so far, or cannot say any more what it sealed.
+    """Returns whether an auditor sealed one thing and said or sealed another for the same draw and rank.
+    Votes count as what they repeat. A zero in place of the seal hides nothing, so it contradicts nothing: the
+    auditor was not served so far, or cannot say any more what it sealed.
 
     Without this rule an auditor could seal anything, wait for the end, and then vote with a new seal of the
     solver's own root: paid, and nothing replayed."""
@@ -64,8 +64,8 @@ def do_seals_differ(a: Sealed, b: Sealed) -> bool:
 
 
 def does_vote_misname(vote: Vote, boundary: int, leaf: bytes) -> bool:
-    """Whether a vote names another leaf than `leaf`, which the claim's tree holds at `boundary`. A zero in a
-    vote that did not compare names none."""
+    """Returns whether a vote names another leaf than `leaf`, which the claim's tree holds at `boundary`. A
+    zero in a vote that did not compare names none."""
     named = {vote.segment: vote.start_leaf, vote.segment + 1: vote.end_leaf}.get(boundary, leaf)
     return named != leaf and named != ZERO_WORD
 

@@ -116,12 +116,12 @@ def compute_seal(
     own_end_root: bytes,
     salt: bytes,
 ) -> bytes:
-    """What hides an auditor's own end root until it may be shown. It names the auditor's account, so that
-    no other auditor can hand it in as its own."""
+    """Returns what hides an auditor's own end root until it may be shown. It names the auditor's account, so
+    that no other auditor can hand it in as its own."""
     place = (domain, round_number, slot, draw, rank)
     return hash_words(TAG_SEALED, *place, auditor, start_leaf, own_end_root, salt)
 
 
 def compute_merged_hash(claim_roots: Sequence[bytes]) -> bytes:
-    """One word for the merged claims: their roots, in the order of their shards."""
+    """Returns one word for the merged claims: their roots, in the order of their shards."""
     return hash_words(TAG_MERGED, *claim_roots)

@@ -37,7 +37,7 @@ Rule = tuple[bool, str, str, object]
 
 
 def judge_range(name: str, value: float, least: float, most: float) -> Rule:
-    """The rule that a number lies in least .. most."""
+    """Returns the rule that a number lies in least .. most."""
     return least <= value <= most, name, f"{least} .. {most}" if least < most else f"{least}", value
 
 
@@ -51,13 +51,14 @@ class Malformation:
 
 
 def find_training_malformations(spec: TaskSpec) -> list[Malformation]:
-    """Every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded task."""
+    """Returns every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded
+    task."""
     # Roots are recomputed last, once the sizes are known to be harmless.
     return find_size_malformations(spec) or _list_broken(_root_rules(spec))
 
 
 def find_size_malformations(spec: TaskSpec) -> list[Malformation]:
-    """The same for sizes and numbers alone: roots need not be the task's own, only not zero."""
+    """Returns the same for sizes and numbers alone: roots need not be the task's own, only not zero."""
     cheap = [*_version_rules(spec), *_program_rules(spec), *_schedule_rules(spec)]
     return _list_broken([*cheap, *_step_rules(spec), *_data_rules(spec), *_limit_rules(spec)])
 
@@ -91,7 +92,8 @@ def _version_rules(spec: TaskSpec) -> Iterator[Rule]:
 
 
 def _program_rules(spec: TaskSpec) -> Iterator[Rule]:
-    """What is known of the program before a byte of it is fetched (`program_rules.py` judges the rest)."""
+    """Yields what is known of the program before a byte of it is fetched (`program_rules.py` judges the
+    rest)."""
     training, count = spec.training, spec.terms.parameter_count
     yield judge_range("parameter_count", count, 1, MAX_PARAMETERS)
     yield judge_range("program", training.program.size_bytes, 1, MAX_PROGRAM_BYTES)

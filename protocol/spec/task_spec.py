@@ -158,7 +158,7 @@ class TrainingSpec:
 
 
 def count_token_bytes(vocabulary_size: int) -> int:
-    """The fewest of 1, 2, 4 bytes that hold every token of a vocabulary."""
+    """Returns the fewest of 1, 2, 4 bytes that hold every token of a vocabulary."""
     return 1 if vocabulary_size <= 1 << 8 else 2 if vocabulary_size <= 1 << 16 else 4
 
 

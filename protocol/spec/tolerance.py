@@ -54,8 +54,8 @@ def to_cut_units(bits: int) -> int:
 
 
 def compute_root_up(second_moment_units: int) -> int:
-    """The least integer r with r^2 >= |v'| * 2^43: sqrt(|v'|) in units of 2^-96, rounded up. From 2^64 on
-    2^32 times the root of |v'| / 2^64, rounded up: m is not cut off where v' is. At most 2^160."""
+    """Returns the least integer r with r^2 >= |v'| * 2^43: sqrt(|v'|) in units of 2^-96, rounded up. From
+    2^64 on 2^32 times the root of |v'| / 2^64, rounded up: m is not cut off where v' is. At most 2^160."""
     if second_moment_units >= MAGNITUDE_LIMIT_UNITS:
         return compute_root_up(second_moment_units >> 2 * LARGE_ROOT_SHIFT) << LARGE_ROOT_SHIFT
     scaled = second_moment_units << SQRT_SHIFT_BITS
@@ -64,7 +64,7 @@ def compute_root_up(second_moment_units: int) -> int:
 
 
 def compute_allowances(replayed: Element, learning_rate_sum: int, limits: Limits) -> tuple[int, int, int]:
-    """The largest |dW|, |dm|, |dv| that the limits allow, in whole units of 2^-149.
+    """Returns the largest |dW|, |dm|, |dv| that the limits allow, in whole units of 2^-149.
 
     `replayed` is finite; `learning_rate_sum` counts 2^-64, capped at 2^128 - 1."""
     magnitude, second_moment = (abs(to_cut_units(bits)) for bits in (replayed.weight, replayed.second_moment))
@@ -83,7 +83,8 @@ def _scale_by_tau(tau: int, units: int) -> int:
 
 
 def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
-    """Whether all three differences of two finite elements stay inside the limits (equality is inside)."""
+    """Returns whether all three differences of two finite elements stay inside the limits (equality is
+    inside)."""
     allowances = compute_allowances(replayed, learning_rate_sum, limits)
     distances = (abs(to_cut_units(a) - to_cut_units(b)) for a, b in zip(claimed, replayed, strict=True))
     return all(distance <= allowed for distance, allowed in zip(distances, allowances, strict=True))
@@ -101,7 +102,7 @@ def does_element_exceed(claimed: Element, replayed: Element, learning_rate_sum: 
 
 
 def does_leaf_exceed(claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, limits: Limits) -> bool:
-    """Whether an element of a leaf lies beyond the limits."""
+    """Returns whether an element of a leaf lies beyond the limits."""
     pairs = zip(_elements(claimed), _elements(replayed), strict=True)
     return any(does_element_exceed(a, b, learning_rate_sum, limits) for a, b in pairs)
 

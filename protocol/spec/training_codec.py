@@ -109,7 +109,8 @@ class _TrainingReader:
         self.offset = len(TRAINING_HEADER)
 
     def read(self, name: str, kind: type) -> Any:
-        """The next entry as a value of `kind`; refuses another kind, another length, another spelling."""
+        """Returns the next entry as a value of `kind`; refuses another kind, another length, another
+        spelling."""
         where = f"{name}, byte {self.offset}"
         head = self._take(5, where)
         if head[0] != KINDS[kind]:

@@ -16,7 +16,7 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def draw_uniform(seed: bytes, counter: int, n: int) -> int:
-    """An unbiased integer in 0 .. n-1: the first hash below the largest multiple of n, modulo n."""
+    """Returns an unbiased integer in 0 .. n-1: the first hash below the largest multiple of n, modulo n."""
     _require(1 <= n < 1 << 256, "a draw needs something to draw from", "1 <= n < 2^256", n)
     bound = (1 << 256) - (1 << 256) % n
     attempt = 0

@@ -100,7 +100,7 @@ class WeightsLayout:
 
 
 def encode_layout(layout: WeightsLayout) -> bytes:
-    """The one text of a layout, in ASCII. Raises InvalidInput where it breaks a rule."""
+    """Returns the one text of a layout, in ASCII. Raises InvalidInput where it breaks a rule."""
     require_layout(layout)
     content = {
         "config": layout.config,
@@ -131,7 +131,7 @@ def decode_layout(data: bytes) -> WeightsLayout:
 
 
 def _measure_depth(data: bytes) -> int:
-    """How deep brackets stand in brackets, those in strings left out."""
+    """Returns how deep brackets stand in brackets, those in strings left out."""
     depth = deepest = 0
     for piece in _PIECES.finditer(data):
         opens = piece[0] in (b"[", b"{")

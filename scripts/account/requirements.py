@@ -103,7 +103,7 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:
-    """Show the warnings; the operator has to agree. Raises Declined where it does not."""
+    """Shows the warnings; the operator has to agree. Raises Declined where it does not."""
     for line in warnings:
         console.notify(line)
     if not is_agreed and not console.confirm(question):
@@ -116,7 +116,7 @@ def require_agreement(console: Console, warnings: Sequence[str], question: str, 
 
 
 async def notify_wallet(chain: GameChain, console: Console) -> int:
-    """Say what the account has in its wallet; in wei."""
+    """Says what the account has in its wallet; in wei."""
     wallet_wei = int(await chain.token.balance_of(chain.address))
     console.notify(f"in the wallet now: {format_tokens(wallet_wei)}")
     return wallet_wei

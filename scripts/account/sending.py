@@ -42,7 +42,7 @@ async def send_dues(chain: GameChain, task: bytes, account: str = "") -> None:
 
 
 async def _list_dues(chain: GameChain, task: bytes, account: str) -> list[Due]:
-    """What is due now: settlements first, since they make payouts due."""
+    """Returns what is due now: settlements first, since they make payouts due."""
     state = await read_state(chain, account)
     game, block = state.games[task], state.head_block + 1
     due = list_upkeep(game, block)
@@ -68,8 +68,8 @@ async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
 
 
 async def send(sending: Awaitable[Answer]) -> Answer:
-    """What sending returns. Raises EnvironmentFault that tells to look before anything is repeated: a chain
-    that does not answer may have taken the transaction."""
+    """Returns what sending returns. Raises EnvironmentFault that tells to look before anything is repeated: a
+    chain that does not answer may have taken the transaction."""
     try:
         return await sending
     except EnvironmentFault as fault:
@@ -103,7 +103,7 @@ async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act[Found],
 
 
 def is_node_running(home: Path) -> bool:
-    """Whether a node of this home runs, or may: its journal cannot be opened."""
+    """Returns whether a node of this home runs, or may: its journal cannot be opened."""
     try:
         require_free(home / FILE_NAME)
     except TouchstoneError:

@@ -19,12 +19,12 @@ NUMBER_BITS = 16
 
 
 def show_task(task: bytes) -> str:
-    """The first digits of a task's id."""
+    """Returns the first digits of a task's id."""
     return f"0x{task.hex()[:DIGITS]}"
 
 
 def show_seat(seat: Seat) -> str:
-    """The seat as people say it: `verifier 3`."""
+    """Returns the seat as people say it: `verifier 3`."""
     return f"{seat.role.name.lower()} {get_number(seat.number)}"
 
 
@@ -44,8 +44,8 @@ async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0
 
 
 def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
-    """The one task that `name` means. Raises InvalidInput for none or several, and for one that this version
-    does not understand."""
+    """Returns the one task that `name` means. Raises InvalidInput for none or several, and for one that this
+    version does not understand."""
     task = pick_task([*state.games, *state.refused], name)
     if task in state.refused:
         raise InvalidInput(
@@ -69,8 +69,8 @@ def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
 
 
 def pick_task(known: Sequence[bytes], name: str) -> bytes:
-    """The one task whose id starts with the hexadecimal digits of `name`. Raises InvalidInput for none or
-    several."""
+    """Returns the one task whose id starts with the hexadecimal digits of `name`. Raises InvalidInput for
+    none or several."""
     digits = name.lower().removeprefix("0x")
     found = [task for task in known if digits and task.hex().startswith(digits)]
     if not known:

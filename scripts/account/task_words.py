@@ -15,7 +15,7 @@ from touchstone.protocol.spec.tokens import format_tokens
 
 
 def list_open(game: GameState, block: int) -> Iterator[str]:
-    """What of a task is not over yet, in words. block: the next one."""
+    """Yields what of a task is not over yet, in words. block: the next one."""
     now, terms = get_state_at(game, block), game.terms
     live, left = get_live_round(now), terms.rounds - now.next_round
     if live is not None:
@@ -33,13 +33,13 @@ def list_open(game: GameState, block: int) -> Iterator[str]:
 
 
 def is_task_closable(game: GameState, block: int) -> bool:
-    """Whether `closeTask` passes in `block`."""
+    """Returns whether `closeTask` passes in `block`."""
     now = get_state_at(game, block)
     return not now.is_closed and is_closable(now, block)
 
 
 def describe_missing(game: GameState) -> str:
-    """Which seats a task lacks before it can play; empty where it lacks none."""
+    """Returns which seats a task lacks before it can play; empty where it lacks none."""
     pools = zip(
         SeatRole,
         (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers),
@@ -68,7 +68,7 @@ def describe_first_round(game: GameState) -> Iterator[str]:
 
 
 def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
-    """What a solver has to have: disk, and where `respond` is short, speed."""
+    """Yields what a solver has to have: disk, and where `respond` is short, speed."""
     yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
     if respond < train_min:
@@ -80,7 +80,7 @@ def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
 
 
 def describe_format(terms: GameTerms) -> Iterator[str]:
-    """What a member of an exact task has to know before it stakes."""
+    """Yields what a member of an exact task has to know before it stakes."""
     if terms.is_exact:
         yield (
             "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
@@ -89,7 +89,7 @@ def describe_format(terms: GameTerms) -> Iterator[str]:
 
 
 def describe_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
-    """What a new seat locks, until when, and what a round earns it."""
+    """Yields what a new seat locks, until when, and what a round earns it."""
     blocks, amounts = compute_release_blocks(game.terms.windows), game.terms.amounts
     hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
     yield (

@@ -42,7 +42,8 @@ class Segment:
 
 
 def list_segments(spec: TaskSpec, least: int = DEFAULT_SEGMENTS, rounds: int = 0) -> list[Segment]:
-    """All segments of the task's first `rounds` rounds (0: of all), of as many slots as give `least`."""
+    """Returns all segments of the task's first `rounds` rounds (0: of all), of as many slots as give
+    `least`."""
     terms = spec.terms
     length = min(rounds or terms.rounds, terms.rounds)
     slots = -(-least // (length * terms.segment_count))
@@ -60,22 +61,22 @@ class Workplace:
     get_batches: Callable[[Segment], GetBatch]
 
     def save(self, name: str, segment: Segment, state: TrainingState) -> None:
-        """Write a state's vectors."""
+        """Writes a state's vectors."""
         vectors = {"w": state.weights, "m": state.first_moment, "v": state.second_moment}
         save_tensors(self.folder / f"{name}-{segment.name}", vectors)
 
     def load(self, name: str, segment: Segment, done: int) -> TrainingState:
-        """Read a state `done` steps into the segment. Moments are reset at each round's start."""
+        """Reads a state `done` steps into the segment. Moments are reset at each round's start."""
         tensors = load_file(self.folder / f"{name}-{segment.name}")
         places = (segment.inner_step + done, segment.global_step + done)
         return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
 
     def replay(self, segment: Segment) -> TrainingState:
-        """The segment's end from its stored start."""
+        """Returns the segment's end from its stored start."""
         return self.train(segment, self.load("start", segment, 0))
 
     def train(self, segment: Segment, start: TrainingState) -> TrainingState:
-        """The segment's end from any start, as this process computes it."""
+        """Returns the segment's end from any start, as this process computes it."""
         batches, place = self.get_batches(segment), (segment.inner_step, segment.steps)
         return replay_segment(start, self.training, batches, *place)[0]
 
@@ -89,7 +90,7 @@ class Workplace:
 def write_workplace(
     folder: Path, training: TrainingSpec, data: bytes, segments: Sequence[Segment]
 ) -> Workplace:
-    """Fill the folder."""
+    """Fills the folder."""
     (folder / "training").write_bytes(encode_training(training))
     (folder / "dataset").write_bytes(data)
     step = get_step(training)
@@ -100,7 +101,8 @@ def write_workplace(
 
 
 def open_workplace(folder: Path) -> Workplace:
-    """Read what `write_workplace` wrote. Data are drawn as solvers draw theirs, from a beacon of no chain."""
+    """Reads what `write_workplace` wrote. Data are drawn as solvers draw theirs, from a beacon of no
+    chain."""
     training = decode_training((folder / "training").read_bytes())
     count = int((folder / "parameters").read_text())
     open_step(BlobStore(folder / "store", is_durable=False), training, count)
@@ -108,7 +110,7 @@ def open_workplace(folder: Path) -> Workplace:
     segments = tuple(Segment(**item) for item in json.loads((folder / "segments.json").read_text()))
 
     def get_batches(segment: Segment) -> GetBatch:
-        """The batches of one segment, by inner step."""
+        """Returns the batches of one segment, by inner step."""
         beacon = sha256(b"calibration" + segment.round.to_bytes(4, "big")).digest()
         return lambda step: get_batch(corpus, training, beacon, segment.slot, step)
 

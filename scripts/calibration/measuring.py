@@ -48,8 +48,8 @@ def measure(
     folder: Path, spec: TaskSpec, data: bytes, weights: Tensor, segments: Sequence[Segment], operator: str,
     notify: Callable[[str], None],
 ) -> Profile:  # fmt: skip
-    """The profile of this machine. weights: those that the task begins with. Raises EnvironmentFault where
-    the disk is too small for all ends, or a configuration does not run."""
+    """Returns the profile of this machine. weights: those that the task begins with. Raises EnvironmentFault
+    where the disk is too small for all ends, or a configuration does not run."""
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
@@ -94,9 +94,9 @@ def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
 def make_starts(
     workplace: Workplace, weights: Tensor, learning_rate_bits: int, momentum_bits: int
 ) -> dict[Segment, Distances]:
-    """Train all rounds once from `weights` and store each segment's start; return how far its own two results
-    lie apart. After each round the slots' models are merged by the outer step, as nodes merge them (float32
-    bit patterns of its rates, as in `TaskTerms`)."""
+    """Trains all rounds once from `weights` and stores each segment's start; return how far its own two
+    results lie apart. After each round the slots' models are merged by the outer step, as nodes merge them
+    (float32 bit patterns of its rates, as in `TaskTerms`)."""
     noise, outer = dict[Segment, Distances](), begin_outer(weights)
     for _, of_round in itertools.groupby(workplace.segments, key=lambda segment: segment.round):
         slots = itertools.groupby(of_round, key=lambda segment: segment.slot)
@@ -107,7 +107,7 @@ def make_starts(
 
 
 def keep_well_conditioned(noise: Mapping[Segment, Distances]) -> list[Segment]:
-    """The segments that limits may rest on."""
+    """Returns the segments that limits may rest on."""
     usual = find_usual(list(noise.values()))
     return [segment for segment, own in noise.items() if is_well_conditioned(own, usual)]
 
@@ -115,8 +115,8 @@ def keep_well_conditioned(noise: Mapping[Segment, Distances]) -> list[Segment]:
 def _train_slot(
     workplace: Workplace, weights: Tensor, segments: Sequence[Segment], noise: dict[Segment, Distances]
 ) -> Tensor:
-    """One solver's round from the model `weights`: the weights at its end. `noise` gets each segment's
-    own."""
+    """Returns one solver's round from the model `weights`: the weights at its end. `noise` gets each
+    segment's own."""
     state = begin_round(weights, segments[0].global_step)
     for segment in segments:
         workplace.save("start", segment, state)
@@ -148,7 +148,7 @@ def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> No
 def compare_all(
     workplace: Workplace, spec: TaskSpec, segments: Sequence[Segment], names: Sequence[str]
 ) -> Survey:
-    """All ordered pairs of configurations on some segments."""
+    """Returns all ordered pairs of configurations on some segments."""
     schedule, survey = spec.training.schedule, Survey(get_step(spec.training).layout)
     for segment in segments:
         rates = workplace.sum_rates(segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
@@ -160,15 +160,15 @@ def compare_all(
 
 
 def describe_machine() -> str:
-    """The kind of processor, and of accelerator where there is one: what tells machines apart whose kernels
-    may differ."""
+    """Returns the kind of processor, and of accelerator where there is one: what tells machines apart whose
+    kernels may differ."""
     parts = [platform.machine(), _read_processor(), *map(torch.cuda.get_device_name, list_devices())]
     text = ", ".join(part for part in parts if part)
     return "".join(c for c in text if c.isascii() and c.isprintable())[:120]
 
 
 def _read_processor() -> str:
-    """The model name that Linux shows, else what Python knows."""
+    """Returns the model name that Linux shows, else what Python knows."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

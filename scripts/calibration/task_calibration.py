@@ -85,7 +85,7 @@ def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
 
 
 async def _fetch_task(name: str, config: NodeConfig) -> tuple[TaskSpec, bytes, Tensor]:
-    """A posted task, its dataset and its first weights."""
+    """Returns a posted task, its dataset and its first weights."""
     async with open_node(config, Node) as node:
         await node.following.take_next()
         task, _ = find_game(node.state, name)

@@ -10,7 +10,7 @@ from touchstone.scripts.calibration.calibration_folder import open_workplace
 
 
 def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
-    """Replay every segment on this process's kernels and store its end."""
+    """Replays every segment on this process's kernels and stores its end."""
     pin_kernels(configuration.threads, configuration.onednn, configuration.device)
     workplace = open_workplace(folder)
     for segment in workplace.segments:

@@ -55,12 +55,13 @@ PATH_ERRORS = frozenset(
 
 
 def is_of_disk(error: OSError) -> bool:
-    """Whether a disk refused a file or a folder: the operator's to mend, and no bug."""
+    """Returns whether a disk refused a file or a folder: the operator's to mend, and no bug."""
     return error.errno in WRITE_ERRORS or (error.errno in PATH_ERRORS and error.filename is not None)
 
 
 def explain_disk(error: OSError) -> EnvironmentFault:
-    """The error of a file or folder that cannot be read or written, naming it where the system does."""
+    """Returns the error of a file or folder that cannot be read or written, naming it where the system
+    does."""
     return EnvironmentFault(
         what="the disk refuses a file or folder",
         expected="a readable and writable place with room",
@@ -97,7 +98,7 @@ def render_error(error: TouchstoneError) -> str:
 
 
 def explain_bug(error: Exception) -> EnvironmentFault:
-    """An error that the code did not foresee, in the same four parts."""
+    """Returns an error that the code did not foresee, in the same four parts."""
     return EnvironmentFault(
         what="this is a bug of Touchstone",
         expected="a result, or an error that says what to do",

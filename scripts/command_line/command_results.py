@@ -36,7 +36,7 @@ class JsonOutput:
         self._stream = stream
 
     def put(self, document: Document) -> None:
-        """Write the document in one line."""
+        """Writes the document in one line."""
         if self._stream is not None:
             self._stream.write(json.dumps(msgspec.to_builtins(document)) + "\n")
             self._stream.flush()

@@ -25,7 +25,7 @@ WARNING_WORD = "WARNING: "
 
 
 def show_time(seconds: float) -> str:
-    """A moment (seconds since 1970) in local time with its zone: `2027-01-31T12:00:00+01:00`."""
+    """Returns a moment (seconds since 1970) in local time with its zone: `2027-01-31T12:00:00+01:00`."""
     return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
@@ -34,7 +34,7 @@ class OneLine(logging.Formatter):
     in a message, or in a traceback, becomes ` | `: no line of a log can be made up by what a peer sends."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record in one line."""
+        """Returns the record in one line."""
         message, number = record.getMessage(), getattr(record, "round", None)
         transaction = getattr(record, "transaction", None)
         facts = [f" round={number}"] if number is not None else []
@@ -46,7 +46,7 @@ class OneLine(logging.Formatter):
 
 
 def log_line(line: str) -> bool:
-    """Log a line that is told to the operator; whether it is to be shown as well."""
+    """Logs a line that is told to the operator; whether it is to be shown as well."""
     level = logging.WARNING if line.startswith(WARNING_WORD) else logging.INFO
     SAID.log(level, "%s", line.removeprefix(WARNING_WORD))
     return SAID.isEnabledFor(level)
@@ -54,7 +54,7 @@ def log_line(line: str) -> bool:
 
 @contextmanager
 def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -> Iterator[None]:
-    """Log to standard error, and to the file at `path`, as long as this is open. level: one of LEVELS;
+    """Logs to standard error, and to the file at `path`, as long as this is open. level: one of LEVELS;
     without one a file gets `info` and standard error `warning` (`info` with is_debug). The file is opened
     anew where something moved it away. Raises OSError where it cannot be written."""
     usual = logging.INFO if is_debug else logging.WARNING

@@ -21,7 +21,7 @@ def find_nearest(name: str, known: Iterable[str]) -> str:
 
 
 def expect_known(name: str, known: Iterable[str]) -> str:
-    """What is expected in the place of an unknown key."""
+    """Returns what is expected in the place of an unknown key."""
     keys = list(known)
     nearest = find_nearest(name, keys)
     return f"one of {', '.join(keys)}" + (f"; the nearest is {nearest}" if nearest else "")

@@ -75,7 +75,7 @@ def _format_width(token_bytes: int) -> str:
 
 
 def pack(plan: PackPlan) -> DatasetNote:
-    """Write the folder; returns its dataset.json. Raises InvalidInput for an input, a tokenizer or an option
+    """Writes the folder; returns its dataset.json. Raises InvalidInput for an input, a tokenizer or an option
     that cannot be used, and where `out` is there already; then nothing is left behind."""
     if plan.out.exists():
         remedy = "Choose another --out, or delete what is there."
@@ -117,7 +117,7 @@ def pack(plan: PackPlan) -> DatasetNote:
 
 
 def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
-    """The token behind each document, if any."""
+    """Returns the token behind each document, if any."""
     if not name:
         return ()
     found = None if tokenizer is None else tokenizer.find(name)

@@ -44,8 +44,8 @@ class Fields:
 
 
 def list_files(inputs: Iterable[Path]) -> list[Path]:
-    """The files, and those in the folders, by name. Hidden ones in a folder are left out. Raises InvalidInput
-    for what is not there, and where there is no file at all."""
+    """Returns the files, and those in the folders, by name. Hidden ones in a folder are left out. Raises
+    InvalidInput for what is not there, and where there is no file at all."""
     found: list[Path] = []
     for path in inputs:
         if path.is_dir():
@@ -65,8 +65,8 @@ def _is_hidden(path: Path) -> bool:
 
 
 def read_pieces(path: Path, fields: Fields) -> Iterator[Piece]:
-    """The documents of a file, by the end of its name. Raises InvalidInput, with the place, for what is
-    malformed, and where a library is missing."""
+    """Yields the documents of a file, by the end of its name. Raises InvalidInput, with the place, for what
+    is malformed, and where a library is missing."""
     if path.suffix.lower() in JSONL:
         yield from _read_jsonl(path, fields.field)
     elif path.suffix.lower() in PARQUET:

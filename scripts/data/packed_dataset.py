@@ -75,9 +75,9 @@ class PackedDataset:
 
 
 def open_dataset(path: Path) -> PackedDataset:
-    """A packed folder, or a raw file of tokens of one byte. Raises InvalidInput where it is neither, or a
-    file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are not
-    meant as tokens. The root is not computed here."""
+    """Returns a packed folder, or a raw file of tokens of one byte. Raises InvalidInput where it is neither,
+    or a file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are
+    not meant as tokens. The root is not computed here."""
     if path.is_file():
         if path.suffix.lower() in (*JSONL, *PARQUET):
             raise _refuse("a packed dataset", "texts, in a file of their own format", path)
@@ -95,7 +95,7 @@ def open_dataset(path: Path) -> PackedDataset:
 
 
 def find_largest_token(dataset: PackedDataset) -> int:
-    """The largest token, from all of the file, read in parts; -1 where there is none."""
+    """Returns the largest token, from all of the file, read in parts; -1 where there is none."""
     largest = -1
     with dataset.tokens.open("rb") as file:
         while part := file.read(READ_BYTES):

@@ -25,10 +25,10 @@ class Tokens(Protocol):
         """One more than the largest token."""
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        """The tokens of each text."""
+        """Returns the tokens of each text."""
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens; what is no text is shown as U+FFFD."""
+        """Returns the text of some tokens; what is no text is shown as U+FFFD."""
 
 
 class ByteTokens:
@@ -60,12 +60,12 @@ class FileTokens:
             self.vocabulary_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
 
     def find(self, token: str) -> int | None:
-        """The number of a token by its name; None where there is none."""
+        """Returns the number of a token by its name; None where there is none."""
         found = self._tokenizer.token_to_id(token)
         return None if found is None else int(found)
 
     def list_special(self) -> list[str]:
-        """The names of its special tokens, in their order."""
+        """Returns the names of its special tokens, in their order."""
         added = sorted(self._tokenizer.get_added_tokens_decoder().items())
         return [str(token.content) for _, token in added if token.special]
 
@@ -80,7 +80,7 @@ class FileTokens:
 
 
 def read_tokenizer(path: Path) -> tuple[FileTokens, bytes]:
-    """A tokenizer.json, or the one in a folder, and its bytes. Raises InvalidInput."""
+    """Returns a tokenizer.json, or the one in a folder, and its bytes. Raises InvalidInput."""
     file = path / TOKENIZER_NAME if path.is_dir() else path
     if not file.is_file() or file.stat().st_size > MAX_TOKENIZER_BYTES:
         actual = "a larger one" if file.is_file() else "no such file"

@@ -19,7 +19,7 @@ CATCH_UP = 3.0
 
 
 async def check_chain(patient: Patient) -> str:
-    """The chain answers, has the right id, and the contracts of the deployment."""
+    """Checks that the chain answers, and has the right id, and the contracts of the deployment."""
     config = patient.get_config()
     urls = config.endpoints if patient.sound_urls is None else patient.sound_urls
     if not urls:
@@ -31,12 +31,12 @@ async def check_chain(patient: Patient) -> str:
 
 
 async def check_contracts(patient: Patient) -> str:
-    """All contracts of the deployment are those of this version, and were created by its code."""
+    """Checks that all contracts of the deployment are those of this version, and were created by its code."""
     return await judge_contracts(patient.get_chain())
 
 
 async def check_task(patient: Patient) -> str:
-    """The task that was named is one of the chain."""
+    """Returns the task that was named is one of the chain."""
     state = patient.get_state()
     if patient.task_name is None:
         raise NotTested("no task was named")

@@ -8,7 +8,7 @@ from touchstone.scripts.tasks.terms_checks import describe_other_limits, refuse_
 
 
 async def check_limits(patient: Patient) -> str:
-    """The home judges tasks by the limits of the deployment."""
+    """Returns the home judges tasks by the limits of the deployment."""
     chain, config = patient.get_chain(), patient.get_config()
     refuse_other_limits(chain.limits, LIMITS[config.limits])
     if said := describe_other_limits(chain.limits, config.limits):
@@ -17,7 +17,7 @@ async def check_limits(patient: Patient) -> str:
 
 
 async def check_fee(patient: Patient) -> str:
-    """What the home allows for one gas is enough for what the head asks."""
+    """Returns what the home allows for one gas is enough for what the head asks."""
     chain, config = patient.get_chain(), patient.get_config()
     if not config.max_fee_gwei:
         return "max_fee_gwei is 0: the node pays what the chain asks for"

@@ -18,13 +18,13 @@ CONNECT_S = 10.0
 
 
 async def check_endpoint(patient: Patient) -> str:
-    """The endpoint that the node would announce is one that peers can use."""
+    """Checks that the endpoint which the node would announce is one that peers can use."""
     config = patient.get_config()
     return choose_endpoint(config.listen_host, config.listen_port, config.public_url)
 
 
 async def check_port(patient: Patient) -> str:
-    """The port is free."""
+    """Checks that the port is free."""
     config = patient.get_config()
     if is_node_running(patient.home):
         raise NotTested("a node of this home runs and has it")
@@ -63,8 +63,8 @@ def _no_listening(error: OSError, config: HomeConfig) -> EnvironmentFault:
 
 
 async def check_reach(patient: Patient) -> str:
-    """Who connects to the endpoint finds this node's certificate. As seen from this machine: a firewall or a
-    router in front of it may treat others otherwise."""
+    """Checks that a connection to the endpoint finds this node's certificate. As seen from this machine: a
+    firewall or a router in front of it may treat others otherwise."""
     config = patient.get_config()
     if is_node_running(patient.home):
         if not config.public_url and config.listen_port == ANY_PORT:

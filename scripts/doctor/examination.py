@@ -86,7 +86,7 @@ def _describe(verdict: Verdict) -> CheckDocument:
 
 
 async def examine(patient: Patient, console: Console) -> list[Verdict]:
-    """Every check, one after the other, each told as it ends."""
+    """Runs every check, one after the other, and reports each as it ends."""
     verdicts = []
     async with patient.opened:
         for name, check in CHECKS.items():

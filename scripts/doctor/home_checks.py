@@ -23,7 +23,7 @@ async def check_configuration(patient: Patient) -> str:
 
 
 async def check_writing(patient: Patient) -> str:
-    """A file can be written in the home."""
+    """Checks that a file can be written in the home."""
     patient.get_config()
     with _disk_words():
         try_to_write(patient.home)
@@ -46,7 +46,7 @@ def _disk_words() -> Iterator[None]:
 
 
 async def check_key(patient: Patient) -> str:
-    """The keystore and the password file are private, and the one opens the other."""
+    """Checks that the keystore and the password file are private, and the one opens the other."""
     config = patient.get_config()
     if has_key(patient.home):
         require_private_file(patient.home / KEYSTORE_FILE)

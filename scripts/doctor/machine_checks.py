@@ -33,7 +33,7 @@ from touchstone.scripts.tasks.task_file import read_task_file
 
 
 async def check_versions(patient: Patient) -> str:
-    """What computes is what computed in the last run of this home."""
+    """Returns what computes is what computed in the last run of this home."""
     config = patient.get_config()
     known, now = read_bits(patient.home), await asyncio.to_thread(_describe_as_node, config)
     if patient.task is not None:
@@ -67,7 +67,7 @@ def _describe_as_node(config: HomeConfig) -> str:
 
 
 async def check_bits(patient: Patient) -> str:
-    """A training step gives the same bits again."""
+    """Checks that a training step gives the same bits again."""
     config = patient.get_config()
     try:
         training = read_sound_training(patient)
@@ -78,8 +78,8 @@ async def check_bits(patient: Patient) -> str:
 
 
 def read_sound_training(patient: Patient) -> TrainingSpec:
-    """The training of the task that was named. Raises NotTested where none was, InvalidInput where no node
-    would join it: what a stranger has posted could take any amount of memory."""
+    """Returns the training of the task that was named. Raises NotTested where none was, InvalidInput where no
+    node would join it: what a stranger has posted could take any amount of memory."""
     task, _ = patient.get_game()
     state = patient.get_state()
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
@@ -92,7 +92,7 @@ RUNS = 2
 
 
 def sketch_training() -> TrainingSpec:
-    """The training of the example task."""
+    """Returns the training of the example task."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / TASK_FILE.name
         path.write_bytes(TASK_FILE.read_bytes())
@@ -101,7 +101,7 @@ def sketch_training() -> TrainingSpec:
 
 
 def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> None:
-    """Compute one step of a task again and again. Raises EnvironmentFault where the states after it differ,
+    """Computes one step of a task again and again. Raises EnvironmentFault where the states after it differ,
     InvalidInput where this machine has no such device."""
     require_device(device)
     pin_kernels(threads, device=device)
@@ -118,7 +118,7 @@ def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> 
 
 
 def compute_step_root(training: TrainingSpec) -> bytes:
-    """The root of the state after one step from fresh weights, on tokens that a fixed seed draws."""
+    """Returns the root of the state after one step from fresh weights, on tokens that a fixed seed draws."""
     shape = (training.sequences_per_step, training.sequence_tokens + 1)
     drawn = torch.randint(training.vocabulary_size, shape, generator=torch.Generator().manual_seed(1))
     start = begin_round(draw_weights(get_step(training).layout, 1), 0)

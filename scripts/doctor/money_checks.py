@@ -21,7 +21,7 @@ TOLD_FACTOR = 1.1
 
 
 async def check_gas(patient: Patient) -> str:
-    """The account can pay the gas of a round."""
+    """Checks that the account can pay the gas of a round."""
     chain, account = patient.get_chain(), patient.get_config().account
     head, factor = await chain.head(), await measure_gas_factor(chain)
     price_wei = head.base_fee_wei + await chain.connection.priority_fee()
@@ -55,7 +55,7 @@ def _no_gas_for_a_round(account: str, price_wei: int, needed_wei: int, coin_wei:
 
 
 def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
-    """What a round costs in the role of the seat, or a solver where there is none."""
+    """Returns what a round costs in the role of the seat, or a solver where there is none."""
     try:
         _, game = patient.get_game()
     except NotTested:
@@ -68,7 +68,7 @@ def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
 
 
 async def check_stake(patient: Patient) -> str:
-    """The seats of this account have what they need to sit in a round."""
+    """Checks that the seats of this account have what they need to sit in a round."""
     state, account = patient.get_state(), patient.get_config().account.lower()
     games = dict([patient.get_game()]) if patient.task is not None else state.games
     seats = [(task, game, seat) for task, game in games.items() if (seat := find_seat(game, account))]
@@ -82,7 +82,7 @@ async def check_stake(patient: Patient) -> str:
 
 
 async def _describe_needed_tokens(patient: Patient) -> str:
-    """Whether the account could stake for a seat of the task that was named."""
+    """Returns whether the account could stake for a seat of the task that was named."""
     try:
         _, game = patient.get_game()
     except NotTested:

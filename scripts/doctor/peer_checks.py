@@ -61,7 +61,7 @@ async def _ask_peers(patient: Patient, key: AccountKey, own: Peer, port: int) ->
 
 
 def describe_peer(patient: Patient, peer: Peer) -> str:
-    """Who a peer is: where, with which seat."""
+    """Returns who a peer is: where, with which seat."""
     games = patient.get_state().games
     named = [patient.task] if patient.task is not None else []
     for task in [*named, *games]:
@@ -72,8 +72,8 @@ def describe_peer(patient: Patient, peer: Peer) -> str:
 
 
 def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
-    """What peers saw, in words. Raises EnvironmentFault where one of them does not reach this node, NotTested
-    where none could tell."""
+    """Returns what peers saw, in words. Raises EnvironmentFault where one of them does not reach this node,
+    NotTested where none could tell."""
     told = "; ".join(map(str, seen))
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
     if not answers:

@@ -104,7 +104,7 @@ async def _look(url: str, name: str, deployment: GameDeployment, account: str) -
 
 
 async def _list_missing(chain: GameChain, account: str) -> AsyncIterator[str]:
-    """What of a node's questions it does not answer, each with its own words."""
+    """Yields what of a node's questions it does not answer, each with its own words."""
     connection, head = chain.connection, await chain.head()
     purse = [chain.deployment.purse]
     questions: list[tuple[str, Callable[[], Awaitable[object]]]] = [
@@ -133,7 +133,7 @@ def _lacking(name: str, fault: str) -> EnvironmentFault:
 
 
 def _compare_origins(seen: list[Seen], deployment: GameDeployment) -> list[Seen]:
-    """A copy of the chain has the same id and contracts, and begins with other blocks."""
+    """Tells chains apart: a copy of the chain has the same id and contracts, and begins with other blocks."""
     sound = [one for one in seen if one.first is not None]
     if len({one.first.block_hash for one in sound if one.first is not None}) < 2:
         return seen
@@ -143,7 +143,7 @@ def _compare_origins(seen: list[Seen], deployment: GameDeployment) -> list[Seen]
 
 
 async def _compare_heads(seen: list[Seen]) -> list[Seen]:
-    """All at the same time: an endpoint that stands or follows late is behind the others."""
+    """Checks all at the same time: an endpoint that stands or follows late is behind the others."""
     sound = [one for one in seen if not one.fault]
     if len(sound) < 2:
         return seen

@@ -45,7 +45,8 @@ async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
 
 
 def read_own(home: Path, spec: TaskSpec, read: Callable[[BlobStore, TrainingSpec, int], Found]) -> Found:
-    """What this home's store has of a task's step. Raises NotTested where it has not all that is read."""
+    """Returns what this home's store has of a task's step. Raises NotTested where it has not all that is
+    read."""
     store = BlobStore(home / STORE_FOLDER, is_durable=False)
     if not store.has(refer_named(spec.training.program)) or not store.has(refer_named(spec.training.layout)):
         raise NotTested("the program of the task is not here: a node that joins fetches it")

@@ -101,12 +101,12 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
         return round(self.max_fee_gwei * GWEI) or NO_CAP_WEI
 
     def read_deployment(self) -> GameDeployment:
-        """The deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
+        """Returns the deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
         return read_game_deployment(Path(self.deployment), self.deployment_sha256)
 
 
 def read_config(home: Path) -> HomeConfig:
-    """The configuration in `home`, with what environment variables say in the place of its keys
+    """Returns the configuration in `home`, with what environment variables say in the place of its keys
     (`TOUCHSTONE_THREADS`). Raises InvalidInput where it is missing or malformed, with the key or variable."""
     path = home / CONFIG_FILE
     require_folder(home)
@@ -144,7 +144,7 @@ def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: 
 
 
 def open_use(home: HomeConfig, executor: str) -> MachineUse:
-    """What tells whether somebody else uses this machine. executor: what runs replays. Raises
+    """Returns what tells whether somebody else uses this machine. executor: what runs replays. Raises
     EnvironmentFault where the system does not tell, InvalidInput where the node's own work could not be told
     from that of others."""
     if executor == "ray":
@@ -160,7 +160,7 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
 
 
 def _override(config: HomeConfig) -> HomeConfig:
-    """Which account and which deployment a home is of, and whole tables, the file alone says."""
+    """Returns which account and which deployment a home is of, and whole tables, the file alone says."""
     fixed = (*TABLES, "account", "deployment_sha256")
     keys = [name for name in HomeConfig.__struct_fields__ if name not in fixed]
     for name, text in read_overrides(os.environ, keys).items():
@@ -178,7 +178,8 @@ def _override(config: HomeConfig) -> HomeConfig:
 
 
 def check_config(config: HomeConfig) -> HomeConfig:
-    """The same values. Raises InvalidInput naming the option of `init` that could not be read again."""
+    """Returns the same values. Raises InvalidInput naming the option of `init` that could not be read
+    again."""
     try:
         return convert(structs.asdict(config), HomeConfig)
     except ValidationError as error:
@@ -214,6 +215,6 @@ def _say_choices(kind: Any) -> str:
 
 
 def _find_key(said: str) -> str:
-    """The key that an error is about: it ends with its name in back quotes; else empty."""
+    """Returns the key that an error is about: it ends with its name in back quotes; else empty."""
     named = re.search(r"`(?:\$\.)?(\w+)[^`]*`$", said)
     return named[1] if named else ""

@@ -14,12 +14,12 @@ FINISH = "Run `touchstone init` with the same --home: it goes on with the key th
 
 
 def has_key(home: Path) -> bool:
-    """Whether a home has a key, whole or half-made as it may be."""
+    """Returns whether a home has a key, whole or half-made as it may be."""
     return (home / KEYSTORE_FILE).exists()
 
 
 def is_whole(home: Path) -> bool:
-    """Whether a home has both a key and a configuration."""
+    """Returns whether a home has both a key and a configuration."""
     return has_key(home) and (home / CONFIG_FILE).exists()
 
 

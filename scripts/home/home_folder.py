@@ -64,7 +64,7 @@ def list_left(home: Path) -> set[str]:
 
 
 def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
-    """Write down whether the node leaves a task for good. Two commands that do so at once lose nothing."""
+    """Writes down whether the node leaves a task for good. Two commands that do so at once lose nothing."""
     handle = os.open(home, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -90,8 +90,8 @@ def refuse_whole(home: Path) -> None:
 
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
-    """The key of `home`, unlocked by `password_file`, the configured one, or a prompt. Raises InvalidInput
-    where there is none, or the password is another one."""
+    """Returns the key of `home`, unlocked by `password_file`, the configured one, or a prompt. Raises
+    InvalidInput where there is none, or the password is another one."""
     configured = read_config(home).password_file
     path = password_file or (Path(configured) if configured else None)
     if not has_key(home):

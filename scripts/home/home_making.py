@@ -72,8 +72,8 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
 
 
 async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
-    """The configuration with the digest of its deployment: who publishes the file may change it later. Raises
-    EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
+    """Returns the configuration with the digest of its deployment: who publishes the file may change it
+    later. Raises EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
     deployment are not there or not those of this version."""
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
@@ -131,7 +131,7 @@ def _ask_password(wanted: NewHome) -> str:
 
 
 async def _fund_again(home: Path, console: Console) -> str:
-    """Give the account of a test network's home what it lacks: the chain did not answer when it was made, or
+    """Gives the account of a test network's home what it lacks: the chain did not answer when it was made, or
     its coin is spent. Raises InvalidInput where it has money."""
     config = read_config(home)
     coin_wei, token_wei = await _read_own_balances(config, home / CONFIG_FILE)
@@ -162,7 +162,7 @@ async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
 
 
 async def _fund(config: HomeConfig, address: str, console: Console) -> None:
-    """Give an account of a test network coin, and tokens where it has none; nothing where it has both."""
+    """Gives an account of a test network coin, and tokens where it has none; nothing where it has both."""
     coin_wei, has_wei = await _read_balances(config, address)
     if coin_wei and has_wei:
         return

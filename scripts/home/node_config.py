@@ -18,7 +18,7 @@ from touchstone.scripts.home.home_folder import unlock_key
 
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
-    """What runs the role's replays, or trains beside a solver and shows its losses, as fields of its
+    """Returns what runs the role's replays, or trains beside a solver and shows its losses, as fields of its
     `NodeConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
     a graphics card, or if a library is missing."""
     if role == SeatRole.SOLVER:

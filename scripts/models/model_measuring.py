@@ -127,7 +127,7 @@ def _list_rows(wanted: MeasureChoice, folder: Path, model: PublishedModel, lengt
 
 
 def _map_heldout(dataset: PackedDataset) -> Numbers:
-    """The held-out tokens, read as they are needed; of a raw file all of it."""
+    """Returns the held-out tokens, read as they are needed; of a raw file all of it."""
     kept = 0 if dataset.note is None else dataset.note.token_count
     if not dataset.size_bytes:
         return np.zeros(0, "u1")
@@ -141,8 +141,8 @@ def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
 
 
 async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Console) -> Measure:
-    """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
-    where no node serves one of both."""
+    """Returns the newest model that this account may have, on the task's held-out tokens. Raises
+    EnvironmentFault where no node serves one of both."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), wanted.model)
     async with open_reader(config) as reader:

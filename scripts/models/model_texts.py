@@ -17,7 +17,7 @@ MAX_TEXT_BYTES = 64 * 1024 * 1024
 
 
 def read_text(path: Path) -> str:
-    """A text file. Raises InvalidInput where it is missing, too long or not UTF-8."""
+    """Returns a text file. Raises InvalidInput where it is missing, too long or not UTF-8."""
     if not path.is_file() or path.stat().st_size > MAX_TEXT_BYTES:
         raise refuse_input("no text to measure on", f"a file of at most {MAX_TEXT_BYTES} bytes", str(path))
     try:
@@ -41,7 +41,7 @@ def find_tokenizer(folder: Path, model: PublishedModel) -> str:
 
 
 def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
-    """What turns texts into the model's tokens: a tokenizer, or bytes where there is none. Raises
+    """Returns what turns texts into the model's tokens: a tokenizer, or bytes where there is none. Raises
     InvalidInput where it is missing or another one."""
     named = find_tokenizer(folder, model)
     if not named:
@@ -51,7 +51,7 @@ def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
 
 
 def refuse_input(what: str, expected: str, actual: str) -> InvalidInput:
-    """Make the error of an option or a text that does not fit the model."""
+    """Makes the error of an option or a text that does not fit the model."""
     return InvalidInput(
         what=what, expected=expected, actual=actual, remedy="Correct the options; --help has an example."
     )

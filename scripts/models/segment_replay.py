@@ -26,7 +26,7 @@ def is_accepted(found: ReplayDocument) -> bool:
 async def replay_segment(
     config: NodeConfig, name: str, index: int, solver: str, segment: int, console: Console
 ) -> ReplayDocument:
-    """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
+    """Replays a segment of the task called `name`, and says what was found. solver: the slot of its claim, or
     its account. Raises as `verifier.replay` does."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, game = find_game(await read_state(chain), name)
@@ -53,7 +53,7 @@ async def replay_segment(
 
 
 def describe_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
-    """What a replay came to, in words."""
+    """Yields what a replay came to, in words."""
     if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
         yield f"{found.word.name}: the own end has the claim's root, {format_id(found.claimed_end)}"
         return

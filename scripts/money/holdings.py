@@ -29,7 +29,7 @@ class Holding:
 
 
 def find_holding(game: GameState, seat: Seat, pace: Pace) -> Holding:
-    """What a seat has at stake, and what holds it."""
+    """Returns what a seat has at stake, and what holds it."""
     block = pace.head_block + 1
     now = get_state_at(game, block)
     seat = now.seats[seat.number]
@@ -50,7 +50,7 @@ def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[
 
 
 def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
-    """What keeps an open seat."""
+    """Yields what keeps an open seat."""
     if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_outbid(now, seat):
         yield f"the seat is open (task: {describe_phase(now, block)}); `touchstone leave` ends that"
 

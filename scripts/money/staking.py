@@ -57,7 +57,7 @@ async def add_stake(
 
 
 def _describe_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
-    """How much is locked, until when, and whether the seat needs it."""
+    """Yields how much is locked, until when, and whether the seat needs it."""
     has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
     blocks = compute_release_blocks(game.terms.windows)
     hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
@@ -73,7 +73,7 @@ def _describe_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pa
 async def leave(
     chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool
 ) -> LeaveDocument:
-    """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
+    """Gives up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
     Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput where
     there is no open seat, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
@@ -124,7 +124,7 @@ def _notify_holding(task: bytes, holding: Holding, console: Console, verb: str) 
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
-    """The open seat of this account. Raises InvalidInput where it has none."""
+    """Returns the open seat of this account. Raises InvalidInput where it has none."""
     seat = find_seat(game, chain.address)
     if seat is not None and seat.status == SeatStatus.LEAVING:
         raise _leaving_already(task, seat)

@@ -89,7 +89,8 @@ class Shares:
 
 
 async def read_shares(chain: GameChain, name: str) -> Shares:
-    """The shares of the task that is called so. Raises InvalidInput where no task or more than one is."""
+    """Returns the shares of the task that is called so. Raises InvalidInput where no task or more than one
+    is."""
     task, game = find_game(await read_state(chain, chain.address), name)
     token = await chain.open_shares(task)
     voting, since, round_ = await token.halt_vote()
@@ -111,7 +112,7 @@ async def read_shares(chain: GameChain, name: str) -> Shares:
 
 
 async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDocument:
-    """Say how many shares there are, what this account has of them, and how the vote stands."""
+    """Says how many shares there are, what this account has of them, and how the vote stands."""
     now, pace = await read_shares(chain, name), await read_pace(chain)
     percent = 100 * now.held / now.supply if now.supply else 0.0
     console.notify(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")
@@ -127,7 +128,7 @@ async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDo
 
 
 def show_amount(amount: int) -> str:
-    """A number of shares, with as many decimals as an amount of tokens."""
+    """Returns a number of shares, with as many decimals as an amount of tokens."""
     return format_tokens(amount).removesuffix(" tokens")
 
 
@@ -179,7 +180,8 @@ def _no_holders(now: Shares) -> InvalidInput:
 
 
 async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
-    """All rounds before the first number are settled by every seat; the second is how many were opened."""
+    """Finds out up to where rounds are settled: all before the first number are settled by every seat; the
+    second is how many were opened."""
     opened = await chain.rounds.next_round(task)
     return min(await chain.tasks.settled_by(task), opened), opened
 
@@ -220,7 +222,7 @@ def _refuse_ended(shares: Shares) -> None:
 
 
 async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> SharesDocument:
-    """Vote with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
+    """Votes with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
     this account has fewer, or the task is over already."""
     before = await read_shares(chain, name)
     wanted = before.held if amount is None else amount
@@ -249,7 +251,7 @@ def _too_few_shares(wanted: int, before: Shares) -> InvalidInput:
 
 
 async def halt_by_vote(chain: GameChain, name: str, console: Console) -> HaltDocument:
-    """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not, or where
+    """Halts the task; any account may once the vote stands. Raises InvalidInput where it does not, or where
     the task is over already."""
     now = await read_shares(chain, name)
     _refuse_ended(now)

@@ -26,7 +26,7 @@ WAIT_BLOCKS = 20
 
 
 async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> WithdrawDocument:
-    """Take out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
+    """Takes out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
     those of seats that have left, and of tasks that are over; what is waited for is said once, and again when
     it is something else. Raises InvalidInput where nothing comes out."""
     told: list[str] = []
@@ -54,7 +54,7 @@ async def _pay_out_own(chain: GameChain, state: ChainState, pace: Pace) -> None:
 
 
 def _list_leaving(state: ChainState, account: str, pace: Pace) -> list[str]:
-    """Own stakes that come out by themselves once nothing holds them, with what does."""
+    """Returns own stakes that come out by themselves once nothing holds them, with what does."""
     found = []
     for task, game in state.games.items():
         seat = find_seat(game, account)

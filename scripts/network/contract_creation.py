@@ -38,7 +38,7 @@ Report = Callable[[str], None]
 
 
 async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
-    """Create a contract; its address, lower-case `0x`."""
+    """Creates a contract; its address, lower-case `0x`."""
     receipt = await sender.send("", code, f"new {contract}")
     address = receipt.contract_address
     report(f"{contract:<16}{to_checksum_address(address)}")
@@ -88,7 +88,7 @@ async def deploy_game(
     with_drand: bool = False,
     report: Report = print,
 ) -> GameDeployment:
-    """Create the contracts, and a DevToken where no `token` is given; return the checked deployment.
+    """Creates the contracts, and a DevToken where no `token` is given; return the checked deployment.
 
     with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
     InvalidInput where it has too little coin; EnvironmentFault when a contract lands elsewhere, and where
@@ -120,8 +120,8 @@ async def deploy_game(
 async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
-    """The deployment at `path` where it stands on this chain; a new one, written to `path`, where none does.
-    Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
+    """Returns the deployment at `path` where it stands on this chain; a new one, written to `path`, where
+    none does. Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
     found = await find_game(connection, path, limits, **asked)
     if found is None:

@@ -111,8 +111,8 @@ async def keep_time(
     least_parties: int = 1,
     now_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Run the devnet clock for ever (`devnet_clock.py`): idle time is skipped once so many parties are there.
-    now_s: a clock of seconds."""
+    """Runs the devnet clock for ever (`devnet_clock.py`): idle time is skipped once so many parties are
+    there. now_s: a clock of seconds."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
         DevnetClock(chain, report, least_parties, now_s) as clock,
@@ -128,7 +128,7 @@ async def fund(
     coin_wei: int = GRANT_COIN_WEI,
     token_wei: int = GRANT_TOKEN_WEI,
 ) -> None:
-    """Set the coin of each address and mint it DevTokens. Raises EnvironmentFault on a chain that is no
+    """Sets the coin of each address and mint it DevTokens. Raises EnvironmentFault on a chain that is no
     Anvil."""
     faucet = AccountKey(Account.create())
     await give_coin(connection, faucet.address, GRANT_COIN_WEI)
@@ -140,7 +140,7 @@ async def fund(
 
 
 async def give_coin(connection: Connection, address: str, amount_wei: int) -> None:
-    """Set an account's coin, in wei. Only Anvil does that; other chains raise EnvironmentFault."""
+    """Sets an account's coin, in wei. Only Anvil does that; other chains raise EnvironmentFault."""
     await connection.request("anvil_setBalance", to_checksum_address(address), hex(amount_wei))
 
 
@@ -172,7 +172,7 @@ def stop(process: "subprocess.Popen[Any]") -> None:
 
 
 async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) -> None:
-    """Wait until Anvil listens, however long that takes, or has ended. Its own log is asked, not the port:
+    """Waits until Anvil listens, however long that takes, or has ended. Its own log is asked, not the port:
     another Anvil could be answering there."""
     while "Listening on" not in log.read_text(errors="replace"):
         if process.poll() is not None:

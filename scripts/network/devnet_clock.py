@@ -58,7 +58,7 @@ def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
 
 
 def is_idle(head: int, peer: NodeStatus) -> bool:
-    """Whether the party has read exactly the newest block and waits for a later one."""
+    """Returns whether the party has read exactly the newest block and waits for a later one."""
     is_waiting = peer.waiting_for_block is None or peer.waiting_for_block > head
     return peer.processed_block == head and is_waiting
 
@@ -144,8 +144,8 @@ class DevnetClock:
             self._report(str(error))
 
     async def _ask_all(self, head: int) -> list[NodeStatus | None]:
-        """The status of every party; as long as the party last seen at work still works, its status alone. On
-        a machine that runs all parties, ten questions a second to each would slow them down."""
+        """Returns the status of every party; as long as the party last seen at work still works, its status
+        alone. On a machine that runs all parties, ten questions a second to each would slow them down."""
         busy = self._peers.get(self._busy)
         if busy is not None:
             status = await self._ask(busy)

@@ -41,7 +41,8 @@ class Sample:
 
 
 def find_weakness(chain_id: int, sample: Sample) -> str:
-    """Why draws must not hang on this chain's prevrandao alone; empty where nothing speaks against it."""
+    """Returns why draws must not hang on this chain's prevrandao alone; empty where nothing speaks against
+    it."""
     if reason := NOT_RANDOM.get(chain_id, ""):
         return f"chain {chain_id}: {reason}"
     numbered = list(enumerate(sample.values, sample.first_block))
@@ -65,7 +66,7 @@ async def measure(connection: Connection) -> Sample:
 
 
 async def has_bls(connection: Connection) -> bool:
-    """Whether the chain has the precompiles of EIP-2537: two points at infinity are added."""
+    """Returns whether the chain has the precompiles of EIP-2537: two points at infinity are added."""
     try:
         return len(await connection.call(BLS_G1ADD, bytes(2 * G1_BYTES), "G1ADD")) == G1_BYTES
     except (InvalidInput, EnvironmentFault):
@@ -73,8 +74,8 @@ async def has_bls(connection: Connection) -> bool:
 
 
 async def choose_contract(connection: Connection, *, with_drand: bool) -> str:
-    """Which randomness contract to put on this chain. Raises EnvironmentFault where its prevrandao is not
-    random and no drand is to be mixed in, or the chain cannot verify drand."""
+    """Returns which randomness contract to put on this chain. Raises EnvironmentFault where its prevrandao is
+    not random and no drand is to be mixed in, or the chain cannot verify drand."""
     chain_id = await connection.chain_id()
     weakness = find_weakness(chain_id, await measure(connection))
     can_verify = await has_bls(connection) if weakness or with_drand else False

@@ -116,7 +116,7 @@ async def agree_on_seat(
     pace = await read_pace(chain)
 
     def describe(now: GameState) -> Iterator[str]:
-        """What a seat means, by the task as it is now."""
+        """Yields what a seat means, by the task as it is now."""
         yield from describe_seat(now, offer.role, stake_wei, pace)
         yield from describe_first_round(now)
         yield from describe_format(now.terms)
@@ -137,7 +137,7 @@ async def agree_on_seat(
 def ask_to_lock(
     console: Console, describe: Callable[[GameState], Iterator[str]], question: str, game: GameState
 ) -> None:
-    """Show what is told of the task and ask. Raises Declined where the answer is no."""
+    """Shows what is told of the task and asks. Raises Declined where the answer is no."""
     for line in describe(game):
         console.notify(line)
     if not console.confirm(question):

@@ -60,8 +60,8 @@ class Need:
 
 
 def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
-    """A task as it was posted. Raises InvalidInput where its sizes break the rules: a stranger's task must
-    not take memory before it is judged."""
+    """Returns a task as it was posted. Raises InvalidInput where its sizes break the rules: a stranger's task
+    must not take memory before it is judged."""
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
     refuse_broken(find_training_malformations(spec))
     return spec
@@ -70,8 +70,8 @@ def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
 def compute_need(
     role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeConfig, costs: ProgramCosts
 ) -> Need:
-    """What a seat of this role takes, with the processes that the home says. Where it limits memory, the
-    tensors of a step lie on the disk."""
+    """Returns what a seat of this role takes, with the processes that the home says. Where it limits memory,
+    the tensors of a step lie on the disk."""
     training, count = spec.training, spec.terms.parameter_count
     disk_bytes = compute_task_bytes(training, costs)
     if role is SeatRole.SOLVER:
@@ -132,7 +132,7 @@ def _memory_not_there(need: Need, has_bytes: int, allowed_bytes: int) -> Environ
 
 
 def measure_kept_bytes(home: Path) -> int:
-    """What a home has on its disk already. A node may write and delete meanwhile."""
+    """Returns what a home has on its disk already. A node may write and delete meanwhile."""
     kept_bytes = 0
     for folder, _, names in os.walk(home):
         for name in names:
@@ -142,7 +142,7 @@ def measure_kept_bytes(home: Path) -> int:
 
 
 def list_own(training: TrainingSpec, program: Program) -> frozenset[BlobKey]:
-    """What a task names of the kinds that no pruning deletes: its dataset and its step."""
+    """Returns what a task names of the kinds that no pruning deletes: its dataset and its step."""
     step = (refer_named(training.program), refer_named(training.layout), *list_constants(program).values())
     return frozenset({BlobKey(BlobKind.DATASET, training.dataset_root), *(ref.key for ref in step)})
 
@@ -161,8 +161,8 @@ def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> 
 
 
 def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int, foreign_bytes: int = 0) -> int:
-    """How much is free, in bytes. foreign_bytes: of the home's, what has to stay beside the seat. Raises
-    InvalidInput where a home allows less disk than it needs, EnvironmentFault where there is less."""
+    """Returns how much is free, in bytes. foreign_bytes: of the home's, what has to stay beside the seat.
+    Raises InvalidInput where a home allows less disk than it needs, EnvironmentFault where there is less."""
     free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home) - foreign_bytes
     if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes + foreign_bytes:
         raise _disk_not_allowed(who, config, needed_bytes, foreign_bytes)

@@ -93,7 +93,7 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
 async def play_role(
     config: NodeConfig, home: HomeConfig, name: str, offer: Offer, console: Console
 ) -> Document:
-    """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
+    """Agrees with the operator on a seat of the task called `name`, and play it until the task is closed or
     the seat has left; returns which."""
     use, deployment = config.use, config.read_deployment()
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
@@ -131,7 +131,7 @@ class SeatSession:
                 return is_closed
 
     async def agree(self) -> None:
-        """Agree with the operator on a seat. An account without one first plays for a bond that it has in an
+        """Agrees with the operator on a seat. An account without one first plays for a bond that it has in an
         open game: the game's clock waits for no question, no check of the machine and no free seat. Raises as
         `_agree_on` does."""
         account = self.config.key.address.lower()
@@ -151,7 +151,7 @@ class SeatSession:
             raise
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
-        """Say what the seat takes. Raises InvalidInput or
+        """Says what the seat takes. Raises InvalidInput or
         EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
         or the machine has; or where the money is not there."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
@@ -179,8 +179,8 @@ class SeatSession:
         )
 
     def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
-        """Ask the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it has
-        typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
+        """Asks the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it
+        has typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
         if ask is not None:
             ask(game)
         if not offer.is_agreed:
@@ -212,5 +212,5 @@ class SeatSession:
         await show_progress(self.chain, self.task, self.console)
 
     def _has_left(self) -> bool:
-        """Whether the operator has typed `touchstone leave`."""
+        """Returns whether the operator has typed `touchstone leave`."""
         return self.task.hex() in list_left(self.config.home)

@@ -51,7 +51,7 @@ def format_reason(reason: MoneyReason) -> str:
 
 
 def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: Pace) -> Table:
-    """A row for each thing that is locked, and for what is earned, owed, settled, spent and lost."""
+    """Returns a row for each thing that is locked, and for what is earned, owed, settled, spent and lost."""
     table = Table(title=f"Your money in task {show_task(task)}", title_justify="left")
     table.add_column("")
     table.add_column("tokens", justify="right")
@@ -86,7 +86,7 @@ def _describe_stake(game: LoggedGame, holding: Holding, lock: Lock, pace: Pace) 
 
 
 def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int, str]]:
-    """What settlements will give and take."""
+    """Yields what settlements will give and take."""
     sums, dues = money.sum_unsettled(), [one.due for one in money.rounds if one.due is not None]
     when = f"; {pace.show_wait(max(dues))}" if dues else ""
     for name, wei, reasons in (
@@ -99,7 +99,7 @@ def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int,
 
 
 def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
-    """What is over, and claims of rounds that are not settled and will not be paid."""
+    """Yields what is over, and claims of rounds that are not settled and will not be paid."""
     unpaid = {r: wei for r, wei in money.sum_unsettled().items() if KINDS[r] == MoneyKind.UNPAID}
     for kind, name in ROW_KINDS.items():
         sums = {reason: wei for reason, wei in money.sums.items() if KINDS[reason] == kind}
@@ -110,7 +110,7 @@ def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
 
 
 def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
-    """A row for each round of the own seats: what it gave and took, and when it is settled."""
+    """Returns a row for each round of the own seats: what it gave and took, and when it is settled."""
     table = Table(title="Your rounds", title_justify="left")
     for name in ("round", "gives and takes", "settled"):
         table.add_column(name, overflow="fold")

@@ -24,7 +24,7 @@ class Sight:
 
 
 async def look(chain: GameChain, account: str) -> Sight:
-    """What the chain tells an account now."""
+    """Returns what the chain tells an account now."""
     account, pace = account.lower(), await read_pace(chain)
     state = await read_state(chain, account)
     coin_wei = await chain.connection.balance_of(account)

@@ -122,7 +122,7 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
 
 
 def _make_seat_table(now: GameState, money: Mapping[str, AccountMoney]) -> Table:
-    """All seats, with what their accounts have in the task."""
+    """Returns all seats, with what their accounts have in the task."""
     table = Table(title="Seats", title_justify="left")
     for name in ("seat", "account", "state", "stake", "earned", "settled", "lost"):
         table.add_column(name, overflow="fold")
@@ -141,17 +141,18 @@ def _describe_round_shortly(one: GameRound) -> list[str]:
 
 
 def describe_round(one: GameRound) -> str:
-    """What a round does, in a word: `training`, `audits`, `posted`, `standing`, `fallen` or `undone`."""
+    """Returns what a round does, in a word: `training`, `audits`, `posted`, `standing`, `fallen` or
+    `undone`."""
     if one.phase == RoundPhase.RUNNING:
         return "training" if one.closed is None else "audits"
     return one.phase.name.lower()
 
 
 def get_escrow(game: GameState) -> int:
-    """Tell what is left of a task's escrow, in wei."""
+    """Tells what is left of a task's escrow, in wei."""
     return game.purse.get_wei(ESCROW)
 
 
 def describe_lack(game: GameState, block: int) -> str:
-    """Which seats a task waits for: none, where no round is to come."""
+    """Returns which seats a task waits for: none, where no round is to come."""
     return "" if game.is_closed or is_over(get_state_at(game, block), block) else describe_missing(game)

@@ -66,19 +66,19 @@ def _is_terms(value: Any) -> bool:
 
 
 def rule_in(table: str, rule: Rule) -> Rule:
-    """The rule with its key in a table."""
+    """Returns the rule with its key in a table."""
     holds, key, expected, actual = rule
     return holds, f"{table}.{key}", expected, actual
 
 
 @lru_cache(maxsize=8)
 def record_decoder(model: DecoderConfig, optimizer: AdamW, shape: Shape) -> RecordedStep:
-    """The step of a plain decoder; seconds, then cached."""
+    """Returns the step of a plain decoder; seconds, then cached."""
     return record_step(Decoder(model), shape, optimizer=optimizer, config=describe_decoder(model))
 
 
 def list_model_rules(model: DecoderConfig) -> Iterator[Rule]:
-    """What the sizes of a decoder must keep. Rules after a broken size are left out."""
+    """Yields what the sizes of a decoder must keep. Rules after a broken size are left out."""
     rules = [judge_range(name, getattr(model, name), 1, MOST_SIZE) for name in SIZES]
     rules.append(judge_range("layer_count", model.layer_count, 1, MOST_LAYERS))
     yield from rules
@@ -106,7 +106,7 @@ def count_parameters(model: DecoderConfig) -> int:
 
 
 def list_optimizer_rules(optimizer: AdamW) -> Iterator[Rule]:
-    """What an optimizer must keep."""
+    """Yields what an optimizer must keep."""
     for name, beta in (("beta1", optimizer.beta1), ("beta2", optimizer.beta2)):
         yield 0 <= beta < 1, name, "in [0, 1)", beta
     yield optimizer.epsilon >= LEAST_EPSILON, "epsilon", f"at least {LEAST_EPSILON}", optimizer.epsilon

@@ -54,7 +54,7 @@ class Stated:
 
 
 def assume(terms: GameTerms) -> Stated:
-    """What is assumed of a task where nothing is stated."""
+    """Returns what is assumed of a task where nothing is stated."""
     pay = terms.amounts.solver_pay
     return Stated(
         compute_cost=int(pay * COST_SHARE),
@@ -71,7 +71,7 @@ def assume(terms: GameTerms) -> Stated:
 
 
 def read_figures(table: Any, terms: GameTerms, path: Path) -> Figures:
-    """The figures for a task from a table [economics], perhaps empty, of the file at `path`. Raises
+    """Returns the figures for a task from a table [economics], perhaps empty, of the file at `path`. Raises
     InvalidInput naming the key."""
     if not isinstance(table, Mapping):
         raise malformed(path, "economics", "a table", repr(table))

@@ -31,7 +31,7 @@ class NamedStep:
     files: StepFiles
 
     def read(self) -> Tensor:
-        """The weights of the module that was recorded."""
+        """Returns the weights of the module that was recorded."""
         return self.files.weights
 
 

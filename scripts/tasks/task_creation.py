@@ -41,7 +41,7 @@ REMEDY = "Correct the task file."
 
 
 def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:
-    """Show why each amount is what it is; returns that. Raises InvalidInput naming the key of a number, a
+    """Shows why each amount is what it is; returns that. Raises InvalidInput naming the key of a number, a
     window or an amount under which nodes would not stake: a deployment with these limits refuses it, cheating
     would pay, or honest work would not."""
     terms = sketch_terms(file.plan)
@@ -67,7 +67,7 @@ async def require_own_coin(config: NodeConfig) -> None:
 async def create_task(
     config: NodeConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
 ) -> None:
-    """Judge a task, post it with the operator's agreement, and serve it to its end. put: takes what was
+    """Judges a task, posts it with the operator's agreement, and serves it to its end. put: takes what was
     posted."""
     await require_own_coin(config)
     justify(file, LIMITS[read_config(config.home).limits], console)
@@ -95,7 +95,7 @@ async def create_task(
 
 
 def _describe_next(file: TaskFile, task: bytes) -> str:
-    """Who has to come before its first round opens, and with which commands."""
+    """Returns who has to come before its first round opens, and with which commands."""
     terms = sketch_terms(file.plan)
     seats = {
         "solver": terms.least_solvers,
@@ -135,12 +135,12 @@ def _notify_price(
 
 
 def notify_cost(escrow_wei: int, console: Console) -> None:
-    """Say what a task costs."""
+    """Says what a task costs."""
     console.notify(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
 
 
 async def _follow(node: Node, task: bytes, console: Console) -> None:
-    """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
+    """Serves the task to its end, sends the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
     await node.work_on(task)
     for lacking in last_model.list_duties(node.get_view(), node.state.head_block):

@@ -109,7 +109,7 @@ def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> Invalid
 
 
 def notify_halt(task: bytes, console: Console) -> None:
-    """Say what a halt means."""
+    """Says what a halt means."""
     console.notify(f"halted {show_task(task)}: no further round opens")
     console.notify(
         "Next: leave its nodes up. They settle what is open, and close the task. Where none runs any more, "

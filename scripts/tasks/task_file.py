@@ -81,7 +81,7 @@ class TaskFile:
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """Read a task file. Raises InvalidInput naming the first key that is missing, unknown or misshapen."""
+    """Reads a task file. Raises InvalidInput naming the first key that is missing, unknown or misshapen."""
     document = read_toml(path)
     known = {*TOP_KEYS, "model", *STEP_OWNS, *(one.name for one in fields(RoundPlan))}
     for name in document:
@@ -118,7 +118,7 @@ def read_task_file(path: Path) -> TaskFile:
 
 
 def _find_dataset(path: Path, named: Any) -> PackedDataset:
-    """The folder or file that the key `dataset` names. Raises InvalidInput where there is none."""
+    """Returns the folder or file that the key `dataset` names. Raises InvalidInput where there is none."""
     actual, source = repr(named), path.parent / read_path(named) if isinstance(named, str) else None
     try:
         if source is not None and source.exists():
@@ -189,7 +189,7 @@ def _small_pay(stated_wei: int, path: Path, least_wei: int) -> InvalidInput:
 
 
 def _fill_windows(document: dict[str, Any], path: Path) -> Any:
-    """The preset's windows, and over them what the file says."""
+    """Returns the preset's windows, and over them what the file says."""
     preset, stated = str(document.pop("preset", "")), document.get("windows", {})
     if preset not in GAME_WINDOWS:
         raise malformed(path, "preset", " or ".join(GAME_WINDOWS), repr(preset))
@@ -232,7 +232,8 @@ def _require_all_amounts(stated: Mapping[str, Any], path: Path) -> None:
 
 
 def sketch_terms(plan: RoundPlan) -> GameTerms:
-    """The terms of a plan as far as windows, amounts and numbers go; its roots are not computed yet."""
+    """Returns the terms of a plan as far as windows, amounts and numbers go; its roots are not computed
+    yet."""
     same = (
         "rounds", "draws", "late_chance", "solver_seats", "least_solvers", "least_verifiers",
         "least_whistleblowers", "windows", "amounts",

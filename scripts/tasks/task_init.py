@@ -162,7 +162,7 @@ def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> T
 
 
 def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:
-    """The option's value, else what is typed, else the default. ask: None without a terminal. Raises
+    """Returns the option's value, else what is typed, else the default. ask: None without a terminal. Raises
     InvalidInput where there is none of them."""
     if given is not None:
         return given
@@ -179,9 +179,9 @@ def answer(question: Question, given: str | None, ask: Callable[[str], str] | No
 
 
 def write_task_file(out: Path, answers: dict[str, str], step: Path | None = None) -> TaskFile:
-    """The file at `out`, which is read as posting reads it before it gets its name. step: the folder of a
-    recorded one; then no answer says a size. Raises InvalidInput for the first answer that cannot be used,
-    and for a folder without a whole step."""
+    """Returns the file at `out`, which is read as posting reads it before it gets its name. step: the folder
+    of a recorded one; then no answer says a size. Raises InvalidInput for the first answer that cannot be
+    used, and for a folder without a whole step."""
     dataset = open_answered(read_path(answers["dataset"]))
     choice = choose_fresh(answers["size"], dataset) if step is None else choose_recorded(step, out)
     refuse_other_width(dataset, choice)
@@ -214,7 +214,7 @@ def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
 
 
 def open_answered(path: Path) -> PackedDataset:
-    """The dataset at a path. Raises InvalidInput where there is none."""
+    """Returns the dataset at a path. Raises InvalidInput where there is none."""
     if not path.exists():
         actual = f"{path.absolute()} is not there"
         raise _refuse("no dataset", "a folder or a file", actual, "Correct --dataset.")
@@ -222,7 +222,7 @@ def open_answered(path: Path) -> PackedDataset:
 
 
 def choose_fresh(size: str, packed: PackedDataset) -> Choice:
-    """A plain decoder of this size. Raises InvalidInput where there is none."""
+    """Returns a plain decoder of this size. Raises InvalidInput where there is none."""
     if size not in SIZES:
         raise _refuse("not a size", " or ".join(SIZES), size, "Correct --size.")
     model = replace(SIZES[size], vocabulary_size=packed.vocabulary_size)
@@ -232,7 +232,7 @@ def choose_fresh(size: str, packed: PackedDataset) -> Choice:
 
 
 def choose_recorded(folder: Path, out: Path) -> Choice:
-    """A recorded step, which begins with the weights of its module."""
+    """Returns a recorded step, which begins with the weights of its module."""
     files, named = load_step(folder), json.dumps(name_beside(folder, out))
     shape, count = files.shape, files.layout.count
     if shape.numeric_format not in PRODUCT_BITS:
@@ -255,12 +255,12 @@ def choose_recorded(folder: Path, out: Path) -> Choice:
 
 
 def name_beside(path: Path, out: Path) -> str:
-    """A path as a task file at `out` names it."""
+    """Returns a path as a task file at `out` names it."""
     return os.path.relpath(path.resolve(), out.parent.resolve())
 
 
 def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[str, str]) -> str:
-    """The text of the file."""
+    """Returns the text of the file."""
     path = packed.tokens if packed.note is None else packed.tokens.parent
     tokens, rounds = packed.size_bytes // packed.token_bytes, int(answers["rounds"])
     row = choice.row
@@ -290,8 +290,8 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
 
 
 def notify_tokenizer(file: TaskFile, console: Console) -> None:
-    """Say so where the dataset was packed with another tokenizer than the recorded model's: no rule of a task
-    can see that."""
+    """Says so where the dataset was packed with another tokenizer than the recorded model's: no rule of a
+    task can see that."""
     made_with, own = file.packed.tokenizer_sha256, file.plan.step.shape.tokenizer_sha256
     if file.weights is None or own == made_with:
         return

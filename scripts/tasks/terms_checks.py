@@ -29,7 +29,7 @@ SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
 
 
 def name_key(name: str) -> str:
-    """The key of the task file that sets a window, an amount or a number."""
+    """Returns the key of the task file that sets a window, an amount or a number."""
     for table, kind in (("windows", GameWindows), ("amounts", GameAmounts)):
         if name in kind.__dataclass_fields__:
             return f"{table}.{name}"
@@ -79,7 +79,7 @@ def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
 def refuse_bad_money(
     terms: GameTerms, figures: Figures, console: Console, remedy: str
 ) -> Sequence[MoneyRule]:
-    """Show why each amount is what it is; returns that. Raises InvalidInput where under these cheating would
+    """Shows why each amount is what it is; returns that. Raises InvalidInput where under these cheating would
     pay, or honest work would not."""
     rules = find_strictest(terms, figures)
     show_money(rules, console)

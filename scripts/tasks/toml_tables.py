@@ -29,12 +29,12 @@ REMEDY = "Correct it there; `touchstone task example` writes a whole file."
 
 
 def keep_units(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values as they stand there."""
+    """Returns the values as they stand there."""
     return table
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A whole file. Raises InvalidInput."""
+    """Returns a whole file. Raises InvalidInput."""
     if not path.is_file():
         raise malformed(path, "", "a TOML file", "a folder" if path.is_dir() else "no such file")
     try:
@@ -70,8 +70,8 @@ def build_container(
     where: str = "",
     to_units: ToUnits = keep_units,
 ) -> Container:
-    """A dataclass from a table, nested tables included; floats become the nearest float32. where: the keys
-    above, each with a dot behind it.
+    """Returns a dataclass from a table, nested tables included; floats become the nearest float32. where: the
+    keys above, each with a dot behind it.
 
     Raises InvalidInput naming the key.
     """
@@ -105,7 +105,7 @@ def _convert_units(
 
 
 def _describe(kind: type) -> str:
-    """A type in words."""
+    """Returns a type in words."""
     if is_dataclass(kind):
         return f"a table with {', '.join(field.name for field in fields(kind))}"
     return {bool: "true or false", int: "an integer", float: "a number", str: "text in quotes"}.get(
@@ -114,7 +114,7 @@ def _describe(kind: type) -> str:
 
 
 def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
-    """The error of one key; of the whole file where there is none."""
+    """Returns the error of one key; of the whole file where there is none."""
     return InvalidInput(
         what="the file is malformed",
         expected=expected,

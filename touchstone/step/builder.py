@@ -62,25 +62,25 @@ class Builder:
         self._known: dict[_Key, View] = {}
 
     def add_buffer(self, role: Role, size: int) -> int:
-        """A new buffer; its number."""
+        """Returns a new buffer; its number."""
         self.buffers.append(Buffer(role, size))
         return len(self.buffers) - 1
 
     def add_tensor(self, shape: Sequence[int]) -> View:
-        """A new tensor, row-major."""
+        """Returns a new tensor, row-major."""
         return make_contiguous(self.add_buffer(Role.TENSOR, prod(shape)), 0, shape)
 
     def add_number(self, value: float) -> View:
-        """A constant of rank 0, rounded to float32; equal numbers share one place. Infinities become the
-        largest numbers, as masks have them."""
+        """Returns a constant of rank 0, rounded to float32; equal numbers share one place. Infinities become
+        the largest numbers, as masks have them."""
         rounded = nearest(min(max(value, -LARGEST), LARGEST))
         if rounded not in self.numbers:
             self.numbers.append(rounded)
         return View(self.numbers_buffer, self.numbers.index(rounded), ())
 
     def add_constant(self, values: Tensor, where: str = "") -> View:
-        """A table, rounded to float32, of any shape; tables of equal elements share one buffer. Raises
-        InvalidInput, with the line `where`, for what is not a number. Infinities become the largest
+        """Returns a table, rounded to float32, of any shape; tables of equal elements share one buffer.
+        Raises InvalidInput, with the line `where`, for what is not a number. Infinities become the largest
         numbers."""
         flat = values.detach().to(torch.float32).reshape(-1).contiguous()
         if flat.isnan().any():
@@ -102,8 +102,8 @@ class Builder:
     def map(
         self, operation: Operation, *operands: View | float, out: View | None = None, selected: int = 0
     ) -> View:
-        """An elementwise operation on broadcast operands; a number becomes a constant. selected: GATHER's
-        stride for its index, or the logical dimension that EQUAL_SELECT compares with."""
+        """Returns an elementwise operation on broadcast operands; a number becomes a constant. selected:
+        GATHER's stride for its index, or the logical dimension that EQUAL_SELECT compares with."""
         views = [one if isinstance(one, View) else self.add_number(one) for one in operands]
         shape = _broadcast(views)
         return self._emit(operation, [expand(view, shape) for view in views], 0, out, selected)
@@ -125,11 +125,11 @@ class Builder:
         return self.map(Operation.DIVIDE, a, b)
 
     def maximum(self, a: View | float, b: View | float) -> View:
-        """The larger of a and b."""
+        """Returns the larger of a and b."""
         return self.map(Operation.MAXIMUM, a, b)
 
     def copy(self, view: View, out: View) -> View:
-        """Every element, to another place."""
+        """Returns every element, to another place."""
         return self.map(Operation.COPY, view, out=out)
 
     def contract(
@@ -220,7 +220,7 @@ class Builder:
     def _emit(
         self, operation: Operation, operands: Sequence[View], reduced: int, out: View | None, selected: int
     ) -> View:
-        """A node over operands of one shape, whose last `reduced` dimensions are summed over."""
+        """Returns a node over operands of one shape, whose last `reduced` dimensions are summed over."""
         key = (operation, tuple(operands), reduced, selected)
         # A copy of a copy would depend on it: a second one is made from the source.
         is_known = key in self._known and (out is None or operation is not Operation.COPY)
@@ -241,7 +241,8 @@ class Builder:
         return result
 
     def _add_result(self, shape: Sequence[int], is_still: Sequence[bool]) -> View:
-        """A row-major tensor over the dimensions along which anything varies, repeated along the others."""
+        """Returns a row-major tensor over the dimensions along which anything varies, repeated along the
+        others."""
         compact = [1 if still else size for size, still in zip(shape, is_still, strict=True)]
         return expand(self.add_tensor(compact), shape)
 
@@ -307,7 +308,7 @@ def _can_split(view: View, sizes: tuple[int, ...]) -> bool:
 
 
 def _chunk(view: View, chunks: int, length: int) -> View:
-    """The last dimension cut into chunks, whose number becomes the first dimension."""
+    """Returns the last dimension cut into chunks, whose number becomes the first dimension."""
     cut = divide(view, len(view.dimensions) - 1, (chunks, length)).dimensions
     return replace(view, dimensions=(cut[-2], *cut[:-2], cut[-1]))
 

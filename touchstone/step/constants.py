@@ -13,8 +13,8 @@ MOST_SPREAD = 4
 
 
 def place_constant(builder: Builder, given: Tensor, where: str = "") -> Value:
-    """The value of a constant; where: the line that reads it. Views of one tensor share its elements, equal
-    tensors share one buffer, and what has one value everywhere is a number."""
+    """Returns the value of a constant; where: the line that reads it. Views of one tensor share its elements,
+    equal tensors share one buffer, and what has one value everywhere is a number."""
     tensor = given.detach()
     if not tensor.numel() or not tensor.is_floating_point() and tensor.dtype is not torch.bool:
         return Indices(tensor)
@@ -33,7 +33,7 @@ def place_constant(builder: Builder, given: Tensor, where: str = "") -> Value:
 
 
 def _drop_repeats(tensor: Tensor) -> Tensor:
-    """One element along each dimension in which all elements are equal."""
+    """Returns one element along each dimension in which all elements are equal."""
     for dimension, size in enumerate(tensor.shape):
         first = tensor.narrow(dimension, 0, 1)
         if size > 1 and (tensor.stride(dimension) == 0 or bool((tensor == first).all())):

@@ -21,9 +21,9 @@ def flatten(module: nn.Module, parameters: Sequence[Parameter]) -> Tensor:
 
 
 def describe_weights(module: nn.Module, parameters: Sequence[Parameter], config: str = "") -> WeightsLayout:
-    """The layout of a module's W. What is all ones or all zeros starts so; anything else is drawn with the
-    deviation that the module's own values have. A frozen parameter is a constant of the program, or one
-    number everywhere."""
+    """Returns the layout of a module's W. What is all ones or all zeros starts so; anything else is drawn
+    with the deviation that the module's own values have. A frozen parameter is a constant of the program, or
+    one number everywhere."""
     trained = {parameter.name for parameter in parameters}
     named = dict(module.named_parameters())
     entries = tuple(_describe(parameter, named[parameter.name]) for parameter in parameters)
@@ -32,7 +32,7 @@ def describe_weights(module: nn.Module, parameters: Sequence[Parameter], config:
 
 
 def is_even(values: Tensor) -> bool:
-    """Whether all elements are one number."""
+    """Returns whether all elements are one number."""
     flat = values.detach().reshape(-1)
     return bool((flat == flat[0]).all())
 

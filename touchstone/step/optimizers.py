@@ -53,7 +53,8 @@ class Optimizer(Protocol):
 
 
 def clip(gradient: Tensor, most: float) -> tuple[Tensor, Tensor]:
-    """The factor, a scalar of at most 1, that brings the gradient's norm down to `most`; and the norm."""
+    """Returns the factor, a scalar of at most 1, that brings the gradient's norm down to `most`; and the
+    norm."""
     norm = root(gradient.mul(gradient).sum())
     return (most / norm).clamp(max=1.0), norm
 
@@ -69,7 +70,7 @@ def flush(x: Tensor) -> Tensor:
 
 
 def keep_finite(norm: Tensor, new: Vectors, old: Vectors) -> Vectors:
-    """The new vectors where the gradient's norm is finite, else the old ones."""
+    """Returns the new vectors where the gradient's norm is finite, else the old ones."""
     is_finite = norm < float("inf")
     weights, first, second = (torch.where(is_finite, a, b) for a, b in zip(new, old, strict=True))
     return weights, first, second
@@ -105,7 +106,7 @@ class AdamW:
         return keep_finite(norm, self.move(vectors, gradient, factor, scalars), vectors)
 
     def move(self, vectors: Vectors, gradient: Tensor, factor: Tensor, scalars: Tensor) -> Vectors:
-        """The same for any part of the vectors; factor: that the gradient is scaled by."""
+        """Returns the same for any part of the vectors; factor: that the gradient is scaled by."""
         learning_rate, correction1, correction2 = scalars.unbind()
         correction = root(correction2)
         first_scale = factor * (1 - self.beta1)

@@ -20,7 +20,7 @@ class Pending(ABC):
 
     @abstractmethod
     def write(self, builder: Builder) -> View:
-        """Write it, and return where it lies."""
+        """Writes it, and return where it lies."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Product(Pending):
     b: View
 
     def write(self, builder: Builder) -> View:
-        """One node."""
+        """Returns one node."""
         return builder.multiply(self.a, self.b)
 
 
@@ -42,7 +42,7 @@ class Absolute(Pending):
     of: View
 
     def write(self, builder: Builder) -> View:
-        """The larger of x and -x."""
+        """Returns the larger of x and -x."""
         return write_absolute(builder, self.of)
 
 
@@ -79,7 +79,7 @@ class Pieces(Pending):
     parts: tuple[tuple[int, View], ...]
 
     def join(self, other: "Pieces") -> "Pieces | None":
-        """The sum of both; None where they overlap or are cut along different dimensions."""
+        """Returns the sum of both; None where they overlap or are cut along different dimensions."""
         parts = sorted((*self.parts, *other.parts), key=lambda part: part[0])
         stops = [start + view.shape[self.dimension] for start, view in parts]
         is_apart = all(stop <= start for stop, (start, _) in zip(stops, parts[1:], strict=False))
@@ -132,7 +132,7 @@ class LossGradient(Pending):
     classes: int
 
     def write(self, builder: Builder) -> View:
-        """The scales at their places, negated."""
+        """Returns the scales at their places, negated."""
         return builder.multiply(self.place(builder), -1.0)
 
     def place(self, builder: Builder) -> View:
@@ -151,5 +151,5 @@ class Indices(Pending):
     values: Tensor
 
     def write(self, builder: Builder) -> View:
-        """A table of numbers."""
+        """Returns a table of numbers."""
         return builder.add_constant(self.values)

@@ -65,7 +65,7 @@ class Attention(nn.Module):
 
 
 def turn(x: Tensor) -> Tensor:
-    """The second half of each row, negated, before the first."""
+    """Returns the second half of each row, negated, before the first."""
     first, second = x.chunk(2, -1)
     return torch.cat((-second, first), -1)
 
@@ -151,7 +151,7 @@ def _choose_deviation(name: str, config: DecoderConfig) -> float:
 
 
 def describe_decoder(config: DecoderConfig) -> str:
-    """The `config.json` with which transformers loads an export."""
+    """Returns the `config.json` with which transformers loads an export."""
     return json.dumps({
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
         "vocab_size": config.vocabulary_size, "hidden_size": config.hidden_size,

@@ -39,8 +39,8 @@ class PlainStep:
         return weights, first, second, loss
 
     def compute_gradient(self, weights: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss, a scalar, and its gradient, flat. Raises InvalidInput where the loss is no single number,
-        or does not depend on a parameter."""
+        """Returns the loss, a scalar, and its gradient, flat. Raises InvalidInput where the loss is no single
+        number, or does not depend on a parameter."""
         trained = {p.name: p.cut(weights).detach().requires_grad_() for p in self.parameters}
         with torch.enable_grad():
             value = self._compute_loss(trained, tokens, labels)
@@ -62,7 +62,7 @@ class PlainStep:
         return value
 
     def _cut_off(self, parameter: Parameter, part: Tensor | None) -> Tensor:
-        """The gradient, with zeros where it is noise."""
+        """Returns the gradient, with zeros where it is noise."""
         assert part is not None
         mask = self.idle.get(parameter.name)
         return part if mask is None else torch.where(mask, 0.0, part)
@@ -71,8 +71,8 @@ class PlainStep:
 def lay_out(
     module: nn.Module, is_frozen: Callable[[str], bool] = lambda name: False
 ) -> tuple[Parameter, ...]:
-    """The trained parameters of a module, in its order. Raises InvalidInput where one is no float32, or there
-    is none."""
+    """Returns the trained parameters of a module, in its order. Raises InvalidInput where one is no float32,
+    or there is none."""
     parameters: list[Parameter] = []
     offset = 0
     for name, tensor in module.named_parameters():

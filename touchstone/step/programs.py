@@ -81,7 +81,7 @@ def keep_constants(built: BuiltProgram, tensors: Iterable[Tensor]) -> BuiltProgr
 
 
 def _own(builder: Builder, view: View) -> int:
-    """The buffer of a result: one that holds it alone, in order, and that a node writes."""
+    """Returns the buffer of a result: one that holds it alone, in order, and that a node writes."""
     size, role = builder.buffers[view.buffer].size, builder.buffers[view.buffer].role
     is_whole = view == make_contiguous(view.buffer, 0, view.shape) and prod(view.shape) == size
     if not is_whole or role is not Role.TENSOR:
@@ -117,7 +117,7 @@ def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:
 
 def _renumber(node: Node, numbers: Mapping[int, int]) -> Node:
     def move(access: Access) -> Access:
-        """The access with its buffer's new number."""
+        """Returns the access with its buffer's new number."""
         return replace(access, buffer=numbers[access.buffer])
 
     return replace(node, output=move(node.output), operands=tuple(map(move, node.operands)))

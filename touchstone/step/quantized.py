@@ -31,9 +31,9 @@ _Operand = tuple[int, int, int, tuple[tuple[int, int], ...], int]
 def quantize_products(
     program: Program, bits: int, weighted: Mapping[Node, int] | None = None, one: Access | None = None
 ) -> Program:
-    """The program with integer product sums in the place of all others. bits: of matrix products, 8, 15 or
-    20; weighted: products over positions, and which operand holds the values; one: where the number 1 lies,
-    without strides. New buffers come last."""
+    """Returns the program with integer product sums in the place of all others. bits: of matrix products, 8,
+    15 or 20; weighted: products over positions, and which operand holds the values; one: where the number 1
+    lies, without strides. New buffers come last."""
     rows = _Rows(program.chunk_terms, list(program.buffers))
     for node in program.nodes:
         if node.operation is Operation.PRODUCT_SUM:
@@ -64,7 +64,7 @@ class _Rows:
     made: dict[_Operand, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, node: Node, operand: Access, bits: int) -> tuple[Access, Access]:
-        """The operand's quantized values and its scales, each over all loops of `node`."""
+        """Returns the operand's quantized values and its scales, each over all loops of `node`."""
         loops, group = len(node.sizes), sort_loops(node)
         outer = (*group.batch, *group.rows, *group.columns)
         kept = [*(n for n in outer if operand.strides[n]), *group.terms]
@@ -114,7 +114,7 @@ class _Rows:
         return value, scale
 
     def multiply(self, node: Node, place: int, scale: Access) -> Access:
-        """An operand times the scales of positions, over all loops of `node`."""
+        """Returns an operand times the scales of positions, over all loops of `node`."""
         operand = node.operands[place]
         loops = [n for n in range(len(node.sizes)) if operand.strides[n] or scale.strides[n]]
         product = _lay(node, self._add(Role.TENSOR, prod(node.sizes[n] for n in loops)), loops)
@@ -140,11 +140,11 @@ class _Rows:
 
 
 def _lay(node: Node, buffer: int, loops: Sequence[int]) -> Access:
-    """A row-major buffer over some loops of a node, as an access over all of them."""
+    """Returns a row-major buffer over some loops of a node, as an access over all of them."""
     strides = dict(zip(loops, lay_row_major(tuple(node.sizes[n] for n in loops)), strict=True))
     return Access(buffer, 0, tuple(strides.get(n, 0) for n in range(len(node.sizes))))
 
 
 def _pick(access: Access, loops: Sequence[int]) -> Access:
-    """The access over some of its loops, in another order."""
+    """Returns the access over some of its loops, in another order."""
     return replace(access, strides=tuple(access.strides[n] for n in loops))

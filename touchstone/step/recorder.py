@@ -104,7 +104,7 @@ def _is_same(one: Call, other: Call) -> bool:
 
 
 def _find_needed(calls: Sequence[Call], outputs: Sequence[Call]) -> set[Call]:
-    """The calls whose results the outputs depend on."""
+    """Returns the calls whose results the outputs depend on."""
     needed = set(outputs)
     for call in reversed(calls):
         if call in needed:
@@ -164,14 +164,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def add_input(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """A tensor without values that stands for an input."""
+        """Returns a tensor without values that stands for an input."""
         with self._fake:
             tensor = torch.empty(tuple(shape), dtype=dtype)
         self._remember(tensor, Call("input", ()))
         return tensor
 
     def find(self, tensor: Tensor) -> Call:
-        """The call that made a tensor; one more constant where none did."""
+        """Returns the call that made a tensor; one more constant where none did."""
         call: Call | None = self._makers.get(tensor)  # type: ignore[no-untyped-call]
         if call is None:
             call = Constant("constant", (), where=_find_caller(), tensor=tensor, version=tensor._version)
@@ -194,7 +194,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run the operation and note it, unless all that it reads is constant."""
+        """Runs the operation and notes it, unless all that it reads is constant."""
         kwargs, name = kwargs or {}, str(func)
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         is_noted = any(self._is_noted(tensor) for tensor in given)
@@ -270,8 +270,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
 
     def _normalize(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments by place: keywords that say how a result is stored are left out, the result shows
-        it."""
+        """Returns all arguments by place: keywords that say how a result is stored are left out, the result
+        shows it."""
         told = {name: value for name, value in kwargs.items() if name not in FORMATS}
         found = [self._note(argument) for argument in args]
         for argument in func._schema.arguments[len(args) :]:
@@ -302,7 +302,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return argument
 
     def _find_line(self) -> str:
-        """The innermost line of the caller's code, or of the library that it uses."""
+        """Returns the innermost line of the caller's code, or of the library that it uses."""
         node: Any = torch._C._current_autograd_node()
         if node is not None:
             line = self._lines.get(node._sequence_nr(), "")

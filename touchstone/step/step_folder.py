@@ -88,8 +88,9 @@ def save_step(step: StepFiles, folder: Path) -> None:
 
 
 def load_step(folder: Path) -> StepFiles:
-    """The step that lies in a folder. Raises InvalidInput, with the file, where one is missing, broken, a
-    link, too large, or does not belong to the others. Files are measured before a number is read."""
+    """Returns the step that lies in a folder. Raises InvalidInput, with the file, where one is missing,
+    broken, a link, too large, or does not belong to the others. Files are measured before a number is
+    read."""
     program = decode_program(bytes(_read(folder / PROGRAM, most=MAX_PROGRAM_BYTES)))
     require_step(program)
     layout = decode_layout(bytes(_read(folder / LAYOUT, most=MAX_LAYOUT_BYTES)))
@@ -168,7 +169,7 @@ def _read(path: Path, least: int = 1, most: int = 1 << 63) -> bytearray:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """A link that has come since the file was measured is not followed."""
+    """Returns a link that has come since the file was measured is not followed."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -177,7 +178,8 @@ def _round_up(size_bytes: int) -> int:
 
 
 def _read_numbers(path: Path, count: int, root: bytes = b"") -> Tensor:
-    """The first `count` numbers of a file. root: theirs; the file of a constant may have zeros behind."""
+    """Returns the first `count` numbers of a file. root: theirs; the file of a constant may have zeros
+    behind."""
     data = _read(path, 4 * count, _round_up(4 * count) if root else 4 * count)
     if root and compute_data_root(memoryview(data)[: 4 * count]) != root:
         raise _refuse(f"bytes of the root {root.hex()}", "others", path)

@@ -44,7 +44,7 @@ class _Copies:
     made: dict[_Key, int] = field(default_factory=dict)
 
     def read(self, node: Node, operand: Access) -> Access:
-        """The operand, or the run in a copy of it, over all loops of `node`."""
+        """Returns the operand, or the run in a copy of it, over all loops of `node`."""
         if _is_straight(node, operand):
             return operand
         outer = len(node.output_sizes)

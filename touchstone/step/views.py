@@ -41,7 +41,7 @@ def count(dimension: Dimension) -> int:
 
 
 def simplify(atoms: Iterable[Atom]) -> Dimension:
-    """The same elements in the fewest atoms."""
+    """Returns the same elements in the fewest atoms."""
     merged: list[Atom] = []
     for size, stride in atoms:
         if size == 1:
@@ -54,14 +54,14 @@ def simplify(atoms: Iterable[Atom]) -> Dimension:
 
 
 def make_contiguous(buffer: int, offset: int, shape: Sequence[int]) -> View:
-    """A view whose elements follow each other, the last dimension fastest."""
+    """Returns a view whose elements follow each other, the last dimension fastest."""
     strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
     return View(buffer, offset, tuple(simplify([atom]) for atom in zip(shape, strides, strict=True)))
 
 
 def split(dimension: Dimension, sizes: Sequence[int]) -> tuple[Dimension, ...]:
-    """Cut a dimension into consecutive ones of these sizes, outermost first. Raises LayoutError where an atom
-    would have to be cut unevenly."""
+    """Cuts a dimension into consecutive ones of these sizes, outermost first. Raises LayoutError where an
+    atom would have to be cut unevenly."""
     pieces: list[Dimension] = []
     rest = dimension
     for size in reversed(sizes):
@@ -92,7 +92,7 @@ def _peel(dimension: Dimension, size: int) -> tuple[Dimension, Dimension]:
 
 
 def reshape(view: View, shape: Sequence[int]) -> View:
-    """The same elements in row-major order under another shape."""
+    """Returns the same elements in row-major order under another shape."""
     everything = simplify(atom for dimension in view.dimensions for atom in dimension)
     return replace(view, dimensions=split(everything, shape))
 
@@ -134,7 +134,7 @@ def expand(view: View, shape: Sequence[int]) -> View:
 
 
 def insert(view: View, dimension: int) -> View:
-    """A new dimension of size 1 before the one numbered `dimension`."""
+    """Returns a new dimension of size 1 before the one numbered `dimension`."""
     dimensions = view.dimensions
     return replace(view, dimensions=(*dimensions[:dimension], (), *dimensions[dimension:]))
 
@@ -147,7 +147,7 @@ def remove(view: View, dimension: int) -> View:
 
 
 def divide(view: View, dimension: int, sizes: Sequence[int]) -> View:
-    """One dimension split into several."""
+    """Returns one dimension split into several."""
     return replace(
         view, dimensions=_put(view.dimensions, dimension, *split(view.dimensions[dimension], sizes))
     )
@@ -164,7 +164,7 @@ def _put(dimensions: tuple[Dimension, ...], place: int, *values: Dimension) -> t
 
 
 def refine(dimensions: Sequence[Dimension]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The common refinement of one dimension of several views: sizes of the loops, and each view's
+    """Returns the common refinement of one dimension of several views: sizes of the loops, and each view's
     strides."""
     total = {count(dimension) for dimension in dimensions}
     if len(total) != 1:

@@ -65,23 +65,24 @@ class Writer:
         )
 
     def map(self, call: Call, operation: Operation, *operands: Value) -> View:
-        """An elementwise operation whose result is the traced node's."""
+        """Returns an elementwise operation whose result is the traced node's."""
         views = [self.view(value) for value in operands]
         is_number = not any(map(self.is_index, views))
         require_form(call, "numbers: tokens and labels only choose rows", is_number)
         return self.builder.map(operation, *views, out=self._places.get(call))
 
     def contract(self, call: Call, operation: Operation, operands: Sequence[View], reduced: int) -> View:
-        """A sum over the last `reduced` dimensions, written to where the traced node's result belongs."""
+        """Returns a sum over the last `reduced` dimensions, written to where the traced node's result
+        belongs."""
         place = self._places.get(call)
         return self.builder.contract(operation, operands, reduced, place)
 
     def is_index(self, view: View) -> bool:
-        """Whether the elements are tokens or labels of the batch."""
+        """Returns whether the elements are tokens or labels of the batch."""
         return self.builder.buffers[view.buffer].role in INDEX_ROLES
 
     def is_constant(self, value: Value, number: float) -> bool:
-        """Whether all elements are this number."""
+        """Returns whether all elements are this number."""
         if not isinstance(value, View):
             return bool(value == number)
         is_number = value.buffer == self.builder.numbers_buffer
@@ -128,7 +129,7 @@ class Writer:
             self._places[maker] = place
 
     def gather_pieces(self, call: Call, dimension: int, pieces: Sequence[tuple[Value, int]]) -> View:
-        """The planned tensor; pieces that lie elsewhere are copied in."""
+        """Returns the planned tensor; pieces that lie elsewhere are copied in."""
         place = self._places[call]
         for piece, start in pieces:
             target = narrow(place, dimension, start, piece.shape[dimension])
@@ -138,7 +139,7 @@ class Writer:
 
 
 def get_cat_dimension(call: Call) -> int:
-    """The dimension along which a concatenation's pieces lie."""
+    """Returns the dimension along which a concatenation's pieces lie."""
     return int(call.args[1]) % len(call.shape) if len(call.args) > 1 else 0
 
 
@@ -147,7 +148,7 @@ def _has_elements(call: Call) -> bool:
 
 
 def _fill(*arguments: Any) -> bool:
-    """Whether both are slices of a gradient that meet, and fill it."""
+    """Returns whether both are slices of a gradient that meet, and fill it."""
     if not all(isinstance(one, Call) and one.name == "aten.slice_backward.default" for one in arguments):
         return False
     cut = [one.args[1:4] for one in arguments]
@@ -180,21 +181,22 @@ _COMPUTED = frozenset({"aten.mm.default", "aten.bmm.default", "aten.add.Tensor"}
 
 
 def _is_only_renamed(call: Call) -> bool:
-    """Whether no other call reads the elements of `call`, under any name, and an operation computes them."""
+    """Returns whether no other call reads the elements of `call`, under any name, and an operation computes
+    them."""
     while call.name in _UNDO and len(call.users) == 1:
         call = call.args[0]
     return len(call.users) == 1 and call.name in _COMPUTED
 
 
 def _has_one_reader(call: Call) -> bool:
-    """Whether one call alone reads the elements, under any name."""
+    """Returns whether one call alone reads the elements, under any name."""
     while call.name in _UNDO and len(call.users) == 1:
         call = call.args[0]
     return len(call.users) == 1
 
 
 def _trace_back(call: Call, place: View) -> tuple[Call, View]:
-    """Who computes the elements of `call`, and where they belong when `call` belongs at `place`."""
+    """Returns who computes the elements of `call`, and where they belong when `call` belongs at `place`."""
     while call.name in _UNDO:
         place = _UNDO[call.name](place, call)
         call = call.args[0]
@@ -202,7 +204,7 @@ def _trace_back(call: Call, place: View) -> tuple[Call, View]:
 
 
 def swap(rank: int, a: int, b: int) -> list[int]:
-    """The order of dimensions with two of them exchanged."""
+    """Returns the order of dimensions with two of them exchanged."""
     order = list(range(rank))
     order[a], order[b] = order[b], order[a]
     return order

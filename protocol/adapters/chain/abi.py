@@ -67,7 +67,7 @@ class Entry:
 
 @cache
 def load_document(contract: str) -> Mapping[str, Any]:
-    """What `./dev compile` wrote of `contract`. Raises EnvironmentFault when it is missing."""
+    """Returns what `./dev compile` wrote of `contract`. Raises EnvironmentFault when it is missing."""
     source = files("touchstone.protocol.adapters") / "abi" / f"{contract}.json"
     if not source.is_file():
         raise EnvironmentFault(
@@ -88,7 +88,7 @@ def load_abi(contract: str) -> tuple[Entry, ...]:
 
 
 def load_own_abi(contract: str) -> tuple[Entry, ...]:
-    """The ABI of a contract as others see it: of its interface, where the package has one."""
+    """Returns the ABI of a contract as others see it: of its interface, where the package has one."""
     names = list_package_abis()
     return load_abi(f"I{contract}" if f"I{contract}" in names else contract)
 
@@ -106,14 +106,14 @@ def list_package_abis() -> tuple[str, ...]:
 
 
 def parse_abi(contract: str, abi: Sequence[Mapping[str, Any]]) -> tuple[Entry, ...]:
-    """The functions, events, errors and the constructor (name `constructor`) of a JSON ABI."""
+    """Returns the functions, events, errors and the constructor (name `constructor`) of a JSON ABI."""
     kinds = ("function", "event", "error", "constructor")
     return tuple(_parse_entry(contract, item) for item in abi if item["type"] in kinds)
 
 
 def find_function(entries: Sequence[Entry], name: str) -> Entry:
-    """The function called `name` in Solidity. Raises KeyError: the caller is a proxy, so the ABI is not its
-    own."""
+    """Returns the function called `name` in Solidity. Raises KeyError: the caller is a proxy, so the ABI is
+    not its own."""
     return next(entry for entry in entries if entry.kind == "function" and entry.name == name)
 
 
@@ -123,8 +123,8 @@ def to_snake_case(name: str) -> str:
 
 
 def to_field_name(name: str, number: int) -> str:
-    """How the parameter of that number is called here: `weights_root`, `from_`, `value_3` where it has no
-    name."""
+    """Returns how the parameter of that number is called here: `weights_root`, `from_`, `value_3` where it
+    has no name."""
     found = to_snake_case(name.lstrip("_")) or f"value_{number}"
     return found + "_" if keyword.iskeyword(found) else found
 

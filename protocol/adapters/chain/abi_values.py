@@ -60,8 +60,8 @@ def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> byt
 
 
 def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
-    """The values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD. Raises
-    EnvironmentFault where `data` is not their encoding."""
+    """Returns the values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD.
+    Raises EnvironmentFault where `data` is not their encoding."""
     # Solidity checks no text, so the sender of a string chooses its bytes. Its encoding is that of bytes.
     kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
     try:
@@ -109,7 +109,7 @@ def _from_plain(parameter: Parameter, kind: str, value: Any) -> Any:
 
 @cache
 def find_struct(name: str, items: tuple[Parameter, ...]) -> Callable[..., Any]:
-    """The class of `abi.py` with these very fields, or a named tuple of them."""
+    """Returns the class of `abi.py` with these very fields, or a named tuple of them."""
     names, known = [item.name for item in items], STRUCTS.get(name)
     if known is not None and [field.name for field in fields(known)] == names:
         return known

@@ -52,15 +52,15 @@ class ChainClient:
         return self.sender.mined_block if self.sender else 0
 
     async def head(self) -> Head:
-        """The latest block."""
+        """Returns the latest block."""
         return await self.connection.head()
 
     def heads(self) -> AsyncIterator[Head]:
-        """The latest block now and whenever it changes; see Connection.heads."""
+        """Returns the latest block now and whenever it changes; see Connection.heads."""
         return self.connection.heads()
 
     async def wait_for_block(self, number: int) -> Head:
-        """Wait until the head is at `number` or later."""
+        """Waits until the head is at `number` or later."""
         return await self.connection.wait_for_block(number)
 
     async def read_events(self, from_block: int, to_block: int) -> list[Event]:
@@ -68,7 +68,7 @@ class ChainClient:
         return await self._reader.read(from_block, to_block)
 
     def follow(self, processed: Sequence[Head] = (), grace_s: float | None = None) -> AsyncIterator[LogBatch]:
-        """All events from the deployment on, then those of each new head, for ever. A batch with
+        """Returns all events from the deployment on, then those of each new head, for ever. A batch with
         `forget_from` tells of a reorg. processed: heads up to which the caller has kept the events; what
         comes after the last of them that is still on the chain is read. grace_s: as of
         `Follower.batches`."""
@@ -136,7 +136,7 @@ class GameChain(ChainClient):
         self.randomness = Randomness("BlockRandomness", deployment.randomness, *tools)
 
     async def open_shares(self, task: bytes) -> Contract:
-        """The ERC-20 token of a task's shares (`contracts/game/interfaces/IShares.sol`)."""
+        """Returns the ERC-20 token of a task's shares (`contracts/game/interfaces/IShares.sol`)."""
         entries, address = load_abi("TaskShares"), await self.shares.shares_of(task)
         return Contract("TaskShares", address, *self._tools, entries=entries)
 
@@ -169,8 +169,8 @@ class GameChain(ChainClient):
             await self.purse.deposit(missing_wei)
 
     async def prove_header(self, block: int) -> bytes:
-        """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault
-        where the block or its header cannot be had."""
+        """Returns what the calls that seal a draw take as proof of a past block's randomness. Raises
+        EnvironmentFault where the block or its header cannot be had."""
         return await self.randomness.prove(block)
 
 
@@ -214,7 +214,7 @@ async def open_game_chain(
 
 
 async def read_limits(tasks: Contract) -> DeploymentLimits:
-    """What the deployment allows, with the name of the preset that it is, `own` where it is none."""
+    """Returns what the deployment allows, with the name of the preset that it is, `own` where it is none."""
     said = await tasks.limits()
     values = {one.name: getattr(said, one.name) for one in fields(DeploymentLimits) if one.name != "name"}
     values["least"] = GameWindows(**{one.name: getattr(said.least, one.name) for one in fields(GameWindows)})

@@ -62,7 +62,7 @@ class Connection:
         return self.rpc_urls[0]
 
     async def close(self) -> None:
-        """Close the HTTP sessions."""
+        """Closes the HTTP sessions."""
         await self.providers.close()
 
     async def request(self, method: str, *parameters: Any) -> Any:
@@ -179,7 +179,7 @@ class Connection:
         return max(0, price - (await self.head()).base_fee_wei)
 
     async def broadcast(self, raw: bytes) -> None:
-        """Hand in a signed transaction. Raises as `Providers.broadcast` does."""
+        """Hands in a signed transaction. Raises as `Providers.broadcast` does."""
         await self.providers.broadcast(raw)
 
     async def receipt(self, transaction_hash: bytes) -> MinedTransaction | None:
@@ -255,8 +255,8 @@ class Connection:
         return await self.providers.ask_two(calls, read, to_block)
 
     async def heads(self, grace_s: float | None = None) -> AsyncIterator[Head]:
-        """The latest block now and whenever it changes, reorgs at the same height included; blocks in between
-        are skipped. A silent chain is asked again for `grace_s` (GRACE_S), then raises
+        """Yields the latest block now and whenever it changes, reorgs at the same height included; blocks in
+        between are skipped. A silent chain is asked again for `grace_s` (GRACE_S), then raises
         EnvironmentFault."""
         last: Head | None = None
         silent_since: float | None = None
@@ -274,7 +274,7 @@ class Connection:
             await asyncio.sleep(self.poll_s)
 
     async def wait_for_block(self, number: int) -> Head:
-        """Wait until the head is at block `number` or later; return the head."""
+        """Waits until the head is at block `number` or later; return the head."""
         async for head in self.heads():
             if head.number >= number:
                 return head
@@ -332,7 +332,7 @@ def _read_logs_in(blocks: range, decode: Decode[One], found: Sequence[Any]) -> l
 
 
 def _read_tips(found: Any) -> list[int]:
-    """The middle tip of each block of `eth_feeHistory`."""
+    """Returns the middle tip of each block of `eth_feeHistory`."""
     rewards = found.get("reward") if isinstance(found, dict) else None
     if not isinstance(rewards, list):
         raise MalformedAnswer("no rewards")

@@ -33,7 +33,8 @@ class Receipt:
     events: tuple[Event, ...]
 
     def find(self, name: str) -> Event:
-        """The first event of that name. Raises KeyError where there is none: the contract is not ours."""
+        """Returns the first event of that name. Raises KeyError where there is none: the contract is not
+        ours."""
         for event in self.events:
             if event.name == name:
                 return event
@@ -119,5 +120,5 @@ def _index_functions(entries: tuple[Entry, ...]) -> dict[str, Entry]:
 
 @cache
 def _make_answer_type(entry: Entry) -> Callable[..., Any]:
-    """The named tuple of a function's outputs."""
+    """Returns the named tuple of a function's outputs."""
     return namedtuple(entry.name, [output.name for output in entry.outputs])

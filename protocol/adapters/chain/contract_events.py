@@ -37,7 +37,7 @@ class AbiRegistry:
     events: Mapping[str, Mapping[bytes, Entry]]
 
     def find(self, log: Log) -> Entry | None:
-        """The event that a log is of; None for another contract or an unknown event."""
+        """Returns the event that a log is of; None for another contract or an unknown event."""
         contract = self.contracts.get(log.address, "")
         return self.events.get(contract, {}).get(log.topics[0]) if log.topics else None
 

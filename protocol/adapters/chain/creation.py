@@ -34,25 +34,26 @@ def compute_creation_address(account: str, nonce: int) -> str:
 
 
 def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
-    """What is sent to create `contract`: its creation code and its encoded arguments."""
+    """Returns what is sent to create `contract`: its creation code and its encoded arguments."""
     constructor = find_constructor(contract)
     return load_bytecode(contract) + (encode_values(constructor.inputs, arguments) if constructor else b"")
 
 
 def find_constructor(contract: str) -> Entry | None:
-    """The constructor of a contract, None where it takes nothing and is not declared."""
+    """Returns the constructor of a contract, None where it takes nothing and is not declared."""
     return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
 
 
 def compute_game_code(contract: str, where: Mapping[str, str], limits: DeploymentLimits) -> bytes:
-    """What is sent to create `contract`. where: addresses by contract, and of the `token`."""
+    """Returns what is sent to create `contract`. where: addresses by contract, and of the `token`."""
     constructor = find_constructor(contract)
     inputs = constructor.inputs if constructor else ()
     return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])
 
 
 def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
-    """The value of a constructor's parameter. Raises InvalidInput for a parameter that is not known here."""
+    """Returns the value of a constructor's parameter. Raises InvalidInput for a parameter that is not known
+    here."""
     known: dict[str, Any] = {
         "modules": tuple(where[name] for name in MODULES),
         "movers": [where[name] for name in MOVERS],

@@ -42,7 +42,7 @@ class Addresses(Protocol):
 
 
 def format_file(deployment: Message) -> str:
-    """The text of a deployment file."""
+    """Returns the text of a deployment file."""
     return json.format(encode_message(deployment), indent=2).decode() + "\n"
 
 
@@ -91,7 +91,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
         return {name: str(getattr(self, field)) for field, name in GAME_CONTRACTS.items()}
 
     def to_json(self) -> str:
-        """The file's text: keys in camel case, as in Solidity."""
+        """Returns the file's text: keys in camel case, as in Solidity."""
         return format_file(self)
 
     def compute_digest(self) -> str:
@@ -107,7 +107,7 @@ FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")
 
 
 def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
-    """Read a deployment file. digest: of the deployment for which a home was made, empty for none. Raises
+    """Reads a deployment file. digest: of the deployment for which a home was made, empty for none. Raises
     InvalidInput where the file is missing, not JSON, or of another deployment, or where a field is missing or
     misshapen."""
     found = FORM.read_file(path, REMEDY)
@@ -128,6 +128,6 @@ def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
 
 
 def write_game_deployment(path: Path, deployment: GameDeployment) -> None:
-    """Write the file whole or not at all: a node may be reading it."""
+    """Writes the file whole or not at all: a node may be reading it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, deployment.to_json().encode())

@@ -41,7 +41,7 @@ ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
 
 
 async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
-    """The signature (48 bytes) of a round, once it is due; the first server that has it.
+    """Returns the signature (48 bytes) of a round, once it is due; the first server that has it.
 
     Raises EnvironmentFault when none answers with one, and for a round that is far: the endpoint or the clock
     is wrong.

@@ -77,8 +77,8 @@ class Follower:
         seen in a row."""
 
     async def batches(self, grace_s: float | None = None) -> AsyncIterator[LogBatch]:
-        """A batch for every new head, the first at once. Never ends; raises EnvironmentFault where no batch
-        can be read for `grace_s` (GRACE_S). Until then the connection's health tells why."""
+        """Yields a batch for every new head, the first at once. Never ends; raises EnvironmentFault where no
+        batch can be read for `grace_s` (GRACE_S). Until then the connection's health tells why."""
         grace_s = GRACE_S if grace_s is None else grace_s
         silent_since: float | None = None
         while True:
@@ -103,8 +103,8 @@ class Follower:
         return batch
 
     async def _read_lowest(self) -> LogBatch | None:
-        """The batch up to the lowest head of those endpoints that are not stuck. Where that cannot be read it
-        may be too high, and so the others below it are not stuck: then up to theirs."""
+        """Returns the batch up to the lowest head of those endpoints that are not stuck. Where that cannot be
+        read it may be too high, and so the others below it are not stuck: then up to theirs."""
         connection = self._connection
         newest = self._processed[-1].number if self._processed else -1
         heads = await connection.heads_everywhere()
@@ -203,8 +203,8 @@ class Follower:
         return [parent]
 
     async def _find_standing(self, oldest: Head) -> int:
-        """The place of the newest processed block below `oldest` that the chain still has. No header links
-        the two: so one backend shows both, in one answer. -1 where it has none of the newest ones."""
+        """Returns the place of the newest processed block below `oldest` that the chain still has. No header
+        links the two: so one backend shows both, in one answer. -1 where it has none of the newest ones."""
         places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
         for place in reversed(places[-NEAR_BLOCKS:]):
             if await self._are_of_one_chain(self._processed[place], oldest):
@@ -213,7 +213,7 @@ class Follower:
         return -1
 
     async def _are_of_one_chain(self, block: Head, later: Head) -> bool:
-        """Whether one backend has both. Raises EnvironmentFault where it lacks the later one, so is
+        """Returns whether one backend has both. Raises EnvironmentFault where it lacks the later one, so is
         behind."""
         found = await self._connection.blocks_of_one([block.number, later.number])
         hashes = [one and one.block_hash for one in found]
@@ -222,8 +222,9 @@ class Follower:
         return hashes[0] == block.block_hash
 
     async def _find_fork(self, head: Head) -> int:
-        """The place of the newest processed block that the chain of `head` shares. Raises EnvironmentFault
-        unless it goes on higher than the processed one, and was all that is seen, `FORK_LOOKS` times."""
+        """Returns the place of the newest processed block that the chain of `head` shares. Raises
+        EnvironmentFault unless it goes on higher than the processed one, and was all that is seen,
+        `FORK_LOOKS` times."""
         low, high = -1, len(self._processed)
         if head.number <= self._processed[-1].number:
             self._refuse()
@@ -267,7 +268,7 @@ class Follower:
         return self._processed[-1].number >= self._compared + NEAR_BLOCKS // 2
 
     async def _compare(self) -> LogBatch | None:
-        """Read the near blocks again. A batch that replaces all from the first that has other events now;
+        """Reads the near blocks again. A batch that replaces all from the first that has other events now;
         None where all are as they were."""
         blocks = [block for block in self._processed if block.block_hash in self._places]
         again = await self._reader.read_blocks(blocks)
@@ -289,6 +290,6 @@ def _list_places(events: Sequence[Event]) -> list[tuple[int, bytes]]:
 
 
 def _is_parent(block: Head, child: Head) -> bool:
-    """Whether two blocks are linked, and their time does not go back."""
+    """Returns whether two blocks are linked, and their time does not go back."""
     is_linked = block.block_hash == child.parent_hash and block.number == child.number - 1
     return is_linked and block.timestamp_s <= child.timestamp_s

@@ -85,7 +85,7 @@ class Gate:
         )
 
     async def _are_stuck(self, count: int) -> bool:
-        """Whether so many endpoints are stuck, as their heads tell."""
+        """Returns whether so many endpoints are stuck, as their heads tell."""
         assert self.folded is not None, "asked of a folded block"
         try:
             heads = await self._connection.heads_everywhere()

@@ -76,7 +76,7 @@ def is_header(header: bytes, block: Mapping[str, Any]) -> bool:
 
 
 def _encode(block: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
-    """The RLP of these fields; empty where one is no number or no bytes."""
+    """Returns the RLP of these fields; empty where one is no number or no bytes."""
     try:
         header: bytes = rlp.encode([_encode_field(name, str(block[name])) for name in names])
     except ValueError:
@@ -85,7 +85,8 @@ def _encode(block: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
 
 
 def _list_endings(block: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """What may follow the known fields: nothing, then the later ones, then any choice of the others."""
+    """Yields what may follow the known fields: nothing, then the later ones, then any choice of the
+    others."""
     unknown = _list_unknown(block)[:MOST_UNKNOWN]
     for count in range(len(unknown) + 1):
         yield from combinations(unknown, count)

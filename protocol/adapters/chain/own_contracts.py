@@ -133,7 +133,7 @@ async def find_other_creations(
 
 
 async def _list_creations(connection: Connection, number: int) -> dict[str, bytes]:
-    """The code of each creation in a block, by where its contract stands."""
+    """Returns the code of each creation in a block, by where its contract stands."""
     block = await connection.request("eth_getBlockByNumber", hex(number), True)
     if block is None:
         raise EnvironmentFault(
@@ -165,7 +165,7 @@ def _list_subjects(
 
 
 async def _find_difference(connection: Connection, subject: _Subject, where: Mapping[str, str]) -> str:
-    """What differs, in words; empty where nothing does."""
+    """Returns what differs, in words; empty where nothing does."""
     actual = await connection.code_at(subject.address)
     try:
         runtimes = [await _compute_runtime(connection, subject, code) for code in subject.codes]
@@ -175,7 +175,7 @@ async def _find_difference(connection: Connection, subject: _Subject, where: Map
 
 
 async def _compute_runtime(connection: Connection, subject: _Subject, code: bytes) -> bytes:
-    """The code that a creation gives at the subject's address."""
+    """Returns the code that a creation gives at the subject's address."""
     runtime = await connection.call("", code, f"new {subject.name}", sender=subject.creator)
     if subject.name != SHARES:
         return runtime

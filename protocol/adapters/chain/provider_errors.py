@@ -142,7 +142,7 @@ class ProviderError(Exception):
     may_have_arrived: bool = False
 
     def __str__(self) -> str:
-        """The provider's words."""
+        """Returns the provider's words."""
         return self.message
 
     @property
@@ -175,7 +175,7 @@ def show_words(words: str) -> str:
 
 
 def _cut(said: object) -> str:
-    """What is looked at of what was said. Lists and objects are not written out: they may be long."""
+    """Returns what is looked at of what was said. Lists and objects are not written out: they may be long."""
     if isinstance(said, str):
         return said[:LOOKED_AT_CHARACTERS]
     return str(said) if said is None or isinstance(said, int | float) else ""

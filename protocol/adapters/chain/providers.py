@@ -63,7 +63,7 @@ class Providers:
         return ", ".join(endpoint.place for endpoint in self.endpoints)
 
     async def close(self) -> None:
-        """Close the HTTP sessions."""
+        """Closes the HTTP sessions."""
         for endpoint in self.endpoints:
             await endpoint.close()
 
@@ -111,8 +111,8 @@ class Providers:
     async def _gather(
         self, asking: Mapping[Endpoint, Coroutine[Any, Any, Answer]], grace_s: float
     ) -> dict[Endpoint, Answer]:
-        """The answers that come, at the latest `grace_s` after the first. Who says nothing until then rests.
-        Raises EnvironmentFault where none answers."""
+        """Returns the answers that come, at the latest `grace_s` after the first. Who says nothing until then
+        rests. Raises EnvironmentFault where none answers."""
         tasks = {asyncio.ensure_future(one): endpoint for endpoint, one in asking.items()}
         found, silent, pending = dict[Endpoint, Answer](), list[Endpoint](), set(tasks)
         last: EnvironmentFault | None = None
@@ -205,7 +205,8 @@ class Providers:
     async def ask_pending(
         self, method: str, what: object, read: Callable[[Any], int], where: str = "", floor: int = 0
     ) -> int:
-        """The answer as of the pending block; as of the latest where the provider has no pending one."""
+        """Returns the answer as of the pending block; as of the latest where the provider has no pending
+        one."""
         if "pending" not in self.lacks:
             try:
                 return await self._try(method, (what, "pending"), read, self._order(), floor=floor)
@@ -219,7 +220,7 @@ class Providers:
     async def ask_if_known(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> Answer | None:
-        """The answer; None where the provider does not have the method."""
+        """Returns the answer; None where the provider does not have the method."""
         if method in self.lacks:
             return None
         try:
@@ -234,7 +235,7 @@ class Providers:
     async def ask_if_there(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> Answer | None:
-        """The answer; None where it is null, or the provider has not indexed it yet."""
+        """Returns the answer; None where it is null, or the provider has not indexed it yet."""
         try:
             return await self.ask(method, parameters, or_none(read))
         except EnvironmentFault as fault:
@@ -260,8 +261,8 @@ class Providers:
         is_batch: bool = False,
         floor: int = 0,
     ) -> Answer:
-        """The first answer of the form that `read` takes. floor: of a backend that has this block. Raises
-        ProviderError for a revert, and for the words of a provider where no endpoint answers; raises
+        """Returns the first answer of the form that `read` takes. floor: of a backend that has this block.
+        Raises ProviderError for a revert, and for the words of a provider where no endpoint answers; raises
         EnvironmentFault where nothing came that is an answer."""
         is_repeatable = method.startswith(REPEATABLE)
         attempts = 1 if not is_repeatable else FRESH_ATTEMPTS if floor else ATTEMPTS
@@ -311,8 +312,9 @@ class Providers:
         raise chain_fault(self.place, "a chain that answers", _describe_silence(last)) from None
 
     async def _ask_one(self, endpoint: Endpoint, method: str, parameters: Sequence[Any], floor: int) -> Any:
-        """The result of a request. A backend that tells how far it is with it is asked again where it lacks
-        block `floor`: it would answer, or refuse, for a state before what this node has read or sent."""
+        """Returns the result of a request. A backend that tells how far it is with it is asked again where it
+        lacks block `floor`: it would answer, or refuse, for a state before what this node has read or
+        sent."""
         if not floor or not self._takes_batches():
             return await endpoint.ask(method, parameters)
         try:
@@ -332,7 +334,7 @@ class Providers:
         return found
 
     def _prefer(self, endpoint: Endpoint) -> None:
-        """Ask the one that answers first from now on."""
+        """Asks the one that answers first from now on."""
         if self.endpoints[0] is not endpoint and len(self.endpoints) > 1:
             self.endpoints.remove(endpoint)
             self.endpoints.insert(0, endpoint)
@@ -346,7 +348,7 @@ class Providers:
         await asyncio.sleep(max(0.0, wait_s))
 
     async def broadcast(self, raw: bytes) -> None:
-        """Hand in a signed transaction at every endpoint. Raises ProviderError where all that answer refuse
+        """Hands in a signed transaction at every endpoint. Raises ProviderError where all that answer refuse
         it, with `may_have_arrived` where one was silent, and EnvironmentFault where none answers: it may have
         arrived nevertheless."""
         sending = (self._hand_in(endpoint, raw) for endpoint in self.endpoints)
@@ -389,7 +391,7 @@ def _different_logs(block: int, first: Endpoint, second: Endpoint) -> AnswersDif
 
 
 def _read(read: Callable[[Any], Answer], found: Any) -> Answer:
-    """What `read` makes of an answer. Raises MalformedAnswer, whatever it raises: no answer may end a
+    """Returns what `read` makes of an answer. Raises MalformedAnswer, whatever it raises: no answer may end a
     node."""
     try:
         return read(found)
@@ -407,7 +409,7 @@ def or_none(read: Callable[[Any], Answer]) -> Callable[[Any], Answer | None]:
 
 
 def _describe_silence(error: Exception) -> str:
-    """Why no answer came. The text of some errors has the URL in it, and with it a key."""
+    """Returns why no answer came. The text of some errors has the URL in it, and with it a key."""
     kind = type(error).__name__
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{kind}: status {error.status} {show(error.message)}"

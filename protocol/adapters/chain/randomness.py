@@ -17,7 +17,7 @@ class Randomness(Contract):
     """The value of a past block, out of its header and, where the deployment mixes one in, a drand round."""
 
     async def prove(self, of_block: int) -> bytes:
-        """What `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
+        """Returns what `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
 
         Waits for the drand round of that block where one is mixed in, about a minute. Raises
         EnvironmentFault where the block, its header or the round cannot be had.

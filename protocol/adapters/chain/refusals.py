@@ -67,7 +67,7 @@ class ErrorBook:
     words: Mapping[bytes, Mapping[str, str]]
 
     def explain(self, data: bytes, where: str) -> ContractRefused:
-        """The refusal that revert `data` stands for; `where` names the call."""
+        """Returns the refusal that revert `data` stands for; `where` names the call."""
         entry = self.errors.get(data[:SELECTOR_BYTES])
         if entry is None:
             return _refuse("Unknown", {"data": data}, {}, where)
@@ -90,12 +90,12 @@ def make_book(documents: Mapping[str, Mapping[str, Any]]) -> ErrorBook:
 
 @cache
 def load_book() -> ErrorBook:
-    """The errors of all contracts in the package."""
+    """Returns the errors of all contracts in the package."""
     return make_book({name: load_document(name) for name in list_package_abis()})
 
 
 def explain_revert(data: bytes, where: str) -> ContractRefused:
-    """The refusal that revert `data` stands for; `where` names the call, for example `Tasks.join`."""
+    """Returns the refusal that revert `data` stands for; `where` names the call, for example `Tasks.join`."""
     return load_book().explain(data, where)
 
 
@@ -118,12 +118,12 @@ def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: 
 
 
 def _fits(wording: Wording, shown: Mapping[str, str]) -> bool:
-    """Whether the words name values of this error: another contract may have one of the same name."""
+    """Returns whether the words name values of this error: another contract may have one of the same name."""
     return all(name in shown for text in wording for name in _PLACEHOLDER.findall(text))
 
 
 def _fill(text: str, shown: Mapping[str, str]) -> str:
-    """The text with values for their names in braces, which may stand there as in Solidity."""
+    """Returns the text with values for their names in braces, which may stand there as in Solidity."""
     return _PLACEHOLDER.sub(lambda found: shown[to_field_name(found[1], 0)], text)
 
 

@@ -90,7 +90,7 @@ class Endpoint:
         self._count = 0
 
     async def close(self) -> None:
-        """Close the session; a later request opens another."""
+        """Closes the session; a later request opens another."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -145,7 +145,7 @@ class Endpoint:
         return found
 
     def _match(self, answer: object, numbers: range) -> list[object]:
-        """The answers in the order of the requests. Of a lone one the number is not looked at."""
+        """Returns the answers in the order of the requests. Of a lone one the number is not looked at."""
         if len(numbers) == 1:
             return [answer]
         if not isinstance(answer, list):
@@ -157,7 +157,7 @@ class Endpoint:
         return [by_number.get(number) for number in numbers]
 
     def _read(self, answer: object) -> Any:
-        """The result, or the ProviderError in its place."""
+        """Returns the result, or the ProviderError in its place."""
         if not isinstance(answer, dict):
             raise NoAnswer("what came is no JSON-RPC")
         if answer.get("error") is not None:
@@ -205,14 +205,14 @@ class Endpoint:
 
 
 def _limit_bytes(call: tuple[str, Sequence[object]]) -> int:
-    """How long the result of a request may be."""
+    """Returns how long the result of a request may be."""
     method, parameters = call
     is_long = method == "eth_getLogs" or (method.startswith("eth_getBlock") and parameters[-1:] == (True,))
     return MOST_LONG_BYTES if is_long else MOST_BYTES
 
 
 async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    """The body, unpacked. Raises ProviderError for a longer one, of which no more is read."""
+    """Returns the body, unpacked. Raises ProviderError for a longer one, of which no more is read."""
     parts, size_bytes = list[bytes](), 0
     async for part in response.content.iter_any():
         size_bytes += len(part)
@@ -223,7 +223,7 @@ async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes
 
 
 def _is_error(answer: object) -> bool:
-    """Whether an answer tells of errors by itself, whatever the status beside it."""
+    """Returns whether an answer tells of errors by itself, whatever the status beside it."""
     one = answer[0] if isinstance(answer, list) and answer else answer
     return isinstance(one, dict) and one.get("error") is not None
 

@@ -62,7 +62,7 @@ class TransactionQueue:
             self._rows.execute(_TABLE)
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._rows.close()
 
     @contextmanager
@@ -90,7 +90,7 @@ class TransactionQueue:
         return next((one for one in self.list_all() if one.nonce == nonce), None)
 
     def put(self, one: Waiting) -> None:
-        """Write one down, in place of what its nonce had."""
+        """Writes one down, in place of what its nonce had."""
         self._own[one.nonce] = one
         hashes = json.dumps([name.hex() for name in one.hashes])
         fees = (str(one.fee.max_fee_wei), str(one.fee.tip_wei))
@@ -99,7 +99,7 @@ class TransactionQueue:
             self._rows.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def drop(self, nonce: int) -> None:
-        """Strike one out: it is mined, or another one was in its place."""
+        """Strikes one out: it is mined, or another one was in its place."""
         self._own.pop(nonce, None)
         with self._tolerant():
             self._rows.execute("DELETE FROM waiting WHERE account = ? AND nonce = ?", (self._account, nonce))
@@ -128,8 +128,8 @@ class TransactionQueue:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file, and what SQLite keeps beside it, its owner's alone: SQLite gives its helpers the mode of
-    the file. Where the disk refuses that the queue goes on: see `TransactionQueue`."""
+    """Makes the file, and what SQLite keeps beside it, its owner's alone: SQLite gives its helpers the mode
+    of the file. Where the disk refuses that the queue goes on: see `TransactionQueue`."""
     try:
         # One that is there is not opened: closing it would take SQLite's locks of this process away.
         with suppress(FileExistsError):

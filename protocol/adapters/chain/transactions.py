@@ -89,7 +89,7 @@ class Signer(Protocol):
         """The account's address, any case."""
 
     def sign_transaction(self, transaction: Mapping[str, Any]) -> Signed:
-        """The transaction with its signature."""
+        """Returns the transaction with its signature."""
 
 
 class Sender:
@@ -200,14 +200,14 @@ class Sender:
         return await self._connection.transaction_count(self.address, at)
 
     async def _count_surely(self, at: str, known: int) -> int:
-        """How many transactions the chain has counted. More than `known` have to be told twice: a count that
-        is too high would leave a gap below what is sent now."""
+        """Returns how many transactions the chain has counted. More than `known` have to be told twice: a
+        count that is too high would leave a gap below what is sent now."""
         count = await self._count(at)
         return count if count <= known else min(count, await self._count(at))
 
     async def _post(self, to: str, data: bytes, gas: int) -> Waiting:
-        """Sign with the next nonce, write down, hand in. Another program with the same key may have taken the
-        nonce meanwhile: then the next."""
+        """Signs with the next nonce, writes down, hands in. Another program with the same key may have taken
+        the nonce meanwhile: then the next."""
         taken = -1
         while True:
             async with self._lock:
@@ -234,7 +234,7 @@ class Sender:
             await asyncio.sleep(self._connection.poll_s)
 
     async def _give_out(self, to: str, data: bytes, gas: int, fee: FeeOffer, taken: int) -> Waiting:
-        """The call with the lowest nonce that nobody has, signed and written down."""
+        """Returns the call with the lowest nonce that nobody has, signed and written down."""
         rows = self.queue.list_all()
         known = max([self.mined_nonces.next_nonce, *(one.nonce + 1 for one in rows)])
         mined = await self._count_surely("latest", known)
@@ -281,7 +281,7 @@ class Sender:
         self.is_capped = self.is_capped and bool(self.queue.list_all())
 
     async def _hand_in(self, waiting: Waiting) -> Kind | None:
-        """Hand in what was signed last. None: it may be mined from now on. Else what was said against it:
+        """Hands in what was signed last. None: it may be mined from now on. Else what was said against it:
         another transaction waits with its nonce (REPLACEMENT), or stands there (NONCE_TOO_LOW). Said of what
         was handed in before, either may be about this very transaction. Raises ProviderError where no pool
         takes it for another reason."""
@@ -310,8 +310,8 @@ class Sender:
         return None
 
     def _offer_tip(self, waiting: Waiting, needed_wei: int) -> bool:
-        """Sign again for the tip that a pool wants. False: that is more than it is believed, or more than the
-        operator allows."""
+        """Signs again for the tip that a pool wants. False: that is more than it is believed, or more than
+        the operator allows."""
         head = self._connection.health.head
         if needed_wei > limit_tip(needed_wei, head.base_fee_wei if head else 0, self._cap_wei):
             self.is_capped = True
@@ -319,8 +319,8 @@ class Sender:
         return self._offer_more(waiting, FeeOffer(waiting.fee.max_fee_wei + needed_wei, needed_wei))
 
     def _offer_more(self, waiting: Waiting, asked: FeeOffer) -> bool:
-        """Sign again for more, as far as the operator allows. False: that is not enough for a pool to take it
-        in place of the last."""
+        """Signs again for more, as far as the operator allows. False: that is not enough for a pool to take
+        it in place of the last."""
         most_wei = max(MOST_TIMES * asked.max_fee_wei, waiting.fee.max_fee_wei)
         offer = waiting.fee.raise_to(asked, min(self._cap_wei, most_wei))
         is_more = offer.may_replace(waiting.fee)
@@ -329,7 +329,7 @@ class Sender:
         return is_more
 
     async def _wait(self, nonce: int) -> MinedTransaction | None:
-        """Wait for the receipt of what is signed with this nonce. None: another transaction was mined with
+        """Waits for the receipt of what is signed with this nonce. None: another transaction was mined with
         it, so none of these ever will be. Raises EnvironmentFault when the attempts of the policy are used
         up, or the account cannot pay; then it stays in the queue."""
         began_s, attempts = time.monotonic(), self._resend_policy.attempts
@@ -363,8 +363,8 @@ class Sender:
         raise _fault(self.address, f"{name} not mined after {attempts} attempts")
 
     async def _look(self, nonce: int) -> tuple[bool, MinedTransaction | None]:
-        """Whether it is known what stands at this nonce, and the receipt if that is ours. Else what holds it
-        up is driven on."""
+        """Returns whether it is known what stands at this nonce, and the receipt if that is ours. Else what
+        holds it up is driven on."""
         try:
             self._counted = None
             self._counted = mined = await self._count("latest")
@@ -385,7 +385,7 @@ class Sender:
             return False, None
 
     async def _drive(self, lowest: int) -> None:
-        """See to the lowest nonce that the chain has not counted: all later ones wait for it."""
+        """Sees to the lowest nonce that the chain has not counted: all later ones wait for it."""
         waiting = self.queue.find(lowest)
         if waiting is None:
             await self._close_gap(lowest)
@@ -406,7 +406,7 @@ class Sender:
         return nonce in self._raw and since_s >= self._resend_policy.resend_after_s / HAND_INS
 
     async def _sign_again(self, nonce: int) -> None:
-        """Offer what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
+        """Offers what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
         async with self._lock:
             waiting = self.queue.find(nonce)
             is_fresh = time.monotonic() - self._signed_s.get(nonce, 0.0) < self._resend_policy.resend_after_s
@@ -423,7 +423,7 @@ class Sender:
             await self._hand_in_again(self.queue.find(nonce) or waiting)
 
     async def _hand_in_again(self, waiting: Waiting) -> None:
-        """Hand in what waits. Raises EnvironmentFault where no endpoint takes it."""
+        """Hands in what waits. Raises EnvironmentFault where no endpoint takes it."""
         try:
             if await self._hand_in(waiting) is Kind.REPLACEMENT:
                 self._underpriced.add(waiting.nonce)
@@ -437,7 +437,7 @@ class Sender:
             await self._fill(nonce)
 
     async def _fill(self, nonce: int) -> None:
-        """Put an empty transfer at a nonce of which the queue has no call."""
+        """Puts an empty transfer at a nonce of which the queue has no call."""
         async with self._lock:
             if self.queue.find(nonce) is not None:
                 return
@@ -465,7 +465,7 @@ class Sender:
 
 
 def _describe_refusal(address: str, error: ProviderError) -> EnvironmentFault:
-    """The error of a transaction that the node does not take."""
+    """Returns the error of a transaction that the node does not take."""
     if error.kind is not Kind.POOR:
         return _fault(address, error.message)
     return EnvironmentFault(

@@ -45,7 +45,7 @@ def write_aside(path: Path) -> Iterator[Path]:
 def fill_file(
     handle: int, data: bytes | memoryview, *, is_durable: bool = True, is_cached: bool = True
 ) -> None:
-    """Write an empty file and close it. Raises OSError where the disk does not take it.
+    """Writes an empty file and closes it. Raises OSError where the disk does not take it.
 
     is_durable: the bytes survive a power cut. is_cached: they go through the system's cache, for somebody
     reads them soon. Otherwise a large file goes to the disk directly, where the file system can do that: new
@@ -60,7 +60,8 @@ def fill_file(
 
 
 def _write_directly(handle: int, data: bytes | memoryview) -> int:
-    """How many bytes are written: whole pages, since no others can be; 0 where the file system cannot."""
+    """Returns how many bytes are written: whole pages, since no others can be; 0 where the file system
+    cannot."""
     flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
     try:
         fcntl(handle, F_SETFL, flags | os.O_DIRECT)
@@ -101,7 +102,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Make what a file holds, or the names in a folder, survive a power cut. Raises OSError."""
+    """Makes what a file holds, or the names in a folder, survive a power cut. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

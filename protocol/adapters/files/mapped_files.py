@@ -29,8 +29,8 @@ _lock = Lock()
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file that no process changes, at least one. What is written to them is lost when their
-    pages go. The file is open no longer: a process may map far more files than it may have open."""
+    """Returns the bytes of a file that no process changes, at least one. What is written to them is lost when
+    their pages go. The file is open no longer: a process may map far more files than it may have open."""
     with path.open("rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
         mapped = mmap(-1, size_bytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
@@ -59,7 +59,7 @@ def _map() -> Callable[..., int | None]:
 
 
 def map_shared(path: Path) -> memoryview:
-    """The bytes of a file of `make_shared`: what is written to them all its users see."""
+    """Returns the bytes of a file of `make_shared`: what is written to them all its users see."""
     with path.open("r+b") as file:
         return _remember(mmap(file.fileno(), 0))
 
@@ -131,7 +131,7 @@ class PageLimit:
 
 
 def measure_resident_bytes() -> int:
-    """What this process holds in memory."""
+    """Returns what this process holds in memory."""
     return int(os.pread(_open_statm(), STATM_BYTES, 0).split()[1]) * PAGESIZE
 
 

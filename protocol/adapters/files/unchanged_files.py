@@ -34,14 +34,14 @@ class UnchangedFiles:
                     self._good.popitem(last=False)
 
     def knows(self, path: Path) -> bool:
-        """Whether the file was good within REMEMBERED_SECONDS, and is still the same."""
+        """Returns whether the file was good within REMEMBERED_SECONDS, and is still the same."""
         found, at = self._good.get(path, (None, 0.0))
         is_recent = time.monotonic() - at < REMEMBERED_SECONDS
         return found is not None and is_recent and found == take_print(path)
 
 
 def take_print(path: Path) -> FilePrint | None:
-    """What tells a file that was written again from the one before; None where there is none."""
+    """Returns what tells a file that was written again from the one before; None where there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -23,12 +23,12 @@ class AccountKey:
         return str(self._account.address)
 
     def sign_transaction(self, transaction: Mapping[str, Any]) -> SignedTransaction:
-        """The transaction with its signature and hash, ready for `eth_sendRawTransaction`. It carries its
-        nonce and chain id."""
+        """Returns the transaction with its signature and hash, ready for `eth_sendRawTransaction`. It carries
+        its nonce and chain id."""
         return self._account.sign_transaction(dict(transaction))
 
     def sign_typed_data(self, data: Mapping[str, Any]) -> bytes:
-        """The 65-byte signature (r, s, v) of an EIP-712 object. `signatures.py` alone asks for it."""
+        """Returns the 65-byte signature (r, s, v) of an EIP-712 object. `signatures.py` alone asks for it."""
         return bytes(self._account.sign_typed_data(full_message=dict(data)).signature)
 
     def __repr__(self) -> str:

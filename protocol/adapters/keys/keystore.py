@@ -24,7 +24,7 @@ _BARE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
 
 
 def create_keystore(path: Path, password: str) -> AccountKey:
-    """Make a fresh key and keep it encrypted at `path` (mode 0600). Raises InvalidInput when `path` exists:
+    """Makes a fresh key and keeps it encrypted at `path` (mode 0600). Raises InvalidInput when `path` exists:
     a key is never overwritten."""
     return _write_keystore(path, Account.create(), password, SCRYPT_WORK_FACTOR)
 
@@ -35,8 +35,8 @@ def create_devnet_keystore(path: Path, password: str) -> AccountKey:
 
 
 def load_keystore(path: Path, password: str) -> AccountKey:
-    """The key in the keystore at `path`. Raises InvalidInput when it is absent, open to others, malformed, or
-    the password is wrong."""
+    """Returns the key in the keystore at `path`. Raises InvalidInput when it is absent, open to others,
+    malformed, or the password is wrong."""
     require_private_file(path)
     try:
         text = path.read_bytes()[:MAX_KEYSTORE_BYTES]
@@ -53,15 +53,15 @@ def load_keystore(path: Path, password: str) -> AccountKey:
 
 
 def is_keystore(path: Path) -> bool:
-    """Whether a file looks like a keystore, and not like a bare key. Raises InvalidInput where it is absent,
-    or open to others."""
+    """Returns whether a file looks like a keystore, and not like a bare key. Raises InvalidInput where it is
+    absent, or open to others."""
     require_private_file(path)
     with path.open("rb") as file:
         return file.read(MAX_KEYSTORE_BYTES).lstrip().startswith(b"{")
 
 
 def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool = False) -> AccountKey:
-    """Keep the key of another file encrypted at `path`. source: a keystore that `password` opens, or a file
+    """Keeps the key of another file encrypted at `path`. source: a keystore that `password` opens, or a file
     with the bare key as 64 hexadecimal digits. is_devnet: as create_devnet_keystore. Raises InvalidInput as
     load_keystore does, where the file holds no key, and when `path` exists; what was in it is not shown."""
     account = load_keystore(source, password)._account if is_keystore(source) else _read_bare_key(source)

@@ -27,20 +27,21 @@ Signed = Statement | NodeStatement
 
 
 def hash_statement(statement: Signed, domain: SigningDomain) -> bytes:
-    """The digest that is signed (32 bytes): Keccak-256 over the domain's and the statement's hashes."""
+    """Returns the digest that is signed (32 bytes): Keccak-256 over the domain's and the statement's
+    hashes."""
     signable = _make_signable(statement, domain)
     return bytes(keccak(b"\x19" + signable.version + signable.header + signable.body))
 
 
 def sign_statement(key: AccountKey, statement: Signed, domain: SigningDomain) -> bytes:
-    """The signature of a statement, SIGNATURE_BYTES long. Raises InvalidInput where a field does not fit its
-    type."""
+    """Returns the signature of a statement, SIGNATURE_BYTES long. Raises InvalidInput where a field does not
+    fit its type."""
     return _compact(key.sign_typed_data(to_typed_data(statement, domain)))
 
 
 def recover_signer(statement: Signed, signature: bytes, domain: SigningDomain, source: str = "") -> str:
-    """The account, in lower case, that signed the statement. Raises ProtocolFault, with `source` as culprit,
-    for a malformed signature or statement.
+    """Returns the account, in lower case, that signed the statement. Raises ProtocolFault, with `source` as
+    culprit, for a malformed signature or statement.
 
     Any well-formed signature recovers to some account: compare it with the one whose statement it should
     be."""

@@ -28,7 +28,7 @@ class DeterminismFingerprint(msgspec.Struct, frozen=True):
 
 
 def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
-    """What the last runs left, by task id in hex; nothing where the file is missing or damaged."""
+    """Returns what the last runs left, by task id in hex; nothing where the file is missing or damaged."""
     try:
         return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, DeterminismFingerprint])
     except (OSError, msgspec.DecodeError):
@@ -36,12 +36,13 @@ def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
 
 
 def write_bits(home: Path, bits: dict[str, DeterminismFingerprint]) -> None:
-    """Leave this for the next run. Raises OSError where the disk does not take it."""
+    """Leaves this for the next run. Raises OSError where the disk does not take it."""
     replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
 
 
 def read_processor_model() -> str:
-    """The processor's model as the system names it. Its caches decide how kernels cut up a product."""
+    """Returns the processor's model as the system names it. Its caches decide how kernels cut up a
+    product."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -67,8 +67,8 @@ class UseSeen:
 
 
 def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
-    """One look at how this machine is used. own: the process whose time, with that of its children, is the
-    node's (0: this one). Raises OSError, ValueError or LookupError where the system does not tell."""
+    """Returns one look at how this machine is used. own: the process whose time, with that of its children,
+    is the node's (0: this one). Raises OSError, ValueError or LookupError where the system does not tell."""
     at_s, tick_s = time.monotonic(), 1 / os.sysconf("SC_CLK_TCK")
     # Before the sum over all: a process that works between the two looks counts as another's, not less.
     own_ticks = _count_own_ticks(places.proc, own or os.getpid())
@@ -132,9 +132,9 @@ def _count_usb_reports(usb: Path) -> dict[str, int]:
 
 
 def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
-    """What somebody does with the machine, in words; empty where nobody uses it. seen: looks in their order,
-    two or more: somebody typed, or moved a mouse, since the last but one; or other programs took more than
-    `cores` processors on average since the first, if that is at least `load_s` ago."""
+    """Returns what somebody does with the machine, in words; empty where nobody uses it. seen: looks in their
+    order, two or more: somebody typed, or moved a mouse, since the last but one; or other programs took more
+    than `cores` processors on average since the first, if that is at least `load_s` ago."""
     first, before, last = seen[0], seen[-2], seen[-1]
     # Each terminal by itself, and any other time: whoever owns one can set its time to a later year, and the
     # machine's clock may be set back.
@@ -189,7 +189,7 @@ class MachineUse:
             ) from error
 
     def take(self, seen: UseSeen) -> None:
-        """Add what one more look has found."""
+        """Adds what one more look has found."""
         load_s = min(LOAD_S, self.idle_s)
         self._seen.append(seen)
         if len(self._seen) == 1:
@@ -210,7 +210,7 @@ class MachineUse:
         self.is_lasting = at_s - self._first_s >= LASTING_S
 
     async def follow(self) -> None:
-        """Look every few seconds, for ever. What cannot be told any more counts as use: who sits at the
+        """Looks every few seconds, for ever. What cannot be told any more counts as use: who sits at the
         machine comes first."""
         failed = 0
         while True:

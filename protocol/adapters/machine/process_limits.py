@@ -9,8 +9,8 @@ THREADS, OWN_GROUP = Path("/proc/self/task"), Path("/proc/self/cgroup")
 
 
 def measure_memory_bytes(groups: Path = GROUPS, own_group: Path = OWN_GROUP) -> int:
-    """The memory of this machine, or what this process's control groups may use of it, where that is less.
-    own_group: names the group (man 7 cgroups)."""
+    """Returns the memory of this machine, or what this process's control groups may use of it, where that is
+    less. own_group: names the group (man 7 cgroups)."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with suppress(OSError):
         folder = groups / own_group.read_text().partition("::")[2].strip().lstrip("/")
@@ -23,7 +23,7 @@ def measure_memory_bytes(groups: Path = GROUPS, own_group: Path = OWN_GROUP) -> 
 
 
 def lower_priority(nice: int) -> None:
-    """Have this process, and all that it starts from now on, run at a nice level: 0 is the usual one, 19 the
+    """Has this process, and all that it starts from now on, runs at a nice level: 0 is the usual one, 19 the
     lowest priority. What runs at a lower priority already stays there."""
     for name in os.listdir(THREADS) if THREADS.is_dir() else ["0"]:
         # A thread that has ended meanwhile.

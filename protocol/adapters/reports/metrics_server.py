@@ -55,7 +55,7 @@ class _Values(Collector):
         self._metrics, self._read = metrics, read
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Every metric with the values that it has now."""
+        """Yields every metric with the values that it has now."""
         values = self._read()
         for metric in self._metrics:
             make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily

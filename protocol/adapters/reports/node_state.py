@@ -73,7 +73,7 @@ class NodeState(Message, frozen=True):
     health_issues: tuple[SeenHealthIssue, ...]
 
     def is_running(self, now_s: float) -> bool:
-        """Whether the node that wrote it runs, as far as the file tells."""
+        """Returns whether the node that wrote it runs, as far as the file tells."""
         return self.end is End.KILLED and now_s - self.seen_s < STALE_S
 
 
@@ -89,7 +89,7 @@ def read_node_state(home: Path) -> NodeState | None:
 
 
 def describe_node_state(state: NodeState, now_s: float) -> Iterator[str]:
-    """The same in lines for an operator."""
+    """Yields the same in lines for an operator."""
     age_s = max(0, int(now_s) - state.seen_s)
     if state.end is not End.KILLED:
         yield f"the node of this home does not run: it {END_WORDS[state.end]} {age_s} s ago"

@@ -67,21 +67,21 @@ REPORTS_FORM = Form(ReportsSaid, REPORTS_BYTES, "the reports of a round are malf
 
 
 def format_loss(report: LossReport, signature: bytes) -> LossSaid:
-    """The message of a report."""
+    """Returns the message of a report."""
     figures = (report.first_micronats, report.last_micronats, report.mean_micronats)
     return LossSaid(report.slot, report.steps, *figures, signature)
 
 
 def format_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
-    """The message of a report."""
+    """Returns the message of a report."""
     far = (report.weights_microlimits, report.first_moment_microlimits, report.second_moment_microlimits)
     place = (report.slot, report.draw, report.rank)
     return DistancesSaid(*place, VoteWord(report.word), report.comparison, *far, signature)
 
 
 def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossReport] | None:
-    """The report, with the account that must have signed it: whose claim of round `index` is in that slot.
-    None where there is none."""
+    """Returns the report, with the account that must have signed it: whose claim of round `index` is in that
+    slot. None where there is none."""
     game_round = game.rounds.get(index)
     claim = None if game_round is None else game_round.claims.get(said.slot)
     if claim is None:
@@ -91,8 +91,8 @@ def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossRep
 
 
 def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[str, DistanceReport] | None:
-    """The report, with the account that must have signed it: which the chain drew for that place. None where
-    it drew none."""
+    """Returns the report, with the account that must have signed it: which the chain drew for that place.
+    None where it drew none."""
     drawn = get_drawn(game, index, said.slot, said.draw, said.rank)
     if drawn is None:
         return None
@@ -105,7 +105,7 @@ def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[st
 def is_signed(
     report: LossReport | DistanceReport, signature: bytes, account: str, signing: SigningDomain
 ) -> bool:
-    """Whether the account has signed the report."""
+    """Returns whether the account has signed the report."""
     try:
         return recover_signer(report, signature, signing, account) == account
     except ProtocolFault:
@@ -129,7 +129,7 @@ class ReportClient:
         await self._session.close()
 
     async def ask(self, peer: Peer, task: bytes, index: int) -> ReportsSaid:
-        """What a node reports of round `index`; nothing of it is checked yet. Raises ProtocolFault or
+        """Returns what a node reports of round `index`; nothing of it is checked yet. Raises ProtocolFault or
         EnvironmentFault."""
         path = request_paths.format_reports(task, index)
         async with self._session.get(peer, path, {}, REPORTS_BYTES) as response:

@@ -57,11 +57,11 @@ class BlobStore:
         self._remove_abandoned()
 
     def put_tensor(self, root: bytes, data: bytes | memoryview) -> BlobRef:
-        """Keep a flat little-endian float32 vector that must have the tree root `root`."""
+        """Keeps a flat little-endian float32 vector that must have the tree root `root`."""
         return self.put(BlobRef(BlobKey(BlobKind.TENSOR, root), len(data)), data)
 
     def put_delta(self, root: bytes, data: bytes) -> BlobRef:
-        """Keep the int8 blocks of a pseudo-gradient that must have the tree root `root`."""
+        """Keeps the int8 blocks of a pseudo-gradient that must have the tree root `root`."""
         return self.put(BlobRef(BlobKey(BlobKind.DELTA, root), len(data)), data)
 
     def put_dataset(self, data: bytes | memoryview) -> BlobRef:
@@ -70,7 +70,7 @@ class BlobStore:
         return self.put(BlobRef(key, len(data)), data)
 
     def put_roots(self, roots: Sequence[bytes]) -> BlobRef:
-        """Keep the roots of a trace's buffers under the trace root, which is computed here. Raises
+        """Keeps the roots of a trace's buffers under the trace root, which is computed here. Raises
         InvalidInput where one of them is none."""
         return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
 
@@ -137,8 +137,8 @@ class BlobStore:
         return self.folder / key.kind.value / key.root.hex()
 
     def has(self, ref: BlobRef) -> bool:
-        """Whether the blob is here. A root says nothing of zeros at the end of the last leaf: a file with
-        more of them is the same blob, of whichever length two tasks name it."""
+        """Returns whether the blob is here. A root says nothing of zeros at the end of the last leaf: a file
+        with more of them is the same blob, of whichever length two tasks name it."""
         size = self.get_size_bytes(ref.key)
         if size is None or size == ref.size_bytes:
             return size is not None
@@ -154,15 +154,16 @@ class BlobStore:
             return None
 
     def get(self, ref: BlobRef) -> bytes:
-        """All bytes of the blob, judged again: disks rot. Raises InvalidInput when it is absent,
+        """Returns all bytes of the blob, judged again: disks rot. Raises InvalidInput when it is absent,
         EnvironmentFault when it is damaged (it is removed, so that it can be fetched anew)."""
         pieces = list(self._open_whole(ref))
         self._judge(ref, pieces)
         return b"".join(pieces)
 
     def open_map(self, ref: BlobRef) -> memoryview:
-        """The same bytes, at least one, but mapped into memory instead of read: not to be written to. Judged
-        as by `get`, unless this process wrote or judged this very file a moment ago. Raises as `get` does."""
+        """Returns the same bytes, at least one, but mapped into memory instead of read: not to be written to.
+        Judged as by `get`, unless this process wrote or judged this very file a moment ago. Raises as `get`
+        does."""
         path = self.get_path(ref.key)
         if not self.has(ref) or not self._judged.knows(path):
             with self._judged.remember(path):
@@ -198,7 +199,7 @@ class BlobStore:
         return self.open_range(ref.key, 0, ref.size_bytes if self.has(ref) else None)
 
     def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> tuple[bytes, ...]:
-        """The blob's chunk roots, if the pieces are all of it."""
+        """Returns the blob's chunk roots, if the pieces are all of it."""
         verifier = BlobVerifier(ref, source=str(self.folder))
         try:
             for piece in pieces:
@@ -212,7 +213,7 @@ class BlobStore:
         return verifier.chunk_roots
 
     def _is_right(self, key: BlobKey) -> bool:
-        """Whether the file has the root that it is named by, with its own length."""
+        """Returns whether the file has the root that it is named by, with its own length."""
         try:
             own = BlobVerifier(BlobRef(key, self.get_size_bytes(key) or 0))
             for piece in self.open_range(key):
@@ -223,16 +224,16 @@ class BlobStore:
         return True
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
-        """The roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault when it is
-        damaged."""
+        """Returns the roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault
+        when it is damaged."""
         size = self.get_size_bytes(BlobKey(BlobKind.ROOTS, trace_root))
         if size is None:
             return ()
         return tuple(split_roots(self.get(refer_roots(trace_root, max(1, size // ROOT_BYTES)))))
 
     def open_range(self, key: BlobKey, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """The bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises InvalidInput
-        when the blob is absent or the range lies outside it."""
+        """Returns the bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises
+        InvalidInput when the blob is absent or the range lies outside it."""
         size = self.get_size_bytes(key)
         if size is None:
             raise _absent(key, self.folder)
@@ -248,7 +249,8 @@ class BlobStore:
         return _read_pieces(self.get_path(key), start, end)
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """The 32-byte subtree roots (`BlobVerifier.chunk_roots`) one after the other; empty where unknown."""
+        """Returns the 32-byte subtree roots (`BlobVerifier.chunk_roots`) one after the other; empty where
+        unknown."""
         try:
             return self._get_chunk_path(key).read_bytes()
         except FileNotFoundError:
@@ -258,7 +260,7 @@ class BlobStore:
         return self.get_path(key).with_suffix(CHUNKS)
 
     def flush(self, key: BlobKey) -> None:
-        """Make a blob that is here survive a power cut, also where this store is not durable. Raises
+        """Makes a blob that is here survive a power cut, also where this store is not durable. Raises
         EnvironmentFault where the disk does not take it."""
         path, chunks = self.get_path(key), self._get_chunk_path(key)
         with _disk_errors(self.folder):
@@ -267,16 +269,16 @@ class BlobStore:
             sync(path.parent)
 
     def delete(self, key: BlobKey) -> None:
-        """Remove a blob; absent is fine."""
+        """Removes a blob; absent is fine."""
         with self._alone():
             self._unlink(key)
 
     def take_print(self, key: BlobKey) -> FilePrint | None:
-        """What tells a blob that was written again from this one; None where it is absent."""
+        """Returns what tells a blob that was written again from this one; None where it is absent."""
         return take_print(self.get_path(key))
 
     def delete_unchanged(self, key: BlobKey, found: FilePrint) -> None:
-        """Remove a blob unless it was written again since its print was taken: then it is somebody else's
+        """Removes a blob unless it was written again since its print was taken: then it is somebody else's
         too."""
         with self._alone():
             if self.take_print(key) == found:
@@ -294,7 +296,7 @@ class BlobStore:
             yield
 
     def list_keys(self, kind: BlobKind) -> list[BlobKey]:
-        """The blobs of one kind that are here."""
+        """Returns the blobs of one kind that are here."""
         names = os.listdir(self.folder / kind.value)
         return [BlobKey(kind, bytes.fromhex(name)) for name in sorted(names) if not name.endswith(CHUNKS)]
 
@@ -358,7 +360,7 @@ class BlobWriter:
         return self._verifier.received_bytes
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
+        """Takes the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
         kept), EnvironmentFault before the disk's reserve is written to: other writers may have taken it."""
         self._verifier.update(data)
         self._store.require_space(len(data), self._ref.key)
@@ -370,12 +372,12 @@ class BlobWriter:
         self._verifier.finish()
 
     def rewind(self) -> None:
-        """Drop what is not proven yet: what comes next is another's."""
+        """Drops what is not proven yet: what comes next is another's."""
         with _disk_errors(self._store.folder):
             self._file.truncate(self._file.seek(self._verifier.rewind(self._file.tell())))
 
     def commit(self) -> Path:
-        """Judge the whole; let it appear under its address. Raises ProtocolFault when it does not match."""
+        """Judges the whole; let it appear under its address. Raises ProtocolFault when it does not match."""
         self._verifier.finish()
         with _disk_errors(self._store.folder):
             self._file.flush()
@@ -387,7 +389,7 @@ class BlobWriter:
             return path
 
     def close(self) -> None:
-        """Remove what was not committed."""
+        """Removes what was not committed."""
         with _disk_errors(self._store.folder):
             self._temporary.unlink(missing_ok=True)
             self._file.close()

@@ -39,7 +39,7 @@ class BlobVerifier:
         self._require_root(folded, "the chunk hashes do not fold to the root")
 
     def update(self, data: bytes) -> None:
-        """Take the next bytes, of any length. Raises ProtocolFault at the first that cannot be right."""
+        """Takes the next bytes, of any length. Raises ProtocolFault at the first that cannot be right."""
         self.received_bytes += len(data)
         if self.received_bytes > self._size_bytes:
             self._fail("the blob is too long", f"{self._size_bytes} bytes", f"at least {self.received_bytes}")
@@ -60,7 +60,7 @@ class BlobVerifier:
         self._require_root(folded, "the bytes do not match their root")
 
     def rewind(self, kept_bytes: int) -> int:
-        """Forget what no announced root has judged, and what lies behind `kept_bytes`, so that somebody else
+        """Forgets what no announced root has judged, and what lies behind `kept_bytes`, so that somebody else
         can go on; returns the bytes that are left. Without announced roots that is none."""
         whole = min(len(self._chunk_roots), kept_bytes // self._ref.chunk_bytes) if self._announced else 0
         del self._chunk_roots[whole:]
@@ -109,7 +109,7 @@ def _refuse(ref: BlobRef, what: str, expected: object, actual: object, source: s
 
 
 def make_damage_fault(fault: ProtocolFault) -> EnvironmentFault:
-    """The same of a blob on this machine's own disk: nobody is to blame."""
+    """Returns the same of a blob on this machine's own disk: nobody is to blame."""
     return EnvironmentFault(
         what=f"a stored blob is damaged ({fault.what}) and was removed",
         expected=fault.expected,

@@ -89,7 +89,8 @@ _UNITS = {
 
 
 def get_trace_kind(leaf_bytes: int) -> BlobKind:
-    """The kind of a trace's tensors with leaves of this size. Raises InvalidInput where there is none."""
+    """Returns the kind of a trace's tensors with leaves of this size. Raises InvalidInput where there is
+    none."""
     if leaf_bytes not in _TRACE_KINDS:
         raise InvalidInput(
             what="no tensor of a trace has leaves of this size",
@@ -150,7 +151,8 @@ class BlobRef:
         return -(-self.size_bytes // self.chunk_bytes)
 
     def allow_lengths(self, left: range) -> range:
-        """How many bytes a peer's file may give for the bytes `left`, which end with the blob or before.
+        """Returns how many bytes a peer's file may give for the bytes `left`, which end with the blob or
+        before.
 
         A root says nothing of zeros at the end of the last leaf, and others may name the same blob with more
         or fewer of them: a peer has one file for all."""
@@ -163,7 +165,7 @@ class BlobRef:
         return range(max(last + 1 - left.start, 1), most + 1)
 
     def locate_chunks(self, chunks: range) -> range:
-        """The bytes of chunks that follow each other. Raises InvalidInput where there are none."""
+        """Returns the bytes of chunks that follow each other. Raises InvalidInput where there are none."""
         if chunks.step != 1 or not 0 <= chunks.start < chunks.stop <= self.chunk_count:
             raise InvalidInput(
                 what="the blob has no such chunks",
@@ -176,12 +178,12 @@ class BlobRef:
 
 
 def refer_tensor(root: bytes, parameter_count: int) -> BlobRef:
-    """The blob of a flat float32 vector (W, m or v) of `parameter_count` elements."""
+    """Returns the blob of a flat float32 vector (W, m or v) of `parameter_count` elements."""
     return BlobRef(BlobKey(BlobKind.TENSOR, root), 4 * parameter_count)
 
 
 def refer_delta(root: bytes, parameter_count: int) -> BlobRef:
-    """The blob of a pseudo-gradient of `parameter_count` elements: one delta leaf per state leaf."""
+    """Returns the blob of a pseudo-gradient of `parameter_count` elements: one delta leaf per state leaf."""
     leaves = data_trees.count_tensor_leaves(parameter_count)
     return BlobRef(BlobKey(BlobKind.DELTA, root), DELTA_LEAF_BYTES * leaves)
 
@@ -195,10 +197,10 @@ def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, Blo
 
 
 def refer_trace_tensor(root: bytes, size_bytes: int, leaf_bytes: int) -> BlobRef:
-    """The blob of a buffer of a trace, in leaves of `leaf_bytes`."""
+    """Returns the blob of a buffer of a trace, in leaves of `leaf_bytes`."""
     return BlobRef(BlobKey(get_trace_kind(leaf_bytes), root), size_bytes)
 
 
 def refer_roots(trace_root: bytes, count: int) -> BlobRef:
-    """The blob of the roots of all `count` buffers of a trace, in their order."""
+    """Returns the blob of the roots of all `count` buffers of a trace, in their order."""
     return BlobRef(BlobKey(BlobKind.ROOTS, trace_root), ROOT_BYTES * count)

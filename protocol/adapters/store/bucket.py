@@ -88,8 +88,8 @@ class Bucket:
 
     @classmethod
     def open(cls, settings: ObjectStorage, account: str) -> "Bucket":
-        """The bucket of `account` (lower-case address); nothing is asked of it yet. Raises InvalidInput for
-        settings that cannot be used, or where the extra [s3] is not installed."""
+        """Returns the bucket of `account` (lower-case address); nothing is asked of it yet. Raises
+        InvalidInput for settings that cannot be used, or where the extra [s3] is not installed."""
         require_usable(settings)
         # What they log at these levels are requests with their signatures.
         for name in ("boto3", "botocore", "s3transfer", "urllib3"):
@@ -97,27 +97,28 @@ class Bucket:
         return cls(settings, account, *_make_clients(settings))
 
     def close(self) -> None:
-        """Break off what is under way. A storage that does not let go of it holds nobody up."""
+        """Breaks off what is under way. A storage that does not let go of it holds nobody up."""
         self._is_closed = True
         self._uploads.close()
         self._signers.close()
         self._checks.close()
 
     async def learn(self) -> dict[BlobKey, int]:
-        """What of this account is in the bucket, length in bytes by key. Uploads that were cut off are
-        removed. Raises InvalidInput where anybody may read the bucket, EnvironmentFault where it cannot be
-        used."""
+        """Returns what of this account is in the bucket, length in bytes by key. Uploads that were cut off
+        are removed. Raises InvalidInput where anybody may read the bucket, EnvironmentFault where it cannot
+        be used."""
         found = await self._uploads.run(self._look)
         self.there = {key: size for key, (size, _) in found.items()}
         self._marks = {key: mark for key, (_, mark) in found.items()}
         return self.there
 
     def may_upload(self, key: BlobKey) -> bool:
-        """Whether to send this copy now: not soon after the storage has taken its bytes and not kept them."""
+        """Returns whether to send this copy now: not soon after the storage has taken its bytes and not kept
+        them."""
         return time.monotonic() >= self._again_at.get(key, 0.0)
 
     async def put(self, key: BlobKey, path: Path) -> None:
-        """Upload a blob from its file; from then on peers are sent there. Raises EnvironmentFault, and
+        """Uploads a blob from its file; from then on peers are sent there. Raises EnvironmentFault, and
         nothing counts as being there, unless the storage has all of it."""
         sent = list[int]()
         try:
@@ -168,7 +169,7 @@ class Bucket:
         return f"{self.settings.prefix}/{self.account}/{key}"
 
     async def _is_kept(self, key: BlobKey) -> bool:
-        """Whether the storage says that it has a copy as it was uploaded, or seen first."""
+        """Returns whether the storage says that it has a copy as it was uploaded, or seen first."""
         with suppress(TimeoutError, EnvironmentFault):
             async with asyncio.timeout(SIGNING_S):
                 said = await self._checks.run(partial(self._stat, self._name(key)))
@@ -202,7 +203,7 @@ class Bucket:
         return found
 
     def _list(self, call: str, what: str, folder: str) -> Iterator[dict[str, Any]]:
-        """The first of what is below `folder`."""
+        """Returns the first of what is below `folder`."""
         pages = self.client.get_paginator(call).paginate(Bucket=self.settings.bucket, Prefix=folder)
         some = islice(pages, MOST_LISTED)  # A page may be empty.
         return islice((one for page in some for one in page.get(what, ())), MOST_LISTED)
@@ -263,8 +264,8 @@ class _Threads:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
 
     async def run(self, act: Callable[[], Any]) -> Any:
-        """What `act` returns or raises. A call that is cancelled before its turn is left out. Not to be used
-        after `close`."""
+        """Returns what `act` returns or raises. A call that is cancelled before its turn is left out. Not to
+        be used after `close`."""
         assert not self._is_closed, "no thread is left for it"
         if len(self._threads) < self._most:
             self._threads.append(Thread(target=self._work, daemon=True))
@@ -274,7 +275,7 @@ class _Threads:
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Begin no more calls."""
+        """Begins no more calls."""
         self._is_closed = True
         with suppress(Empty):
             while call := self._calls.get_nowait():
@@ -293,7 +294,7 @@ class _Threads:
 
 
 def _load(module: str) -> Any:
-    """A module of the extra [s3]."""
+    """Returns a module of the extra [s3]."""
     return load_extra(module, "a bucket (config.toml, object_storage)", "s3")
 
 
@@ -323,13 +324,13 @@ def _make_clients(settings: ObjectStorage) -> tuple[Any, Any]:
 
 
 def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
-    """Send in boto3's place; the answer breaks off where it is too long."""
+    """Sends in boto3's place; the answer breaks off where it is too long."""
     request.stream_output = True  # It is read later, by way of `stream`.
     response = send(request)
     read = response.raw.stream
 
     def stream(*arguments: Any, **named: Any) -> Iterator[bytes]:
-        """The same pieces."""
+        """Yields the same pieces."""
         left = MOST_ANSWERED_BYTES
         for piece in read(*arguments, **named):
             left -= len(piece)

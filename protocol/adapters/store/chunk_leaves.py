@@ -47,7 +47,7 @@ def cut_chunk(ref: BlobRef, number: int, chunk: bytes, leaves: Iterable[int]) ->
 
 
 def is_proven(ref: BlobRef, index: int, proof: LeafProof, chunk_roots: Sequence[bytes]) -> bool:
-    """Whether a leaf with its path inside its chunk is the blob's."""
+    """Returns whether a leaf with its path inside its chunk is the blob's."""
     number, within = divmod(index, ref.key.kind.chunk_leaves)
     is_long = len(proof.path) == get_depth(ref)
     return (

@@ -31,12 +31,13 @@ def _hash_leaves(chunk: bytes, ref: BlobRef) -> list[bytes]:
 
 
 def split_roots(data: bytes) -> list[bytes]:
-    """The roots that stand one after the other in `data`."""
+    """Returns the roots that stand one after the other in `data`."""
     return [data[start : start + ROOT_BYTES] for start in range(0, len(data), ROOT_BYTES)]
 
 
 def stack_chunk(chunk: bytes, ref: BlobRef) -> merkle.Levels:
-    """All levels of the subtree over one chunk, padding included where the blob has several chunks."""
+    """Returns all levels of the subtree over one chunk, padding included where the blob has several
+    chunks."""
     leaves = _hash_leaves(chunk, ref)
     if ref.chunk_count > 1:
         leaves += [ZERO_WORD] * (ref.key.kind.chunk_leaves - len(leaves))
@@ -44,7 +45,7 @@ def stack_chunk(chunk: bytes, ref: BlobRef) -> merkle.Levels:
 
 
 def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> Sequence[bytes]:
-    """The roots of the chunks of a tree over a blob of this kind."""
+    """Returns the roots of the chunks of a tree over a blob of this kind."""
     return levels[min(kind.chunk_depth, len(levels) - 1)]
 
 

@@ -15,8 +15,8 @@ from touchstone.protocol.spec.openings import LeafProof
 
 
 def encode_answer(ref: BlobRef, runs: Sequence[LeafRun], known: Mapping[int, LeafProof]) -> bytes:
-    """The answer to a request from leaves by number, whose paths end at the root of their chunk. A run of
-    which a leaf is not known is left out."""
+    """Returns the answer to a request from leaves by number, whose paths end at the root of their chunk. A
+    run of which a leaf is not known is left out."""
     bits, pieces = 0, list[bytes]()
     for number, run in enumerate(runs):
         if all(leaf in known for leaf in run.leaves):
@@ -27,7 +27,7 @@ def encode_answer(ref: BlobRef, runs: Sequence[LeafRun], known: Mapping[int, Lea
 
 
 def _join_paths(ref: BlobRef, run: LeafRun, left: Sequence[bytes], right: Sequence[bytes]) -> Iterator[bytes]:
-    """The siblings of a run (`merkle_ranges.compute_range_path`), from the paths of its first and last
+    """Yields the siblings of a run (`merkle_ranges.compute_range_path`), from the paths of its first and last
     leaf."""
     first, last = run.first % ref.key.kind.chunk_leaves, run.last % ref.key.kind.chunk_leaves
     for level in range(get_depth(ref)):

@@ -36,7 +36,8 @@ class LeafRun:
 
 
 def list_runs(ref: BlobRef, leaves: Iterable[int]) -> list[LeafRun]:
-    """The fewest runs that hold these leaves and no others, rising; no run crosses the border of a chunk."""
+    """Returns the fewest runs that hold these leaves and no others, rising; no run crosses the border of a
+    chunk."""
     runs: list[LeafRun] = []
     for leaf in sorted(set(leaves)):
         is_next = bool(runs) and leaf == runs[-1].last + 1 and leaf % ref.key.kind.chunk_leaves
@@ -48,7 +49,7 @@ def list_runs(ref: BlobRef, leaves: Iterable[int]) -> list[LeafRun]:
 
 
 def split_requests(runs: Iterable[LeafRun]) -> Iterator[list[LeafRun]]:
-    """The runs in requests of MAX_RUNS and MAX_LEAVES at most."""
+    """Yields the runs in requests of MAX_RUNS and MAX_LEAVES at most."""
     part: list[LeafRun] = []
     size = 0
     for run in runs:
@@ -67,8 +68,8 @@ def format_runs(runs: Sequence[LeafRun]) -> str:
 
 
 def parse_runs(text: str, ref: BlobRef) -> list[LeafRun]:
-    """The runs of a request. Raises InvalidInput for a malformed one, for too many, and for leaves that the
-    blob does not have or that lie in two chunks."""
+    """Returns the runs of a request. Raises InvalidInput for a malformed one, for too many, and for leaves
+    that the blob does not have or that lie in two chunks."""
     parts = text[: MAX_TEXT + 1].split(",") if text else []
     found = [_RUN.fullmatch(part) for part in parts]
     runs = [LeafRun(int(one[1], 16), int(one[2], 16)) for one in found if one]

@@ -23,8 +23,8 @@ _THREADS = ThreadPoolExecutor(4, "leaves")
 async def run_apart(
     work: Callable[Arguments, Found], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Found:
-    """The result of `work` in a thread of its own kind. Those of asyncio may all wait for leaves: they
-    compute steps, and what brings them the leaves must not wait for one of them."""
+    """Returns the result of `work` in a thread of its own kind. Those of asyncio may all wait for leaves:
+    they compute steps, and what brings them the leaves must not wait for one of them."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 
@@ -37,7 +37,7 @@ class LeafSource:
     _whole: dict[BlobKey, Outline] = field(default_factory=dict)
 
     def has_parts(self, key: BlobKey) -> bool:
-        """Whether leaves of this dataset may be here though it is not whole."""
+        """Returns whether leaves of this dataset may be here though it is not whole."""
         return self._find_kept(key) is not None
 
     def _find_kept(self, key: BlobKey) -> Outline | None:
@@ -55,12 +55,12 @@ class LeafSource:
         return self._whole[key]
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """The roots of a blob's chunks, one after the other; empty where they are not known."""
+        """Returns the roots of a blob's chunks, one after the other; empty where they are not known."""
         kept = None if self.store.get_size_bytes(key) is not None else self._find_kept(key)
         return self.store.get_chunk_roots(key) if kept is None else b"".join(kept.chunk_roots)
 
     def answer(self, outline: Outline, runs: Sequence[LeafRun]) -> bytes:
-        """The answer to a request (`leaf_runs`); what is not here, or has rotted, is left out."""
+        """Returns the answer to a request (`leaf_runs`); what is not here, or has rotted, is left out."""
         leaves = [leaf for run in runs for leaf in run.leaves]
         return encode_answer(outline.ref, runs, self.read(outline, leaves))
 

@@ -65,7 +65,7 @@ class PartStore:
         self._rows, self._clock = int(found[0]), count(int(found[1]) + 1)
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         with self._lock:
             self._connection.close()
 
@@ -74,13 +74,13 @@ class PartStore:
         return self._rows
 
     def put_outline(self, outline: Outline) -> None:
-        """Keep the roots of a dataset's chunks, which fold to its root."""
+        """Keeps the roots of a dataset's chunks, which fold to its root."""
         row = (outline.ref.key.root, outline.ref.size_bytes, b"".join(outline.chunk_roots))
         with self._lock, self._errors(), self._connection as cursor:
             cursor.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", row)
 
     def find_outline(self, root: bytes) -> Outline | None:
-        """What was kept by `put_outline`."""
+        """Returns what was kept by `put_outline`."""
         if root not in self._outlines:
             with self._lock, self._errors():
                 query = "SELECT size, chunk_roots FROM roots WHERE root = ?"
@@ -154,7 +154,7 @@ def _split(leaves: Iterable[int]) -> Iterator[list[int]]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """The database; one that is damaged or of another version is begun anew."""
+    """Returns the database; one that is damaged or of another version is begun anew."""
     try:
         return _connect(path)
     except (sqlite3.DatabaseError, InvalidInput) as error:

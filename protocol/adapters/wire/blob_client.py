@@ -76,7 +76,7 @@ class BlobClient:
         await self._storage.close()
 
     async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
-        """The path of the blob in the store, fetched from `peer` unless it is there already.
+        """Returns the path of the blob in the store, fetched from `peer` unless it is there already.
 
         Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
         not deliver after all retries (also: it does not serve this blob to this account yet).
@@ -95,7 +95,7 @@ class BlobClient:
         liars = set[Peer]()
 
         async def fetch_once(peer: Peer) -> Path:
-            """Fetch from one peer; a peer that sends other bytes is not asked again."""
+            """Fetches from one peer; a peer that sends other bytes is not asked again."""
             try:
                 return await self._fetch(peer, ref, attempts=1)
             except ProtocolFault:
@@ -103,7 +103,7 @@ class BlobClient:
                 raise
 
         async def ask_all() -> Path:
-            """Ask all peers that have sent no other bytes, the next where one is slow."""
+            """Asks all peers that have sent no other bytes, the next where one is slow."""
             attempts = [partial(fetch_once, peer) for peer in peers if peer not in liars]
             return await ask_in_turn(attempts, PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND)
 
@@ -120,8 +120,8 @@ class BlobClient:
             return writer.commit()
 
     async def fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
-        """The roots of a blob's chunks, which fold to its root. They are no evidence of what is below them.
-        Raises as fetch does."""
+        """Returns the roots of a blob's chunks, which fold to its root. They are no evidence of what is below
+        them. Raises as fetch does."""
         if ref.chunk_count == 1:
             return (ref.key.root,)
         roots = await self._fetch_chunk_roots(peer, ref, None)
@@ -136,24 +136,24 @@ class BlobClient:
         size_s = ROOT_BYTES * ref.chunk_count / HEDGE_BYTES_PER_SECOND
 
         async def fetch_once(peer: Peer) -> tuple[bytes, ...]:
-            """Fetch from one peer."""
+            """Fetches from one peer."""
             roots = await self._fetch_chunk_roots(peer, ref, 1)
             BlobVerifier(ref, source=str(peer), chunk_roots=roots)
             return roots
 
         async def ask_all() -> tuple[bytes, ...]:
-            """Ask all peers."""
+            """Asks all peers."""
             return await ask_in_turn([partial(fetch_once, peer) for peer in peers], PAUSE_S + size_s)
 
         return await self._session.try_often(ask_all)
 
     async def fetch_chunk(self, peer: Peer, ref: BlobRef, number: int, root: bytes) -> bytes:
-        """The bytes of one chunk, whose root is known; nothing is stored. Raises as fetch does."""
+        """Returns the bytes of one chunk, whose root is known; nothing is stored. Raises as fetch does."""
         place = ref.locate_chunks(range(number, number + 1))
         pieces = bytearray()
 
         async def read() -> bytes:
-            """Ask for what is still missing."""
+            """Asks for what is still missing."""
             left = range(place.start + len(pieces), place.stop)
             async for piece in self._stream_range(peer, ref, left):
                 pieces.extend(piece)
@@ -169,14 +169,14 @@ class BlobClient:
     async def fetch_runs(
         self, peer: Peer, ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes]
     ) -> dict[int, LeafProof]:
-        """The leaves of those runs of a dataset that the peer has, proven, by number; nothing is stored. It
-        is asked once. runs: of one request (`split_requests`). Raises as fetch does."""
+        """Returns the leaves of those runs of a dataset that the peer has, proven, by number; nothing is
+        stored. It is asked once. runs: of one request (`split_requests`). Raises as fetch does."""
         path = request_paths.format_leaves(ref.key, format_runs(runs))
         answer = await self._get_small(peer, path, measure_most(ref, runs))
         return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
 
     async def try_often(self, act: Callable[[], Awaitable[T]]) -> T:
-        """The result of `act`, called again after each retryable fault, as the retry policy says."""
+        """Returns the result of `act`, called again after each retryable fault, as the retry policy says."""
         return await self._session.try_often(act)
 
     def get_silence(self, peer: Peer) -> float:
@@ -195,15 +195,15 @@ class BlobClient:
         return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, handler: str, message: Message, form: Form[T]) -> T:
-        """What the handler of this name answers to a message, read as `form`. It is asked once; a caller that
-        needs an answer asks again. Raises as fetch does."""
+        """Returns what the handler of this name answers to a message, read as `form`. It is asked once; a
+        caller that needs an answer asks again. Raises as fetch does."""
         body = encode_message(message)
         path = request_handler.format_handler(handler, body)
         answer = await self._get_small(peer, path, form.most_bytes, body)
         return form.decode(answer, peer.account, peer.format_url(path))
 
     async def get_status(self, peer: Peer) -> NodeStatus:
-        """What the peer says of itself: nothing of it is proven. Raises as fetch does."""
+        """Returns what the peer says of itself: nothing of it is proven. Raises as fetch does."""
         body = await self._session.try_often(
             partial(self._get_small, peer, request_paths.STATUS, MAX_STATUS_BYTES, is_signed=False)
         )
@@ -226,7 +226,7 @@ class BlobClient:
         *,
         is_signed: bool = True,
     ) -> bytes:
-        """The answer to one request; it is sent again at once where only the time in it was wrong."""
+        """Returns the answer to one request; it is sent again at once where only the time in it was wrong."""
         method = "GET" if message is None else "POST"
 
         async def get() -> bytes:
@@ -244,7 +244,7 @@ class BlobClient:
         return body
 
     async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
-        """Write what is missing: as the peer sends it, or from its bucket, where the peer sends us there."""
+        """Writes what is missing: as the peer sends it, or from its bucket, where the peer sends us there."""
         left = range(ref.size_bytes)[sink.received_bytes :]
         clock = asyncio.get_running_loop().time
         begun_s = clock()

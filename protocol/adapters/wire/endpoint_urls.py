@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(?:\d+|0[xX][0-9A-Fa-f]*)\.?")
 
 
 def find_endpoint_fault(url: str) -> str:
-    """Why no peer can use this URL as an endpoint; empty where one can."""
+    """Returns why no peer can use this URL as an endpoint; empty where one can."""
     if len(url) > MAX_URL_CHARACTERS:
         return f"{len(url)} characters, more than {MAX_URL_CHARACTERS}"
     found = _URL.fullmatch(url) if url.isascii() and url.isprintable() else None
@@ -50,8 +50,8 @@ def _find_host_fault(host: str, *, in_brackets: bool) -> str:
 
 
 def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
-    """The endpoint of a node: `public_url`, or where it listens if that is empty. Raises InvalidInput where
-    no peer could use it. listen_port: ANY_PORT before the port is known; the URL then lacks it."""
+    """Returns the endpoint of a node: `public_url`, or where it listens if that is empty. Raises InvalidInput
+    where no peer could use it. listen_port: ANY_PORT before the port is known; the URL then lacks it."""
     host = f"[{listen_host}]" if ":" in listen_host else listen_host
     url = public_url or f"https://{host}" + (f":{listen_port}" if listen_port != ANY_PORT else "")
     fault = find_endpoint_fault(url)

@@ -21,7 +21,7 @@ AT_ONCE = 16
 async def ask_in_turn(
     attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
 ) -> Answer:
-    """The first answer. Another attempt begins where one has failed, or where none has ended for
+    """Returns the first answer. Another attempt begins where one has failed, or where none has ended for
     `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if
     asking again may help after another one, that one. At least one attempt is needed."""
     waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()

@@ -72,7 +72,8 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def try_take(self, caller: str, price: int = 1) -> bool:
-        """Whether `caller` may make one more request now. price: what is taken; of more than is left, all."""
+        """Returns whether `caller` may make one more request now. price: what is taken; of more than is left,
+        all."""
         now = self._now()
         tokens, then = self._buckets.pop(caller, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - then) * self._rate)
@@ -167,7 +168,8 @@ class _Place:
 def _find_richer(
     held: Mapping[asyncio.Timeout, _Place], get_name: Callable[[_Place], str], own: str
 ) -> asyncio.Timeout | None:
-    """The oldest place of the name that has most, where `own` with one more would still have fewer."""
+    """Returns the oldest place of the name that has most, where `own` with one more would still have
+    fewer."""
     counts = Counter(map(get_name, held.values()))
     most = max(counts, key=counts.__getitem__, default=own)
     if counts[most] <= counts[own] + 1:
@@ -197,7 +199,7 @@ class ConnectionWatch:
                 del self._busy[protocol]
 
     async def run(self, server: web.Server) -> None:
-        """Watch the connections of `server` until cancelled."""
+        """Watches the connections of `server` until cancelled."""
         while True:
             self.sweep(server, time.monotonic())
             await asyncio.sleep(min(1.0, self._limits.idle_seconds / 4))

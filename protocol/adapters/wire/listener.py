@@ -55,7 +55,7 @@ class TlsListener:
         most: int,
         rate: RateLimit,
     ) -> "TlsListener":
-        """Listen at `host` and `port` (a free one for 0), with `most` handshakes at a time, and as many of a
+        """Listens at `host` and `port` (a free one for 0), with `most` handshakes at a time, and as many of a
         caller as its `rate` lets through. Raises OSError
         where the address cannot be had."""
         loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class TlsListener:
         return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
-        """Take no more connections, and drop those that have not shaken hands."""
+        """Takes no more connections, and drops those that have not shaken hands."""
         tasks = [task for tasks in self._shaking.values() for task in tasks]
         tasks += [self._accepting] if self._accepting else []
         for task in tasks:

@@ -42,7 +42,7 @@ class OwnResolver(AbstractResolver):
         ]  # fmt: skip
 
     async def close(self) -> None:
-        """Begin no more lookups."""
+        """Begins no more lookups."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -52,7 +52,7 @@ def _unusable(key: str, expected: str) -> InvalidInput:
 
 
 def find_origin(text: str) -> URL | None:
-    """The origin, if the text is one and nothing more."""
+    """Returns the origin, if the text is one and nothing more."""
     with suppress(ValueError):
         url = URL(text)
         is_bare = url.path in ("", "/") and not url.query_string and not url.fragment

@@ -29,7 +29,7 @@ class Peer:
             )
 
     def format_url(self, path: str) -> str:
-        """The URL of `path` (with its slash) at this peer."""
+        """Returns the URL of `path` (with its slash) at this peer."""
         return self.url.rstrip("/") + path
 
     def __str__(self) -> str:
@@ -37,5 +37,5 @@ class Peer:
 
 
 def show(text: str) -> str:
-    """A stranger's text, shortened and without control characters, fit for a terminal and a log."""
+    """Returns a stranger's text, shortened and without control characters, fit for a terminal and a log."""
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_SHOWN_CHARACTERS])

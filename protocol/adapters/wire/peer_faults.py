@@ -37,7 +37,7 @@ class ClocksDiffer(Refused):
 
 
 def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
-    """What the peer did wrong in its answer to `path`; nothing that it sent is used."""
+    """Returns what the peer did wrong in its answer to `path`; nothing that it sent is used."""
     return ProtocolFault(
         what=what,
         expected=expected,
@@ -69,7 +69,7 @@ def sorted_errors(peer: Peer, path: str) -> Iterator[None]:
 
 
 def describe_reason(error: Exception) -> str:
-    """Why no connection came about, in words of the system: aiohttp's own text has objects in it."""
+    """Returns why no connection came about, in words of the system: aiohttp's own text has objects in it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__
 
@@ -124,7 +124,7 @@ async def require_success(
 
 
 async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """The body; of a longer one the first `limit_bytes` + 1 bytes."""
+    """Returns the body; of a longer one the first `limit_bytes` + 1 bytes."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece

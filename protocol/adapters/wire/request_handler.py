@@ -14,7 +14,7 @@ NAME_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 
 
 def format_handler(name: str, body: bytes) -> str:
-    """The path of a message to the handler of this name."""
+    """Returns the path of a message to the handler of this name."""
     return f"/{PATH}/{name}?{BODY_DIGEST}={sha256(body).hexdigest()}"
 
 

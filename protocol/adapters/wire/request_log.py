@@ -16,7 +16,7 @@ class NoStrangersNoise(logging.Filter):
     of the node itself pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
+        """Returns whether a record is written."""
         error = record.exc_info[1] if record.exc_info else None
         return not isinstance(error, HttpProcessingError | ConnectionError)
 

@@ -30,20 +30,20 @@ KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0
 
 
 def format_path(route: str, key: BlobKey) -> str:
-    """The path of `key` under `route` (BLOB, CHUNKS or LEAVES)."""
+    """Returns the path of `key` under `route` (BLOB, CHUNKS or LEAVES)."""
     return f"/{route}/{key}"
 
 
 def format_leaves(key: BlobKey, runs: str) -> str:
-    """The path of some leaves of a dataset; runs: as `format_runs` writes them."""
+    """Returns the path of some leaves of a dataset; runs: as `format_runs` writes them."""
     return f"{format_path(LEAVES, key)}?{RUNS}={runs}"
 
 
 def format_reports(task: bytes, index: int) -> str:
-    """The path of a node's reports of round `index` of a task."""
+    """Returns the path of a node's reports of round `index` of a task."""
     return f"/{REPORTS}/{task.hex()}/{index}"
 
 
 def parse_key(kind: str, root: str) -> BlobKey:
-    """The key that KEY_PATTERN matched."""
+    """Returns the key that KEY_PATTERN matched."""
     return BlobKey(BlobKind(kind), bytes.fromhex(root))

@@ -62,7 +62,7 @@ class RequestSigner:
         return self._key.address.lower()
 
     def sign(self, method: str, path: str, server: str) -> dict[str, str]:
-        """The header for one request of `path` (as sent, with any query) to the server of account
+        """Returns the header for one request of `path` (as sent, with any query) to the server of account
         `server`."""
         issued_at = self.clocks.get_time(server.lower())
         request = Request(method, path, server.lower(), issued_at, secrets.token_bytes(32))
@@ -90,7 +90,7 @@ class RequestVerifier:
         self._counts: Counter[str] = Counter()
 
     def verify(self, method: str, path: str, headers: Mapping[str, str]) -> str:
-        """The account, in lower case, that signed this request."""
+        """Returns the account, in lower case, that signed this request."""
         text = headers.get(HEADER, "")
         if not text:
             raise _refuse("the request is not signed", f"the header {HEADER}", "none", "unsigned")
@@ -133,7 +133,7 @@ class RequestVerifier:
         self._counts[account] += 1
 
     def _forget(self, now: float) -> None:
-        """Drop the nonces of all accounts that are stale by now: an account may ask once and never again."""
+        """Drops the nonces of all accounts that are stale by now: an account may ask once and never again."""
         while self._seen and next(iter(self._seen.values())) < now:
             (account, _), _ = self._seen.popitem(last=False)
             self._counts[account] -= 1

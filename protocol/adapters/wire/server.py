@@ -204,7 +204,7 @@ class BlobServer:
         return _answer(200, self._policy.get_status())
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
-        """Who asks is not known, so it takes from what strangers may ask together, one address a part."""
+        """Answers with signed reports. The caller is not known, so the request counts as one of a stranger."""
         if not self._reports_rate.try_take(_find_caller(request)) or not self._try_take_strange(request):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
@@ -274,9 +274,9 @@ class BlobServer:
             return _refuse_body(408, "the message takes too long", "Send it at once.")
 
     async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
-        """The answer, worked out to its end also where its asker hangs up before. What a handler does in a
-        thread goes on then, so until that has ended it counts among what is answered at once: who asks and
-        hangs up again and again would fill all threads of the node."""
+        """Returns the answer, worked out to its end also where its asker hangs up before. What a handler does
+        in a thread goes on then, so until that has ended it counts among what is answered at once: who asks
+        and hangs up again and again would fill all threads of the node."""
         answering = asyncio.ensure_future(answer)
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
@@ -287,7 +287,7 @@ class BlobServer:
             raise
 
     async def _read_body(self, request: web.Request, most_bytes: int) -> bytes:
-        """The body; of a longer one the first `most_bytes` and a little more."""
+        """Returns the body; of a longer one the first `most_bytes` and a little more."""
         body = bytearray()
         async with asyncio.timeout(self._limits.body_seconds):
             async for piece in request.content.iter_any():
@@ -327,7 +327,8 @@ class BlobServer:
                 yield is_held
 
     def _verify(self, request: web.Request) -> str:
-        """Who signed a request. Raises ProtocolFault; then its address is charged for what that cost."""
+        """Returns who signed a request. Raises ProtocolFault; then its address is charged for what that
+        cost."""
         try:
             return self._verifier.verify(request.method, request.raw_path, request.headers)
         except ProtocolFault:
@@ -335,17 +336,18 @@ class BlobServer:
             raise
 
     def _try_take(self, request: web.Request, account: str) -> bool:
-        """Whether an account may make one more request now."""
+        """Returns whether an account may make one more request now."""
         is_let = self._policy.is_member(account) or self._try_take_strange(request)
         return is_let and self._account_rate.try_take(account)
 
     def _try_take_strange(self, request: web.Request, price: int = 1) -> bool:
-        """Whether a stranger may: of what all share, or of what its address has of its own."""
+        """Returns whether a stranger may: of what all share, or of what its address has of its own."""
         is_let = self._stranger_rate.try_take("", price)
         return is_let or self._strange_address_rate.try_take(_find_caller(request), price)
 
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
-        """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
+        """Returns the key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad
+        signature."""
         account = self._verify(request)
         key = request_paths.parse_key(request.match_info["kind"], request.match_info["root"])
         if not self._try_take(request, account):
@@ -385,7 +387,7 @@ def _find_caller(request: web.Request) -> str:
 
 
 def refuse(status: int, what: str, remedy: str, expected: object = "", actual: object = "") -> web.Response:
-    """An answer that is no blob: a status and a JSON object that says why."""
+    """Returns an answer that is no blob: a status and a JSON object that says why."""
     response = _answer(status, RefusalAnswer(what, str(expected), str(actual), remedy))
     if status == 429:
         response.headers["Retry-After"] = "1"
@@ -393,7 +395,7 @@ def refuse(status: int, what: str, remedy: str, expected: object = "", actual: o
 
 
 def _refuse_body(status: int, what: str, remedy: str) -> web.Response:
-    """A refusal of a request whose body was not read to its end."""
+    """Returns a refusal of a request whose body was not read to its end."""
     response = refuse(status, what, remedy)
     response.force_close()
     return response

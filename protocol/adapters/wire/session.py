@@ -71,7 +71,7 @@ class PeerSession:
         self._answered_at: dict[str, float] = {}
 
     def open(self) -> None:
-        """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
+        """Makes the connection pool: no cookies, no proxies, no decompression, no redirects."""
         timeout = aiohttp.ClientTimeout(
             total=None, connect=self._retry_policy.connect_s, sock_read=self._retry_policy.silence_s
         )
@@ -86,7 +86,7 @@ class PeerSession:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session:
             await self._session.close()
 
@@ -159,7 +159,7 @@ class PeerSession:
         get_progress: Callable[[], int] = lambda: 0,
         attempts: int | None = None,
     ) -> Answer:
-        """The result of `act`, called again after each retryable EnvironmentFault, with pauses, until
+        """Returns the result of `act`, called again after each retryable EnvironmentFault, with pauses, until
         the attempts are used up. get_progress: bytes received so far over all attempts; one that brought much
         does not count. attempts: as often at most as this says, in place of the retry policy."""
         most = self._retry_policy.attempts if attempts is None else attempts

@@ -52,7 +52,7 @@ class StorageReader:
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        """Make the connection pool: no cookies, proxies, decompression or redirects, the system's
+        """Makes the connection pool: no cookies, proxies, decompression or redirects, the system's
         authorities."""
         excepted = [URL(text) for text in self._excepted]
         resolver = PeerResolver(is_public, [(one.host or "", one.port or 0) for one in excepted])
@@ -67,17 +67,17 @@ class StorageReader:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session:
             await self._session.close()
 
     def may_follow(self, peer: Peer) -> bool:
-        """Whether to take a blob from this peer's bucket, where it has one."""
+        """Returns whether to take a blob from this peer's bucket, where it has one."""
         until = self._shunned.get(peer.account, 0.0)
         return self._settings.follow and asyncio.get_running_loop().time() >= until
 
     def shun(self, peer: Peer, *, is_liar: bool) -> None:
-        """Take nothing from this peer's bucket for a while. is_liar: it held other bytes."""
+        """Takes nothing from this peer's bucket for a while. is_liar: it held other bytes."""
         seconds = SHUNNED_LIARS_S if is_liar else SHUNNED_S
         self._shunned.pop(peer.account, None)
         self._shunned[peer.account] = asyncio.get_running_loop().time() + seconds
@@ -85,7 +85,7 @@ class StorageReader:
             self._shunned.popitem(last=False)
 
     async def copy(self, location: str, ref: BlobRef, left: range, write: Callable[[bytes], None]) -> None:
-        """Give the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
+        """Gives the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
         EnvironmentFault where the URL is not to be followed, or nothing or something else comes; what `write`
         raises."""
         assert self._session is not None, "open() comes first"
@@ -112,7 +112,8 @@ class StorageReader:
             raise _not_stored(url, expected, type(error).__name__) from None
 
     def _judge(self, location: str) -> URL:
-        """The URL, exactly as it was signed. Raises EnvironmentFault where it is not to be followed."""
+        """Returns the URL, exactly as it was signed. Raises EnvironmentFault where it is not to be
+        followed."""
         with suppress(ValueError):
             url = URL(location, encoded=True) if _LOCATION.fullmatch(location) else URL()
             if url.raw_host and not (url.user or url.password or url.fragment):

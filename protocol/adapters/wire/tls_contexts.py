@@ -19,14 +19,14 @@ GROUP = "prime256v1"
 
 
 def make_server_context(identity: TlsIdentity) -> ssl.SSLContext:
-    """A server's context with this identity."""
+    """Returns a server's context with this identity."""
     context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.load_cert_chain(identity.certificate_path, identity.key_path)
     return context
 
 
 def make_client_context() -> ssl.SSLContext:
-    """A client's context that takes any certificate."""
+    """Returns a client's context that takes any certificate."""
     context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -42,8 +42,8 @@ def make_public_context() -> ssl.SSLContext:
 
 
 def _limit(context: ssl.SSLContext) -> ssl.SSLContext:
-    """The same context, for TLS 1.3 and one group alone. In an older version a server chooses the numbers
-    that the other side computes with, of up to 10,000 bits."""
+    """Returns the same context, for TLS 1.3 and one group alone. In an older version a server chooses the
+    numbers that the other side computes with, of up to 10,000 bits."""
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_ecdh_curve(GROUP)
     return context

@@ -30,8 +30,8 @@ class TlsIdentity:
 
 
 def load_or_create_identity(folder: Path) -> TlsIdentity:
-    """The identity in `folder`, made on the first call. Raises InvalidInput when the key is open to others or
-    a file is malformed."""
+    """Returns the identity in `folder`, made on the first call. Raises InvalidInput when the key is open to
+    others or a file is malformed."""
     certificate_path, key_path = folder / CERTIFICATE_FILE, folder / KEY_FILE
     if not certificate_path.exists():
         _create_identity(certificate_path, key_path)

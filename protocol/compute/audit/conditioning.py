@@ -24,14 +24,14 @@ segments after a merge all but two lay below 11 times it, those two above 200 ti
 
 
 def find_usual(own_noise: Sequence[Distances]) -> Distances:
-    """The median over segments of a task, quantity by quantity, and no less than limits can say."""
+    """Returns the median over segments of a task, quantity by quantity, and no less than limits can say."""
     rows = [(noise.first_moment, noise.second_moment, noise.weights) for noise in own_noise]
     first, second, weights = (max(median(values), float(LEAST_MAXIMUM)) for values in zip(*rows, strict=True))
     return Distances(first, second, weights, 0, 0, 0)
 
 
 def is_well_conditioned(noise: Distances, usual: Distances) -> bool:
-    """Whether limits may rest on a segment with this own noise."""
+    """Returns whether limits may rest on a segment with this own noise."""
     pairs = (
         (noise.first_moment, usual.first_moment),
         (noise.second_moment, usual.second_moment),

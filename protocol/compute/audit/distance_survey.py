@@ -41,13 +41,13 @@ _CLASSES = {
 
 
 def get_tensor_class(name: str) -> str:
-    """The class of a parameter by its name, one of `calibration_profile.TENSOR_CLASSES`."""
+    """Returns the class of a parameter by its name, one of `calibration_profile.TENSOR_CLASSES`."""
     return next((kind for part, kind in _CLASSES.items() if f"{part}." in name), "norm")
 
 
 def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, steps: int) -> str:
-    """Which part of training a segment of `steps` steps is of, one of `calibration_profile.STAGES`. The last
-    tenth of all steps is the end."""
+    """Returns which part of training a segment of `steps` steps is of, one of `calibration_profile.STAGES`.
+    The last tenth of all steps is the end."""
     if inner_step == 0:
         return "zero moments"
     if global_step < schedule.warmup_steps or inner_step < schedule.inner_warmup_steps:
@@ -75,7 +75,7 @@ class Survey:
                 self._found[quantity, kind, stage].append(_require_finite(largest, quantity, kind))
 
     def summarize(self) -> tuple[Measurement, ...]:
-        """A measurement for each place."""
+        """Returns a measurement for each place."""
         return tuple(
             Measurement(*place, len(values), _find_quantiles(values))
             for place, values in sorted(self._found.items())
@@ -102,7 +102,7 @@ def _require_finite(value: float, quantity: str, kind: str) -> float:
 
 
 def _find_quantiles(values: Sequence[float]) -> tuple[int, ...]:
-    """The least value that so many of all do not exceed, in units of 2^-64, rounded up."""
+    """Returns the least value that so many of all do not exceed, in units of 2^-64, rounded up."""
     ordered = sorted(values)
     places = (max(ceil(q * len(ordered)) - 1, 0) for q in QUANTILES)
     return tuple(ceil(ordered[place] * 2.0**TAU_FRACTION_BITS) for place in places)

@@ -57,7 +57,7 @@ class Claim(NodeViews):
             yield start * inner, operands, claimed
 
     def note(self, ratios: Tensor, name: Name) -> None:
-        """Keep the largest ratio (of either sign); those above 1, or not a number, become suspects."""
+        """Keeps the largest ratio (of either sign); those above 1, or not a number, become suspects."""
         most = largest(ratios)
         if not most <= 1:
             is_clear = ratios.abs() <= 1
@@ -135,7 +135,7 @@ def excuse(ratios: Tensor, *operands: Tensor) -> Tensor:
 
 
 def largest(values: Tensor) -> float:
-    """The largest magnitude, in one pass; not a number if any is not."""
+    """Returns the largest magnitude, in one pass; not a number if any is not."""
     low, high = values.aminmax()
     return float(torch.maximum(high, -low))
 

@@ -82,8 +82,8 @@ def _check_chosen(claim: Claim) -> None:
 
 
 def _judge_chosen(claim: Claim, places: Places) -> Tensor:
-    """The chosen value, or zero where it is subnormal. Who takes subnormals for zero cannot tell them apart:
-    among a largest or smallest any may be chosen, and one passes a threshold that is as small."""
+    """Returns the chosen value, or zero where it is subnormal. Who takes subnormals for zero cannot tell them
+    apart: among a largest or smallest any may be chosen, and one passes a threshold that is as small."""
     operation = claim.node.operation
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
     exact = _CHOSEN[operation](*operands)
@@ -116,7 +116,7 @@ def _judge_largest(claim: Claim, places: Places) -> Tensor:
 
 
 def _gather(claim: Claim) -> Tensor:
-    """What GATHER reads, over the loops."""
+    """Returns what GATHER reads, over the loops."""
     node = claim.node
     index, table = claim.operand(0), node.operands[1]
     places = torch.tensor(table.offset)
@@ -130,7 +130,7 @@ def _gather(claim: Claim) -> Tensor:
 
 
 def _equal_select(claim: Claim) -> Tensor:
-    """What EQUAL_SELECT chooses, over the loops."""
+    """Returns what EQUAL_SELECT chooses, over the loops."""
     index, a, b = (claim.operand(place) for place in range(3))
     loop = claim.node.selected
     numbers = torch.arange(claim.node.sizes[loop])

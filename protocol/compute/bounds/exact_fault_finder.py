@@ -96,7 +96,7 @@ class ExactFaultFinder:
         return None
 
     def _find_element(self, buffer: int, tree: ByteTree, claimed: ClaimedTrace) -> tuple[ClaimedLeaf, int]:
-        """The leaf that differs, and the number of the first element in it that does."""
+        """Returns the leaf that differs, and the number of the first element in it that does."""
         assert claimed.find_leaf is not None, "it shows leaves of exact programs"
         leaf = claimed.find_leaf(buffer, tree)
         own, _ = tree.open_leaf(leaf.index)
@@ -142,7 +142,7 @@ class ExactFaultFinder:
 
 
 def find_writer(program: Program, buffer: int, at: int) -> tuple[int, int]:
-    """The node that writes element `at` of a buffer, and the number that the element has in it."""
+    """Returns the node that writes element `at` of a buffer, and the number that the element has in it."""
     for number, node in enumerate(program.nodes):
         if node.output.buffer == buffer:
             element = _find_number(node, at)
@@ -152,7 +152,7 @@ def find_writer(program: Program, buffer: int, at: int) -> tuple[int, int]:
 
 
 def _find_number(node: Node, at: int) -> int | None:
-    """The element of a node that lies at `at` of its buffer; None where none does."""
+    """Returns the element of a node that lies at `at` of its buffer; None where none does."""
     rest, indices = at - node.output.offset, [0] * len(node.output_sizes)
     for loop in sorted(range(len(indices)), key=lambda n: -node.output.strides[n]):
         stride, size = node.output.strides[loop], node.output_sizes[loop]

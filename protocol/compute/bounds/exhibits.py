@@ -59,7 +59,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
     values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}
 
     def judge(claimed: int) -> Judgement:
-        """What Python's referee says of these bits."""
+        """Returns what Python's referee says of these bits."""
         return judge_element(node, element, lambda *place: values[place], claimed, numeric_format)
 
     honest = judge(values[output[:2]])
@@ -85,8 +85,8 @@ def _measure(judged: Judgement) -> float:
 
 
 def _spoil(excerpt: Excerpt, output: Run, bits: int) -> Excerpt:
-    """The trace of a claimant that claims `bits` for one element. Only its leaf and the roots above the leaf
-    differ."""
+    """Returns the trace of a claimant that claims `bits` for one element. Only its leaf and the roots above
+    the leaf differ."""
     buffer, first, _ = output
     leaves, path = excerpt.open_run(*output)
     width = ELEMENT_BYTES[excerpt.program.buffers[buffer].role]

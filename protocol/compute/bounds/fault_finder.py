@@ -95,11 +95,12 @@ class FaultFinder:
         return None
 
     def get_own(self, buffer: int) -> Tensor:
-        """A buffer as the last computation left it: its own values, or the claimed ones in their place."""
+        """Returns a buffer as the last computation left it: its own values, or the claimed ones in their
+        place."""
         return self.interpreter.tensors[buffer]
 
     def compute_own_root(self, buffer: int) -> bytes:
-        """The root of these values."""
+        """Returns the root of these values."""
         return build_buffer_tree(self.program, self.get_own, buffer).root
 
     def _compare(self, inputs: Inputs, roots: Sequence[bytes]) -> frozenset[int]:
@@ -159,7 +160,7 @@ class _Search:
         self._program, self._fetch = self.finder.program, self.claimed.fetch
 
     def run(self) -> OperationFault | None:
-        """The fault that is found first, in the order that stands above."""
+        """Returns the fault that is found first, in the order that stands above."""
         first = min(self.finder.lifetimes[buffer].written for buffer in self.different)
         fault = self._look_through(range(first + 1))
         if fault is None:
@@ -221,7 +222,7 @@ class _Search:
     def _look_through(
         self, nodes: Collection[int], cuts: frozenset[int] = frozenset()
     ) -> OperationFault | None:
-        """The first fault of these nodes. cuts: all that they read and that others compute."""
+        """Returns the first fault of these nodes. cuts: all that they read and that others compute."""
         held, last = dict[int, Tensor](), max(nodes)
         self._has_parted = bool(cuts)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
@@ -233,8 +234,8 @@ class _Search:
         return None
 
     def _inspect(self, number: int, held: dict[int, Tensor]) -> OperationFault | None:
-        """The fault of a node that was just computed. Where its tensor is another than the claimed one, or
-        may be, `held` has that. One with several writers cannot be told before it is whole."""
+        """Returns the fault of a node that was just computed. Where its tensor is another than the claimed
+        one, or may be, `held` has that. One with several writers cannot be told before it is whole."""
         buffer = self._program.nodes[number].output.buffer
         if buffer not in held:
             if self._is_own(buffer) if self._has_parted else buffer not in self.different:
@@ -270,7 +271,8 @@ class _Search:
             place.copy_(kept)
 
     def _is_own(self, buffer: int) -> bool:
-        """Whether the values that were just computed are the claimed ones, bit for bit, by their root."""
+        """Returns whether the values that were just computed are the claimed ones, bit for bit, by their
+        root."""
         is_whole = self.finder.writers[buffer] == 1
         return is_whole and self.finder.compute_own_root(buffer) == self.claimed.roots[buffer]
 
@@ -290,15 +292,15 @@ class _Search:
     def _judge(
         self, number: int, held: Mapping[int, Tensor], leaf: ClaimedLeaf | None = None
     ) -> OperationFault | None:
-        """The fault of a node that was just computed: from what the claimant says that it read and wrote.
-        leaf: of the output, where no more of it than that is the claimant's."""
+        """Returns the fault of a node that was just computed: from what the claimant says that it read and
+        wrote. leaf: of the output, where no more of it than that is the claimant's."""
 
         def get(buffer: int) -> Tensor:
-            """The claimed values."""
+            """Returns the claimed values."""
             return held[buffer] if buffer in held else self.finder.get_own(buffer)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            """The tensor of an access."""
+            """Returns the tensor of an access."""
             return look(get(access.buffer), access.offset, sizes, strides)
 
         seen = check_node(self._program.nodes[number], view)
@@ -308,7 +310,7 @@ class _Search:
         self, number: int, element: int, get: Provider, leaf: ClaimedLeaf | None
     ) -> OperationFault | None:
         def provide(buffer: int) -> Tensor:
-            """The claimed buffer. One that nodes go on writing is fetched."""
+            """Returns the claimed buffer. One that nodes go on writing is fetched."""
             life = self.finder.lifetimes.get(buffer)
             return get(buffer) if life is None or life.written <= number else self._get_claimed(buffer)
 

@@ -74,7 +74,7 @@ class ClaimedTrace:
 
 
 def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFault:
-    """The proof for one element of node `number`. Raises InvalidInput for no such element."""
+    """Returns the proof for one element of node `number`. Raises InvalidInput for no such element."""
     node = trace.program.nodes[number]
     if not 0 <= element < node.elements:
         raise refuse_trace(
@@ -86,7 +86,7 @@ def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFau
 
 
 def refuse_trace(what: str, expected: object, actual: object, where: object) -> InvalidInput:
-    """The error for a trace that is not what the dispute is about."""
+    """Returns the error for a trace that is not what the dispute is about."""
     return InvalidInput(
         what=what,
         expected=expected,

@@ -45,7 +45,7 @@ class NodeReport:
 
 
 def check_node(node: Node, view: MakeView) -> NodeReport:
-    """Judge all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
+    """Judges all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
     InvalidInput where an index lies outside its table."""
     claim = Claim(node, view)
     first, second = _CHECKS[node.operation]
@@ -63,7 +63,7 @@ def check_node(node: Node, view: MakeView) -> NodeReport:
 
 
 def _portions(claim: Claim) -> Iterator[Tensor]:
-    """The suspects, as many at a time as have SUSPECT_TERMS."""
+    """Yields the suspects, as many at a time as have SUSPECT_TERMS."""
     for numbers in claim.suspects:
         if numbers.numel():
             yield from torch.split(numbers, max(1, SUSPECT_TERMS // claim.node.terms))

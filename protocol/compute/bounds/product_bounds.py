@@ -74,7 +74,7 @@ class _Factors:
         return self._make_name(0)((rows & columns).flatten().nonzero().flatten())
 
     def multiply(self) -> Iterator[tuple[Tensor, Tensor, Name]]:
-        """Tile by tile: product - claimed (float64), sum of absolute products (float32), element names."""
+        """Tiles by tile: product - claimed (float64), sum of absolute products (float32), element names."""
         batch, rows, columns = self.claimed.shape
         left, right = self.left.double(), self.right.double()
         left_size, right_size = self.left.abs(), self.right.abs()
@@ -107,7 +107,7 @@ def _arrange(claim: Claim) -> _Factors:
     node, (batch, rows, columns, terms) = claim.node, sort_loops(claim.node)
 
     def matrix(access: Access, *groups: Sequence[int]) -> Tensor:
-        """The operand with its loops gathered into one dimension for each group."""
+        """Returns the operand with its loops gathered into one dimension for each group."""
         order = [n for group in groups for n in group]
         sizes = [node.sizes[n] for n in order]
         view = claim.view(access, sizes, [access.strides[n] for n in order])
@@ -149,5 +149,5 @@ def add_up(values: Tensor, node: Node) -> Tensor:
 
 
 def check_product_sum(claim: Claim) -> None:
-    """Note the ratios of a product sum: the first pass of its check."""
+    """Notes the ratios of a product sum: the first pass of its check."""
     (_check_products if sort_loops(claim.node).is_matrix else _check_dots)(claim)

@@ -24,8 +24,8 @@ class Sample(NamedTuple):
 
 
 def draw_samples(program: Program, seed: bytes) -> list[Sample]:
-    """A node of each kind of operation that the program has, and some of its elements. It must not read the
-    buffer that it writes to: a spoiled element would be an operand."""
+    """Returns a node of each kind of operation that the program has, and some of its elements. It must not
+    read the buffer that it writes to: a spoiled element would be an operand."""
     kinds: dict[Operation, list[int]] = defaultdict(list)
     for number, node in enumerate(program.nodes):
         if node.output.buffer not in {operand.buffer for operand in node.operands}:
@@ -48,6 +48,6 @@ def list_sample_runs(program: Program, sample: Sample, get: Provider) -> Iterato
 
 
 def find_output(program: Program, number: int, element: int) -> Run:
-    """Name the run that is one element of a node's output."""
+    """Names the run that is one element of a node's output."""
     node = program.nodes[number]
     return node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1

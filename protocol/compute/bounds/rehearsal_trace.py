@@ -41,7 +41,7 @@ class Excerpt(TraceTree):
         return self.runs[buffer, first_element, count]
 
     def read(self, run: Run) -> dict[tuple[int, int], int]:
-        """The bits of a kept run's elements, or its quantized values, by buffer and element."""
+        """Returns the bits of a kept run's elements, or its quantized values, by buffer and element."""
         buffer, first, count = run
         role, data = self.program.buffers[buffer].role, self.open_run(*run)[0]
         width, skipped = ELEMENT_BYTES[role], first % leaf_elements(self.program, buffer)
@@ -53,7 +53,7 @@ class Excerpt(TraceTree):
 def trace_checked(
     built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeric_format: str
 ) -> Excerpt:
-    """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound, or of
+    """Runs the step once. Raises EnvironmentFault at the first node with an element outside its bound, or of
     an exact program with other bits than other kernels give."""
     program, keeper = built.program, _Keeper(built.program, runs)
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
@@ -109,7 +109,7 @@ def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_form
 
 
 def _find_differing(a: Tensor, b: Tensor) -> int | None:
-    """The first element with other bits; NaN has one pattern."""
+    """Returns the first element with other bits; NaN has one pattern."""
     if a.dtype is not torch.float32:
         is_other = a != b
     else:
@@ -138,7 +138,7 @@ class _Keeper:
 
 
 def refuse_excess(fault: Fault) -> EnvironmentFault:
-    """Make the error of a machine that computes outside of the bounds."""
+    """Makes the error of a machine that computes outside of the bounds."""
     return EnvironmentFault(
         what="this machine computes outside of the bounds, and could be convicted for it",
         expected="each element of a step within its bound",
@@ -150,7 +150,7 @@ def refuse_excess(fault: Fault) -> EnvironmentFault:
 
 
 def refuse_bits(fault: Fault) -> EnvironmentFault:
-    """The same of an exact program, which has no bounds."""
+    """Returns the same of an exact program, which has no bounds."""
     return EnvironmentFault(
         what="this machine does not compute the bits of an exact task, and could be convicted for it",
         expected="the same bits from two kinds of kernels, those of the referee",

@@ -52,7 +52,7 @@ class _Step:
         return start.weights, start.first_moment, start.second_moment, *data, scalars
 
     def run(self, keep: Keep) -> StepResult:
-        """Run it and show each tensor once."""
+        """Runs it and shows each tensor once."""
         built = get_program(self.spec)
         weights, first, second, tokens, labels, scalars = self.inputs
         interpreter = Interpreter(
@@ -61,7 +61,7 @@ class _Step:
         return interpreter.run((weights, first, second), tokens, labels, scalars, keep=keep)
 
     def get(self, buffer: int) -> Tensor:
-        """All elements of one buffer."""
+        """Returns all elements of one buffer."""
         constants = get_program(self.spec).constants
         if buffer < len(INPUTS):
             return self.inputs[buffer]
@@ -70,7 +70,7 @@ class _Step:
         kept: list[Tensor] = []
 
         def keep(number: int, tensor: Tensor) -> None:
-            """Copy the buffer that is asked for."""
+            """Copies the buffer that is asked for."""
             if number == buffer:
                 kept.append(tensor.clone())
 
@@ -81,8 +81,9 @@ class _Step:
 def retrace(
     start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
 ) -> Retraced:
-    """Run one step from `start` on its batch and hash all of it; `inner_step` is its number in the round. The
-    bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown once."""
+    """Runs one step from `start` on its batch and hash all of it; `inner_step` is its number in the round.
+    The bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown
+    once."""
     step, program = _Step(spec, start, get_batch(inner_step)), get_program(spec).program
     roots = get_constant_roots(program)
 

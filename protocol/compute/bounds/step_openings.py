@@ -12,7 +12,7 @@ from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_pro
 
 
 def prove_node(program: Program, number: int) -> NodeProof:
-    """A node with its path under the program's root. Raises InvalidInput if there is none."""
+    """Returns a node with its path under the program's root. Raises InvalidInput if there is none."""
     data, path = open_program_leaf(program, LEAVES_BEFORE_NODES + number)
     return NodeProof(number, data, tuple(path))
 
@@ -26,8 +26,8 @@ def prove_outputs(tree: TraceTree) -> TraceProof:
 
 
 def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) -> BufferOpening:
-    """The whole leaves that hold `count` elements of a buffer. W, m, v of the start and constants have their
-    roots elsewhere."""
+    """Returns the whole leaves that hold `count` elements of a buffer. W, m, v of the start and constants
+    have their roots elsewhere."""
     leaves, path = tree.open_run(buffer, first_element, count)
     if tree.program.buffers[buffer].role in SMALL_LEAVES:
         return BufferOpening(ZERO_WORD, (), leaves, tuple(path))
@@ -49,7 +49,7 @@ def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes
 
 
 def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> BufferOpening:
-    """One leaf of the buffer at a place of a node: 0 its output, 1 and up its operands."""
+    """Returns one leaf of the buffer at a place of a node: 0 its output, 1 and up its operands."""
     buffer = find_buffer(tree.program, node, place)
     elements = leaf_elements(tree.program, buffer)
     first = leaf_index * elements
@@ -57,7 +57,7 @@ def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> Bu
 
 
 def find_buffer(program: Program, node: int, place: int) -> int:
-    """The buffer at a place of a node. Raises InvalidInput where the node has no such place."""
+    """Returns the buffer at a place of a node. Raises InvalidInput where the node has no such place."""
     accesses = (program.nodes[node].output, *program.nodes[node].operands)
     if not 0 <= place < len(accesses):
         raise InvalidInput(

@@ -114,11 +114,11 @@ def _one_each(values: Tensor) -> Tensor:
 
 
 def _run_wide(claim: Claim, node: Node, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The kernel of the node, or of a part of it, on changed values."""
+    """Returns the kernel of the node, or of a part of it, on changed values."""
     result = torch.empty(node.output_sizes, dtype=torch.float64)
 
     def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-        """The tensor of an access with its values changed; the output is a new one."""
+        """Returns the tensor of an access with its values changed; the output is a new one."""
         if access is node.output:
             return result
         values = claim.view(access, sizes, strides)

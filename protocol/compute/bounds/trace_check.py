@@ -84,14 +84,14 @@ class TraceChecker:
         self.program = program
 
     def check(self, get: Provider, nodes: range | None = None, release: Release | None = None) -> TraceReport:
-        """Judge these nodes (all by default) of the trace that `get` gives. Raises InvalidInput where a
+        """Judges these nodes (all by default) of the trace that `get` gives. Raises InvalidInput where a
         tensor is not the program's, or an index is outside its table."""
         numbers = range(len(self.program.nodes)) if nodes is None else nodes
         last_uses = compute_last_uses(self.program, numbers)
         held: dict[int, Tensor] = {}
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            """The tensor of an access, in a buffer that is held."""
+            """Returns the tensor of an access, in a buffer that is held."""
             return look(held[access.buffer], access.offset, sizes, strides)
 
         kinds: dict[Operation, KindReport] = {}
@@ -113,8 +113,8 @@ class TraceChecker:
 
 
 def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
-    """What the provider gives for a buffer, contiguous. Raises InvalidInput where that is not the program's:
-    another size or type."""
+    """Returns what the provider gives for a buffer, contiguous. Raises InvalidInput where that is not the
+    program's: another size or type."""
     entry, tensor = program.buffers[number], get(number)
     dtype = torch.int64 if entry.role in INDEX_ROLES else SHOWN_TYPES.get(entry.role, torch.float32)
     if tensor.shape != (entry.size,) or tensor.dtype != dtype:

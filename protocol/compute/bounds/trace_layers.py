@@ -63,7 +63,7 @@ class Layer:
 
 
 def find_sources(layers: Sequence[Layer]) -> tuple[frozenset[int], frozenset[int]]:
-    """The nodes of all these layers of a program, and the cuts that they read."""
+    """Returns the nodes of all these layers of a program, and the cuts that they read."""
     if not layers:
         return frozenset(), frozenset()
     paths = layers[0].paths
@@ -72,7 +72,7 @@ def find_sources(layers: Sequence[Layer]) -> tuple[frozenset[int], frozenset[int
 
 
 def list_layers(program: Program) -> list[Layer]:
-    """The layers in the order of their targets. Every node is in one of them at least."""
+    """Returns the layers in the order of their targets. Every node is in one of them at least."""
     trace_bytes = sum(ELEMENT_BYTES[buffer.role] * buffer.size for buffer in program.buffers)
     choices = (_cut(program, share * trace_bytes) for share in PRICE_SHARES)
     return min(choices, key=lambda layers: _measure_worst(program, layers))
@@ -105,12 +105,12 @@ class _Paths:
             self._writers.setdefault(node.output.buffer, []).append(number)
 
     def list_read(self, nodes: Iterable[int]) -> set[int]:
-        """The cuts that these nodes read."""
+        """Returns the cuts that these nodes read."""
         read = (access.buffer for one in nodes for access in self.program.nodes[one].operands)
         return self.cuts.intersection(read)
 
     def go_back(self, targets: Sequence[int]) -> set[int]:
-        """The nodes that these nodes follow from, themselves among them."""
+        """Returns the nodes that these nodes follow from, themselves among them."""
         found, waiting, seen = {*targets}, [*targets], set[int]()
         while waiting:
             for access in self.program.nodes[waiting.pop()].operands:
@@ -134,7 +134,7 @@ class _Reach:
         self._written: dict[int, tuple[int, int]] = {}
 
     def add(self, number: int) -> int:
-        """What node `number` follows from, itself included, in bytes."""
+        """Returns what node `number` follows from, itself included, in bytes."""
         node, found = self._program.nodes[number], (0, 0)
         for access in node.operands:
             if access.buffer not in self._cuts:
@@ -180,7 +180,7 @@ class _Cutting:
         """Tensors that are whole before any node reads them. No copies: kernels read what was copied."""
 
     def choose(self) -> set[int]:
-        """The buffers that are cuts."""
+        """Returns the buffers that are cuts."""
         cuts, number = set[int](), 0
         reach, paths = _Reach(self._program, cuts, self.readers), _Paths(self._program, cuts)
         while number < len(self._program.nodes):
@@ -215,7 +215,7 @@ class _Cutting:
         self._steps += len(nodes)
 
         def join(one: int, other: int) -> int:
-            """The lowest that stands above both, or is one of them."""
+            """Returns the lowest that stands above both, or is one of them."""
             while one != other:
                 self._steps += 1
                 one, other = (above[one], other) if depth[one] >= depth[other] else (one, above[other])

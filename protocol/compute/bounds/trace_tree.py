@@ -45,13 +45,13 @@ class TraceTree:
         return self.known or self.levels[0]
 
     def open_root(self, buffer: int) -> list[bytes]:
-        """The path of a buffer's root upwards. Raises InvalidInput if there is no such buffer."""
+        """Returns the path of a buffer's root upwards. Raises InvalidInput if there is no such buffer."""
         return compute_path(self.levels, buffer)
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
-        """The whole leaves that hold `count` >= 1 elements from `first_element` on, and their siblings
-        (`merkle_ranges.compute_range_path`). Raises InvalidInput where the buffer has no such elements, or is
-        not what was hashed any more."""
+        """Returns the whole leaves that hold `count` >= 1 elements from `first_element` on, and their
+        siblings (`merkle_ranges.compute_range_path`). Raises InvalidInput where the buffer has no such
+        elements, or is not what was hashed any more."""
         size = self.program.buffers[buffer].size
         if count < 1 or not 0 <= first_element <= first_element + count <= size:
             raise InvalidInput(

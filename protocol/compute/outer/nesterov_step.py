@@ -51,14 +51,15 @@ class OuterState:
 
 
 def begin_outer(weights: Tensor) -> OuterState:
-    """The outer state before the first round: no momentum."""
+    """Returns the outer state before the first round: no momentum."""
     return OuterState(weights, allocate_zeros(weights.numel()))
 
 
 def merge(
     state: OuterState, deltas: Sequence[bytes | memoryview], learning_rate_bits: int, momentum_bits: int
 ) -> OuterState:
-    """The outer step over the included claims' bytes in ascending shard order (at most 64; none: unchanged).
+    """Returns the outer step over the included claims' bytes in ascending shard order (at most 64; none:
+    unchanged).
 
     Rates are float32 bit patterns, as in `TaskTerms`. An element that would leave the finite numbers stays as
     it is. Raises InvalidInput for more claims or other tensors, ProtocolFault for bytes of another length."""
@@ -89,7 +90,7 @@ def merge(
 
 
 def _add_up(blocks: Sequence[Int8s], piece: slice) -> Floats:
-    """The claims' elements of a piece, added in the order given."""
+    """Returns the claims' elements of a piece, added in the order given."""
     own = slice(piece.start // BLOCK_ELEMENTS, -(-piece.stop // BLOCK_ELEMENTS))
     total = np.zeros(BLOCK_ELEMENTS * (own.stop - own.start), np.float32)
     for one in blocks:

@@ -96,7 +96,8 @@ def count_delta_bytes(parameter_count: int) -> int:
 
 
 def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
-    """The pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (float32 [n] each in).
+    """Returns the pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (float32 [n] each
+    in).
 
     Every finite pair has one: elements beyond 127 * 2^71 are cut off. Raises ProtocolFault where a weight is
     not finite, InvalidInput for other tensors."""
@@ -120,7 +121,7 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
 
 
 def require_vector(flat: Tensor, count: int) -> Tensor:
-    """Take a flat float32 vector of this size, contiguous. Raises InvalidInput for any other tensor."""
+    """Takes a flat float32 vector of this size, contiguous. Raises InvalidInput for any other tensor."""
     if flat.dtype != torch.float32 or list(flat.shape) != [count]:
         raise InvalidInput(
             what="the outer step takes flat vectors of one size",
@@ -132,9 +133,9 @@ def require_vector(flat: Tensor, count: int) -> Tensor:
 
 
 def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
-    """The values q * 2^e, exact, float32 [n]; zeros where no encoding has such a scale. Every byte string of
-    the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault on another
-    length."""
+    """Returns the values q * 2^e, exact, float32 [n]; zeros where no encoding has such a scale. Every byte
+    string of the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault
+    on another length."""
     blocks = view_blocks(data, parameter_count)
     values = np.zeros(BLOCK_ELEMENTS * len(blocks), np.float32)
     add_blocks(blocks, values)

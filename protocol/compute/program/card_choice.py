@@ -14,13 +14,13 @@ _takes_triton: list[bool] = []
 
 
 def take_card_kernels(is_taken: bool) -> None:
-    """Have this process take Triton's kernels on whatever is no processor, or none of them."""
+    """Has this process take Triton's kernels on whatever is no processor, or none of them."""
     _takes_triton[:] = [is_taken]
 
 
 def choose_kernels(device: torch.device) -> type[DeviceKernels]:
-    """The kernels of a device, or of the processor where a program goes by tensors there. Raises ImportError
-    where this process takes Triton's and Triton is not installed."""
+    """Returns the kernels of a device, or of the processor where a program goes by tensors there. Raises
+    ImportError where this process takes Triton's and Triton is not installed."""
     if not any(_takes_triton):
         return DeviceKernels
     # Triton is optional, and takes a while to load.

@@ -10,13 +10,13 @@ from torch import Tensor
 
 
 def compile_card(function: Callable[..., Any]) -> Any:
-    """A Triton function. No integer of a kernel (`tl.tensor`) is specialized, so that few variants are
-    compiled: what a kernel must know of one is told as a constant."""
+    """Returns a Triton function. No integer of a kernel (`tl.tensor`) is specialized, so that few variants
+    are compiled: what a kernel must know of one is told as a constant."""
     integers = [name for name, kind in function.__annotations__.items() if kind is tl.tensor]
     return triton.jit(function, do_not_specialize=integers)
 
 
 def launch(kernel: Any, grid: tuple[int, ...], out: Tensor, *arguments: object, **options: int) -> None:
-    """Begin a kernel where `out` lies. Products and sums stay apart: no rounding is left out."""
+    """Begins a kernel where `out` lies. Products and sums stay apart: no rounding is left out."""
     with torch.cuda.device_of(out):  # type: ignore[no-untyped-call]
         kernel[grid](*arguments, enable_fp_fusion=False, **options)

@@ -55,7 +55,7 @@ def find_corner(
     sy: tl.tensor, s0: tl.tensor, s1: tl.tensor, s2: tl.tensor, x_kind: tl.constexpr, y_kind: tl.constexpr,
     unit: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """The element of a tensor at the corner of a tile."""
+    """Returns the element of a tensor at the corner of a tile."""
     corner = first.to(tl.int64) * s0 + second.to(tl.int64) * s1 + third.to(tl.int64) * s2
     if x_kind == 2:
         corner += x.to(tl.int64) * sx
@@ -111,7 +111,7 @@ def count_range(start: tl.tensor, block: tl.constexpr, is_wide: tl.constexpr) ->
 # --- Elements -----------------------------------------------------------------------------------------------
 @compile_card
 def compute_element(a: tl.tensor, b: tl.tensor, c: tl.tensor, operation: tl.constexpr) -> Any:
-    """One operation of float32 numbers."""
+    """Returns one operation of float32 numbers."""
     if operation == ADD:
         result = a + b
     elif operation == SUBTRACT:
@@ -253,7 +253,7 @@ def quantize_tiles(
 
 # --- Launching ----------------------------------------------------------------------------------------------
 def find_unit(number: int) -> int:
-    """What a count is told in: sixteens, or ones."""
+    """Returns what a count is told in: sixteens, or ones."""
     return SIXTEEN if number % SIXTEEN == 0 else 1
 
 
@@ -270,7 +270,7 @@ def _count_warps(tiling: Tiling) -> int:
 
 
 def make_elementwise(views: NodeViews) -> Kernel | None:
-    """The kernel of a node of one of the operations above; None where it has too many loops."""
+    """Returns the kernel of a node of one of the operations above; None where it has too many loops."""
     node, count = views.node, len(views.node.operands)
     tiling = tile_elements(node.sizes, node.output.strides, *(one.strides for one in node.operands))
     if tiling is None:
@@ -286,7 +286,7 @@ def make_elementwise(views: NodeViews) -> Kernel | None:
     grid, warps = (tiling.programs,), _count_warps(tiling)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         memory = (tensors + [tensors[-1]] * 2)[:4]
         launch(
             compute_tiles,
@@ -305,7 +305,7 @@ def make_elementwise(views: NodeViews) -> Kernel | None:
 
 
 def make_quantize(views: NodeViews) -> Kernel | None:
-    """The kernel of a QUANTIZE; None where it has too many loops."""
+    """Returns the kernel of a QUANTIZE; None where it has too many loops."""
     node, bits = views.node, views.node.selected
     # As rows of terms, whatever the output's own strides of loops of one iteration are.
     dense = lay_row_major(node.sizes)
@@ -324,7 +324,7 @@ def make_quantize(views: NodeViews) -> Kernel | None:
     grid, warps = (tiling.programs,), _count_warps(tiling)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         launch(
             quantize_tiles, grid, out, out, a, scale, *counts, node.elements // plane_unit, *strides,
             *constants, *kinds, *last, num_warps=warps,

@@ -20,7 +20,7 @@ class CardKernels(DeviceKernels):
     """Makes the kernels of one exact program in Triton."""
 
     def make(self, node: Node, view: MakeView) -> Kernel:
-        """The kernel of a node on views of the buffers as they are now."""
+        """Returns the kernel of a node on views of the buffers as they are now."""
         require_quantized(node)
         make = _MAKERS.get(node.operation)
         return (make and make(NodeViews(node, view))) or super().make(node, view)

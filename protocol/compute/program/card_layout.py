@@ -31,7 +31,7 @@ class Loops:
 
 
 def join_loops(sizes: Sequence[int], *strides: Sequence[int]) -> Loops:
-    """The same elements in fewer loops, in the order of the given ones."""
+    """Returns the same elements in fewer loops, in the order of the given ones."""
     kept = [n for n, size in enumerate(sizes) if size > 1]
     joined: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]

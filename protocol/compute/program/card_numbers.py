@@ -43,19 +43,20 @@ def make_power(exponent: tl.tensor) -> Any:
 
 @compile_card
 def find_exponent(number: tl.tensor) -> Any:
-    """The exponent of the leading bit of positive float64 numbers that are float32 numbers; 0: -1023."""
+    """Returns the exponent of the leading bit of positive float64 numbers that are float32 numbers; 0:
+    -1023."""
     return (number.to(tl.int64, bitcast=True) >> 52) - 1023
 
 
 @compile_card
 def round_double(number: tl.tensor) -> Any:
-    """The nearest integer, ties to even, of a float64 number below 2^51."""
+    """Returns the nearest integer, ties to even, of a float64 number below 2^51."""
     return (number + TURN) - TURN
 
 
 @compile_card
 def find_unit_exponent(largest: tl.tensor) -> Any:
-    """The exponent of what terms of a sum are rounded to, by the pattern of the largest magnitude."""
+    """Returns the exponent of what terms of a sum are rounded to, by the pattern of the largest magnitude."""
     number = largest.to(tl.float32, bitcast=True).to(tl.float64)
     is_plain = (largest > 0) & (largest < INFINITE)
     return tl.where(is_plain, find_exponent(number) - _SUM_BITS, 0)
@@ -63,7 +64,7 @@ def find_unit_exponent(largest: tl.tensor) -> Any:
 
 @compile_card
 def choose_scale(largest: tl.tensor, fraction: tl.tensor, exponent: tl.tensor) -> Any:
-    """The scale of a row, by the pattern of its largest magnitude: fraction * 2^exponent is where it
+    """Returns the scale of a row, by the pattern of its largest magnitude: fraction * 2^exponent is where it
     doubles."""
     number = largest.to(tl.float32, bitcast=True).to(tl.float64)
     own = tl.maximum(find_exponent(number) + 1, -149)
@@ -137,5 +138,5 @@ def take_sigmoid(a: tl.tensor) -> Any:
 
 @compile_card
 def take_reciprocal_root(a: tl.tensor) -> Any:
-    """The square root, rounded, and 1 divided by it."""
+    """Returns the square root, rounded, and 1 divided by it."""
     return tl.div_rn(1.0, tl.sqrt_rn(a))

@@ -44,7 +44,7 @@ FINISH_TILE = (16, 128)
 def find_tile(
     rows: tl.tensor, columns: tl.tensor, block_m: tl.constexpr, block_n: tl.constexpr, group: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """The first row and column of this program's tile: tiles go by groups of rows."""
+    """Returns the first row and column of this program's tile: tiles go by groups of rows."""
     number = tl.program_id(0)
     down, across = tl.cdiv(rows, block_m), tl.cdiv(columns, block_n)
     first = number // (group * across) * group
@@ -234,12 +234,12 @@ class Product:
     constants: tuple[bool, bool, bool, int, int]
 
     def count_programs(self, block_m: int, block_n: int) -> tuple[int, int]:
-        """The grid."""
+        """Returns the grid."""
         return -(-self.rows // block_m) * -(-self.columns // block_n), self.batch
 
 
 def _pair(loops: Loops) -> tuple[int, list[tuple[int, int]]]:
-    """The second size, and strides by tensor, of two loops at most."""
+    """Returns the second size, and strides by tensor, of two loops at most."""
     spare = (0,) * (MOST_LOOPS - len(loops.sizes))
     pairs = [(*spare, *own) for own in loops.strides]
     return (loops.sizes or (1,))[-1], [(first, second) for first, second in pairs]
@@ -274,7 +274,7 @@ def choose_block(product: Product) -> Block:
 
 
 def make_product(views: NodeViews) -> Kernel | None:
-    """The kernel of a QUANTIZED_PRODUCT_SUM; None where other kernels have to do it."""
+    """Returns the kernel of a QUANTIZED_PRODUCT_SUM; None where other kernels have to do it."""
     node, group = views.node, sort_loops(views.node)
     flats = [views.view(Access(one.buffer, 0, (1,)), (-1,), (1,)) for one in node.operands[:2]]
     terms, rows = prod(node.sizes[n] for n in group.terms), prod(node.sizes[n] for n in group.batch)
@@ -294,7 +294,7 @@ def make_byte_product(
     product: Product, flats: list[Tensor], out: Tensor, scales: tuple[Tensor, Tensor], block: Block,
     is_copied: bool = True,
 ) -> Kernel:  # fmt: skip
-    """The kernel of a product of bytes. is_copied: by the copy engine where it can."""
+    """Returns the kernel of a product of bytes. is_copied: by the copy engine where it can."""
     block_m, block_n, block_k, stages, warps = block
     row_plane, column_plane = product.batch * product.rows, product.batch * product.columns
     planes = flats[0].numel() // (row_plane * product.terms)
@@ -311,7 +311,7 @@ def make_byte_product(
     grid = product.count_programs(block_m, block_n)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         launch(
             kernel, grid, out, *operands, out, *scales, *sizes, *product.inner, *product.strides,
             *product.constants, *last, num_warps=warps, num_stages=stages,
@@ -329,7 +329,7 @@ def _make_through_doubles(
     grid = product.count_programs(block_m, block_n)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         left, right = (
             flat.double().view(product.batch, height, product.terms)
             for flat, height in zip(flats, sizes, strict=True)

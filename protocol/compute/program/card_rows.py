@@ -170,7 +170,7 @@ class _Rows:
 
 
 def _round_up(size: int, least: int, most: int) -> int:
-    """The next power of two within these."""
+    """Returns the next power of two within these."""
     return min(max(1 << (size - 1).bit_length(), least), most)
 
 
@@ -204,7 +204,7 @@ def _count_tiles(loops: Loops, y: int, block_y: int) -> int:
 
 
 def make_reduction(views: NodeViews) -> Kernel | None:
-    """The kernel of a SUM, MAXIMUM_OF or SCALE_OF; None where it has too many loops."""
+    """Returns the kernel of a SUM, MAXIMUM_OF or SCALE_OF; None where it has too many loops."""
     node, rows = views.node, _plan_rows(views)
     if rows is None:
         return None
@@ -225,7 +225,7 @@ def make_reduction(views: NodeViews) -> Kernel | None:
     grid = (y_tiles * o0 * o1 * o2,)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         launch(
             reduce_rows, grid, out, out, a, *counts, *strides, int(node.operation), *constants, *kinds,
             *last, num_warps=WARPS,
@@ -237,8 +237,8 @@ def make_reduction(views: NodeViews) -> Kernel | None:
 def make_row_products(
     views: NodeViews, loops: Sequence[int], terms: int, planes: int, operands: Sequence[torch.Tensor]
 ) -> Kernel | None:
-    """The kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product. loops: those of rows; operands: both
-    flat; None where there are too many loops."""
+    """Returns the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product. loops: those of rows;
+    operands: both flat; None where there are too many loops."""
     node = views.node
     accesses = (node.output, *node.operands[2:])
     joined = join_loops(
@@ -256,7 +256,7 @@ def make_row_products(
     grid = (-(-rows // block_y),)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         launch(
             multiply_rows, grid, out, out, *operands, scale_a, scale_b, rows, terms // unit, n1, n2,
             *strides, planes, unit, block_x, block_y, num_warps=WARPS,

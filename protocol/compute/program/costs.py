@@ -54,7 +54,7 @@ class ProgramCosts:
 
 
 def measure_costs(program: Program) -> ProgramCosts:
-    """What a valid program costs. Takes some seconds for eighty thousand nodes."""
+    """Returns what a valid program costs. Takes some seconds for eighty thousand nodes."""
     constants = [buffer.size for buffer in program.buffers if buffer.role is Role.CONSTANT]
     return ProgramCosts(
         parameters=program.buffers[0].size,
@@ -99,7 +99,8 @@ def count_scratch_bytes(node: Node) -> int:
 
 
 def _is_read_as_it_lies(node: Node, operand: Access, loops: Sequence[int]) -> bool:
-    """Whether each element is read once: the loops, from the shortest step to the longest, do not overlap."""
+    """Returns whether each element is read once: the loops, from the shortest step to the longest, do not
+    overlap."""
     reach = 0
     for stride, size in sorted((operand.strides[n], node.sizes[n]) for n in loops):
         if stride <= reach:

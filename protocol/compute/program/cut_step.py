@@ -67,7 +67,7 @@ class CutStep:
         return stepped, float(result.loss)
 
     def _join(self, own: Tensor) -> Tensor:
-        """All leaves, each from its worker, in memory of their own."""
+        """Returns all leaves, each from its worker, in memory of their own."""
         elements = self._cut.program.buffers[0].size
         assigned = assign_leaves(elements, self._workers.count)
         padded, whole = allocate_zeros(max(map(len, assigned))), allocate(elements)
@@ -77,7 +77,7 @@ class CutStep:
         return whole
 
     def _exchange(self, period: int, whole: Tensor) -> None:
-        """Fill in the parts of the others: each period has one of each worker, one after the other."""
+        """Fills in the parts of the others: each period has one of each worker, one after the other."""
         parts = whole.view(-1, self._workers.count, period // self._workers.count)
         for number, part in enumerate(self._workers.gather(parts[:, self._workers.own].contiguous())):
             parts[:, number] = part

@@ -38,17 +38,17 @@ class Device(Protocol):
     need not be done when a call returns."""
 
     def send(self, source: Tensor, target: Tensor) -> None:
-        """Copy a tensor from anywhere into one on the device. The caller may change `source` at once."""
+        """Copies a tensor from anywhere into one on the device. The caller may change `source` at once."""
 
     def wait(self) -> None:
         """Until all is done that was begun before."""
 
     def fetch(self, source: Tensor, target: Tensor) -> None:
-        """Copy a flat tensor that is done into one on the host; waits for no later step."""
+        """Copies a flat tensor that is done into one on the host; waits for no later step."""
 
     def capture(self, call: Call) -> Call:
-        """What launches all at once that `call` launches on the same memory. `call` has run before, and does
-        not run now. Raises RuntimeError where that cannot be."""
+        """Returns what launches all at once that `call` launches on the same memory. `call` has run before,
+        and does not run now. Raises RuntimeError where that cannot be."""
 
 
 class CudaDevice:
@@ -106,7 +106,7 @@ KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": CudaDevice}
 
 
 def open_device(device: torch.device) -> Device | None:
-    """What moves and captures on a device; None for the processor."""
+    """Returns what moves and captures on a device; None for the processor."""
     kind = KINDS.get(device.type)
     return None if kind is None else kind(device)
 
@@ -141,7 +141,8 @@ class DeviceSteps:
         return self._launch not in (None, self._compute)
 
     def begin(self, vectors: Vectors) -> None:
-        """Start from W, m, v, flat float32, wherever they lie. Raises InvalidInput where one does not fit."""
+        """Starts from W, m, v, flat float32, wherever they lie. Raises InvalidInput where one does not
+        fit."""
         self._losses.clear()
         for number, vector in enumerate(vectors):
             self._interpreter.put(number, vector, self._device.send)
@@ -168,11 +169,11 @@ class DeviceSteps:
             old.copy_(new)
 
     def _choose(self) -> Call:
-        """A graph, if it gives the bits of a step kernel by kernel; the state stays as it was."""
+        """Returns a graph, if it gives the bits of a step kernel by kernel; the state stays as it was."""
         start = [vector.clone() for vector in self._before]
 
         def run(call: Call) -> list[Tensor]:
-            """The end of a step from the same start, and its loss."""
+            """Returns the end of a step from the same start, and its loss."""
             try:
                 call()
                 return [tensor.clone() for tensor in (*self._before, self._loss)]

@@ -192,7 +192,7 @@ class Interpreter:
                 view.set_(storage, start + offset, shape, stride)
 
     def _prepare(self) -> None:
-        """Make all kernels; external tensors are bound already."""
+        """Makes all kernels; external tensors are bound already."""
         number = 0
         nodes = self._folded.nodes
         while number < len(nodes):
@@ -214,7 +214,7 @@ class Interpreter:
             yield partial(self._after[buffer], self._storages[buffer])
 
     def _show(self, buffer: int) -> Tensor:
-        """The values of a buffer, flat, as trees have them, on the host."""
+        """Returns the values of a buffer, flat, as trees have them, on the host."""
         is_quantized, memory = self.program.buffers[buffer].role in INTEGER_ROLES, self._storages[buffer]
         return (self._exact.show(buffer, memory) if is_quantized else memory).cpu()
 
@@ -238,7 +238,7 @@ class Interpreter:
         scratch = torch.empty(total, device=self._device)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            """The tensor of an access; those of hidden buffers lie in the scratch memory."""
+            """Returns the tensor of an access; those of hidden buffers lie in the scratch memory."""
             if access.buffer in offsets:
                 return scratch[offsets[access.buffer] :][: sizes[0]]
             return self._view(access, sizes, strides)
@@ -257,10 +257,10 @@ class Interpreter:
         keep: Keep | None = None,
         overwrites: bool = False,
     ) -> StepResult:
-        """One step: new W, m, v and the loss. `vectors` are W, m, v, flat float32; tokens and labels int64 of
-        the program's batch; scalars float32 [3]. overwrites: nobody reads `vectors` any more, and the new
-        ones may lie in their memory; else they are fresh tensors. Raises InvalidInput where a shape or an
-        index does not fit."""
+        """Computes one step: new W, m, v and the loss. `vectors` are W, m, v, flat float32; tokens and labels
+        int64 of the program's batch; scalars float32 [3]. overwrites: nobody reads `vectors` any more, and
+        the new ones may lie in their memory; else they are fresh tensors. Raises InvalidInput where a shape
+        or an index does not fit."""
         if keep is None:
             self._load(vectors, tokens_BT, labels_BT, scalars, overwrites)
             self.launch()
@@ -272,7 +272,7 @@ class Interpreter:
         return self._read_results()
 
     def launch(self) -> None:
-        """Compute all nodes on what lies in the buffers now."""
+        """Computes all nodes on what lies in the buffers now."""
         for _, kernel in self._kernels:
             kernel()
             relax()
@@ -297,7 +297,7 @@ class Interpreter:
         scalars: Tensor,
         only: Container[int] | None = None,
     ) -> Iterator[int]:
-        """Run a step node by node: yields the number of each node that has been computed. Until it goes on,
+        """Runs a step node by node: yields the number of each node that has been computed. Until it goes on,
         `tensors` holds what this node read and wrote; what the caller writes to `memory` meanwhile, later
         nodes read. only: nodes to compute; others are yielded too, with any values. Only for traces."""
         if not self.is_traced:

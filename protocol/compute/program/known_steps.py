@@ -45,7 +45,7 @@ class StepNames:
 
 
 def name_step(step: TaskStep) -> StepNames:
-    """How a task names a step: by its roots and the lengths of its bytes."""
+    """Returns how a task names a step: by its roots and the lengths of its bytes."""
     program, layout = encode_program(step.built.program), encode_layout(step.layout)
     named = (NamedBytes(compute_data_root(data), len(data)) for data in (program, layout))
     return StepNames(compute_program_root(step.built.program), *named)
@@ -56,18 +56,18 @@ _known: dict[tuple[bytes, bytes], TaskStep] = {}
 
 
 def learn_step(step: TaskStep) -> None:
-    """Have the step found from now on."""
+    """Has the step found from now on."""
     root = compute_program_root(step.built.program)
     _known[root, compute_data_root(encode_layout(step.layout))] = step
 
 
 def knows_step(spec: TrainingSpec) -> bool:
-    """Whether the task's step is found."""
+    """Returns whether the task's step is found."""
     return (spec.program_root, spec.layout.root) in _known
 
 
 def get_step(spec: TrainingSpec) -> TaskStep:
-    """The task's step. Raises InvalidInput where this process has not read it."""
+    """Returns the task's step. Raises InvalidInput where this process has not read it."""
     step = _known.get((spec.program_root, spec.layout.root))
     if step is None:
         raise InvalidInput(
@@ -80,7 +80,7 @@ def get_step(spec: TrainingSpec) -> TaskStep:
 
 
 def get_program(spec: TrainingSpec) -> BuiltProgram:
-    """The program of the task's step. Raises as `get_step` does."""
+    """Returns the program of the task's step. Raises as `get_step` does."""
     return get_step(spec).built
 
 

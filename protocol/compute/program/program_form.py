@@ -86,7 +86,8 @@ def _require_quantize(program: Program, node: Node, scales: Mapping[int, Node], 
 
 
 def _is_scale_of(node: Node, scale_of: Node | None) -> bool:
-    """Whether a QUANTIZE divides each element by the scale of its row, whose loops stand in any order."""
+    """Returns whether a QUANTIZE divides each element by the scale of its row, whose loops stand in any
+    order."""
     source, scale = node.operands
     if scale_of is None or scale_of.selected != node.selected:
         return False

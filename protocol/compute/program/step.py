@@ -68,9 +68,9 @@ def advance(
 def train_segment(
     state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
 ) -> tuple[TrainingState, list[float]]:
-    """The state after `steps` steps, which lies on the device of this process, and each step's loss. The
-    solver's training and the auditor's replay alike. Of the states on the way each is written over the one
-    before."""
+    """Returns the state after `steps` steps, which lies on the device of this process, and each step's loss.
+    The solver's training and the auditor's replay alike. Of the states on the way each is written over the
+    one before."""
     place, numbers = find_place(spec), range(inner_step, inner_step + steps)
     if place.device.type in KINDS:
         require_state(state, spec)
@@ -94,7 +94,7 @@ def replay_segment(
 def _train_on_device(
     state: TrainingState, spec: TrainingSpec, place: RunnerPlace, batches: Iterable[Batch]
 ) -> tuple[TrainingState, list[float]]:
-    """A step for each batch. Raises EnvironmentFault where the device has too little memory."""
+    """Returns a step for each batch. Raises EnvironmentFault where the device has too little memory."""
     done = 0
     try:
         with borrow_device_steps(place) as runner:

@@ -13,8 +13,8 @@ from touchstone.protocol.spec.task_spec import StepFacts, TaskSpec
 
 @lru_cache(maxsize=8)
 def compute_step_facts(spec: TaskSpec) -> StepFacts:
-    """The facts of a task's steps: scalars computed anew (seconds, then cached). Raises InvalidInput for a
-    numeric format that the referee has no bounds for."""
+    """Returns the facts of a task's steps: scalars computed anew (seconds, then cached). Raises InvalidInput
+    for a numeric format that the referee has no bounds for."""
     training, program = spec.training, get_program(spec.training).program
     if training.numeric_format not in FORMAT_NUMBERS:
         raise InvalidInput(
@@ -42,7 +42,7 @@ def compute_step_facts(spec: TaskSpec) -> StepFacts:
 
 
 def with_step_root(spec: TaskSpec) -> TaskSpec:
-    """The task with the root of its steps' facts."""
+    """Returns the task with the root of its steps' facts."""
     root = compute_step_root(compute_step_facts(spec))
     return replace(spec, terms=replace(spec.terms, step_root=root))
 

@@ -43,7 +43,7 @@ def forget_steps() -> None:
 
 
 def borrow_interpreter(place: RunnerPlace) -> AbstractContextManager[Interpreter]:
-    """Lend an interpreter for the length of a block: one that nobody uses, else a new one."""
+    """Lends an interpreter for the length of a block: one that nobody uses, else a new one."""
     return _borrow(place, _idle, _make_interpreter)
 
 
@@ -53,7 +53,7 @@ def borrow_device_steps(place: RunnerPlace) -> AbstractContextManager[DeviceStep
 
 
 def find_place(spec: TrainingSpec, device: str | None = None) -> RunnerPlace:
-    """Name what runs the steps of a task on a device, by default that of this process."""
+    """Names what runs the steps of a task on a device, by default that of this process."""
     chosen = torch.device(device or get_device())
     return RunnerPlace(spec.program_root, spec.numeric_format, chosen, get_program(spec))
 

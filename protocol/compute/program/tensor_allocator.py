@@ -50,7 +50,7 @@ def use_room(room: Room | None) -> None:
 
 
 def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> Tensor:
-    """A flat tensor with anything in it. Raises EnvironmentFault where a large one does not fit."""
+    """Returns a flat tensor with anything in it. Raises EnvironmentFault where a large one does not fit."""
     size_bytes = dtype.itemsize * elements
     if size_bytes < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES) or device != CPU:
         return torch.empty(elements, dtype=dtype, device=device)
@@ -109,7 +109,7 @@ def _give_back(memory: memoryview) -> None:
 
 
 def forget_spare() -> None:
-    """Give the memory of vectors that nobody uses back to the system."""
+    """Gives the memory of vectors that nobody uses back to the system."""
     _spare.clear()
 
 
@@ -122,14 +122,14 @@ def return_freed() -> None:
 
 
 def allocate_zeros(elements: int) -> Tensor:
-    """A flat float32 tensor of zeros. Raises as `allocate` does."""
+    """Returns a flat float32 tensor of zeros. Raises as `allocate` does."""
     if 4 * elements < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES):
         return torch.zeros(elements)
     return allocate(elements)  # New files and new pages are.
 
 
 def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The numbers of a mapped file, flat; it is mapped as long as the tensor lives."""
+    """Returns the numbers of a mapped file, flat; it is mapped as long as the tensor lives."""
     return torch.frombuffer(mapped, dtype=dtype)
 
 

@@ -31,13 +31,13 @@ class TrainingState:
         return self.weights.numel()
 
     def move(self, device: str) -> "TrainingState":
-        """The same on a device."""
+        """Returns the same on a device."""
         weights, first, second = (vector.to(device) for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
     def bring_home(self) -> "TrainingState":
-        """The same in this machine's memory, to be hashed, kept or compared. What a device computes meanwhile
-        is not waited for."""
+        """Returns the same in this machine's memory, to be hashed, kept or compared. What a device computes
+        meanwhile is not waited for."""
         weights, first, second = (copy_to_host(vector) for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 

@@ -76,8 +76,8 @@ class Verdict:
 def measure_distances(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
 ) -> Distances:
-    """The largest distances over all elements. Infinitely far are NaN, infinities, and a claimed v that alone
-    is below zero. `learning_rate_sum` is L."""
+    """Returns the largest distances over all elements. Infinitely far are NaN, infinities, and a claimed v
+    that alone is below zero. `learning_rate_sum` is L."""
     _require_same_place(claimed, replayed)
     ratios = list(_iterate_ratios(claimed, replayed, learning_rate_sum, floors))
     (first, first_index), (second, second_index), (weights, weights_index) = map(_find_largest, ratios)
@@ -135,7 +135,8 @@ def _measure_size(vector: Tensor) -> Tensor:
 
 
 def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) -> Tensor:
-    """The ratios, infinite where the claimed v alone is below zero; why, `does_element_exceed` says."""
+    """Returns the ratios, infinite where the claimed v alone is below zero; why, `does_element_exceed`
+    says."""
     if float(claimed.second_moment.min()) >= 0:
         return ratios
     is_alone = (claimed.second_moment < 0) & (replayed.second_moment >= 0)
@@ -173,8 +174,8 @@ def compute_excess(
 def gather_excess(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Tensor:
-    """What `compute_excess` says of all elements, in their order: float32, one number for each element. Works
-    on a part of the states at a time."""
+    """Returns what `compute_excess` says of all elements, in their order: float32, one number for each
+    element. Works on a part of the states at a time."""
     gathered = allocate(claimed.elements)
     for start, excess in _iterate_excess(claimed, replayed, learning_rate_sum, limits):
         gathered[start : start + len(excess)] = excess
@@ -199,8 +200,8 @@ def compute_allowances(
 def judge_state(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Verdict:
-    """What `tolerance.does_element_exceed` says of the elements farthest outside: the first of them that is
-    beyond, or the farthest. Holds a part of the states at a time."""
+    """Returns what `tolerance.does_element_exceed` says of the elements farthest outside: the first of them
+    that is beyond, or the farthest. Holds a part of the states at a time."""
     _require_same_place(claimed, replayed)
     verdicts = [
         Verdict(_exceeds_limits(claimed, replayed, index, learning_rate_sum, limits), index, excess)
@@ -230,7 +231,7 @@ def _iterate_excess(
 
 
 def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> list[tuple[float, int]]:
-    """The worst so far and those of a part that begins at element `start`."""
+    """Returns the worst so far and those of a part that begins at element `start`."""
     if len(worst) == EXACT_JUDGEMENTS and float(excess.max()) < worst[-1][0]:
         return worst
     top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))

@@ -15,7 +15,7 @@ SHAKE = 2.0**-24
 
 
 def shake(state: TrainingState, seed: int) -> TrainingState:
-    """The state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
+    """Returns the state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
     weights = allocate(state.elements)
     for start, part in _iterate_shaken(state, seed):
         weights[start : start + PART_ELEMENTS] = part

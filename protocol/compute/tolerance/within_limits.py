@@ -77,7 +77,7 @@ def _are_of_one_step(claimed: StateHeader, own: StateHeader) -> bool:
 
 
 def _train_shaken(step: ClaimedStep) -> Iterator[TrainingState]:
-    """Own results from weights that are shaken, and moved back afterwards."""
+    """Yields own results from weights that are shaken, and moved back afterwards."""
     for _ in range(SHAKES):
         seed, start = step.draw_seed(), step.load_start()
         yield unshake(step.train(shake(start, seed)), start, seed)

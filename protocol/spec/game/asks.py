@@ -23,7 +23,7 @@ ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
 
 
 def get_ask(state: GameState, number: int) -> OpenAsk:
-    """An open ask. Refuses NothingOpen."""
+    """Returns an open ask. Refuses NothingOpen."""
     require(number in state.asks, "NothingOpen", "an open ask", number)
     return state.asks[number]
 

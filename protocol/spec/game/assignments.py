@@ -27,7 +27,7 @@ _draw_late = lru_cache(maxsize=1 << 14)(draw_late)
 
 
 def get_segments(state: GameState, game_round: GameRound, slot: int) -> tuple[int, ...]:
-    """The drawn segments of a claim in the order of its draws; empty before the draw is sealed."""
+    """Returns the drawn segments of a claim in the order of its draws; empty before the draw is sealed."""
     claim = game_round.claims.get(slot)
     if claim is None or game_round.seed is None:
         return ()
@@ -35,7 +35,7 @@ def get_segments(state: GameState, game_round: GameRound, slot: int) -> tuple[in
 
 
 def get_late_draw(state: GameState, game_round: GameRound, slot: int) -> LateDraw | None:
-    """The late audit of a claim, None where there is none (yet)."""
+    """Returns the late audit of a claim, None where there is none (yet)."""
     claim, pool = game_round.claims.get(slot), game_round.pool.whistleblowers
     if claim is None or game_round.late_seed is None or slot not in game_round.late_slots:
         return None
@@ -47,7 +47,7 @@ def get_late_draw(state: GameState, game_round: GameRound, slot: int) -> LateDra
 
 
 def list_draws(state: GameState, game_round: GameRound) -> tuple[DrawPlace, ...]:
-    """Every (slot, draw) of a round that is drawn, late ones last of their claim."""
+    """Returns every (slot, draw) of a round that is drawn, late ones last of their claim."""
     places: list[DrawPlace] = []
     for slot in sorted(game_round.claims):
         places += [(slot, draw) for draw in range(len(get_segments(state, game_round, slot)))]
@@ -57,7 +57,7 @@ def list_draws(state: GameState, game_round: GameRound) -> tuple[DrawPlace, ...]
 
 
 def get_drawn_segment(state: GameState, game_round: GameRound, slot: int, draw: int) -> int | None:
-    """The segment of a draw, None where there is no such draw."""
+    """Returns the segment of a draw, None where there is no such draw."""
     if is_late_draw(state, draw):
         late = get_late_draw(state, game_round, slot)
         return None if late is None else late.segment
@@ -66,7 +66,7 @@ def get_drawn_segment(state: GameState, game_round: GameRound, slot: int, draw: 
 
 
 def get_drawn_seat(state: GameState, game_round: GameRound, slot: int, draw: int, rank: int) -> int | None:
-    """The seat that is drawn for a rank of a draw, None where there is no such draw."""
+    """Returns the seat that is drawn for a rank of a draw, None where there is no such draw."""
     if not 0 <= rank < RANKS or get_drawn_segment(state, game_round, slot, draw) is None:
         return None
     slots = len(game_round.pool.solvers)
@@ -80,15 +80,16 @@ def get_drawn_seat(state: GameState, game_round: GameRound, slot: int, draw: int
 
 
 def _get_placed(pool: tuple[int, ...], seed: bytes, role_tag: str, draws: int, place: int) -> int:
-    """The seat at a place of a pool's permutation, which is assigned as far as the round's draws reach."""
+    """Returns the seat at a place of a pool's permutation, which is assigned as far as the round's draws
+    reach."""
     return pool[_permute(seed, role_tag, len(pool), count_places(len(pool), draws))[place]]
 
 
 def get_draw_role(state: GameState, draw: int) -> SeatRole:
-    """Which role audits a draw."""
+    """Returns which role audits a draw."""
     return SeatRole.WHISTLEBLOWER if is_late_draw(state, draw) else SeatRole.VERIFIER
 
 
 def count_claim_draws(state: GameState, game_round: GameRound, slot: int) -> int:
-    """How many draws decide a claim."""
+    """Returns how many draws decide a claim."""
     return count_draws(state.terms.draws, game_round.claims[slot].segments)

@@ -26,8 +26,8 @@ VOTE_SHARE = 3
 
 
 def get_due_block(state: GameState, place: AuditPlace) -> int:
-    """The first block in which a rank may vote. A reserve: once the primary has counted with another word
-    than ACCEPT, or after a third of audit_max."""
+    """Returns the first block in which a rank may vote. A reserve: once the primary has counted with another
+    word than ACCEPT, or after a third of audit_max."""
     start = get_start(state, place)
     votes = get_votes(state.rounds[place.round], place.slot, place.draw)
     reserves = compute_reserve_block(state, start)
@@ -37,7 +37,7 @@ def get_due_block(state: GameState, place: AuditPlace) -> int:
 
 
 def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Whether a vote of this place could still count at `block`."""
+    """Returns whether a vote of this place could still count at `block`."""
     game_round = state.rounds[place.round]
     if place.rank in get_votes(game_round, place.slot, place.draw):
         return False
@@ -49,8 +49,8 @@ def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Whether only an UNSERVED can still count in the draw, and the next one would be the second. Without a
-    second one, a solver that serves no auditor pays no fee."""
+    """Returns whether only an UNSERVED can still count in the draw, and the next one would be the second.
+    Without a second one, a solver that serves no auditor pays no fee."""
     game_round = state.rounds[place.round]
     if not is_taking_unserved(state, game_round, place.slot, place.draw, block):
         return False
@@ -76,7 +76,8 @@ def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:
-    """The last block in which an opening of this place is paid. After it no node needs to hear of it."""
+    """Returns the last block in which an opening of this place is paid. After it no node needs to hear of
+    it."""
     return get_start(state, place) + 3 * state.terms.windows.audit_max
 
 

@@ -12,7 +12,7 @@ NO_VOTES: Mapping[int, CountedVote] = {}
 
 
 def get_votes(game_round: GameRound, slot: int, draw: int) -> Mapping[int, CountedVote]:
-    """The counted votes of a draw by rank, in the order in which they counted."""
+    """Returns the counted votes of a draw by rank, in the order in which they counted."""
     return game_round.votes.get((slot, draw), NO_VOTES)
 
 
@@ -27,7 +27,7 @@ def compute_draw_status(votes: Mapping[int, CountedVote]) -> DrawStatus:
 
 
 def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
-    """Whether two of three auditors counted with UNSERVED."""
+    """Returns whether two of three auditors counted with UNSERVED."""
     return sum(vote.word == VoteWord.UNSERVED for vote in votes.values()) >= 2
 
 
@@ -60,7 +60,7 @@ def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> in
 
 
 def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: int) -> ClaimStatus:
-    """What a claim of a round is at `block`. Raises KeyError where the slot has not committed."""
+    """Returns what a claim of a round is at `block`. Raises KeyError where the slot has not committed."""
     claim, closed = game_round.claims[slot], game_round.closed
     if claim.is_void or claim.is_convicted or is_unsealed(state, game_round, block):
         return ClaimStatus.VOID
@@ -78,7 +78,7 @@ def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: 
 
 
 def has_undecided(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether a claim of the round is still to be decided in time for the merge."""
+    """Returns whether a claim of the round is still to be decided in time for the merge."""
     statuses = (get_claim_status(state, game_round, slot, block) for slot in game_round.claims)
     return any(status == ClaimStatus.UNDECIDED for status in statuses)
 
@@ -96,8 +96,8 @@ def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple
 
 
 def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
-    """Whether a draw is decided, or its time is over. Then no vote counts any more, but for an UNSERVED where
-    it failed (`is_taking_unserved`)."""
+    """Returns whether a draw is decided, or its time is over. Then no vote counts any more, but for an
+    UNSERVED where it failed (`is_taking_unserved`)."""
     start = get_votes_from(state, game_round, draw)
     if start is None or get_drawn_segment(state, game_round, slot, draw) is None:
         return False
@@ -106,8 +106,8 @@ def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, 
 
 
 def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
-    """Whether an UNSERVED counts in a draw that has failed: until its time is over. Otherwise a solver that
-    serves no auditor would save its fee by a reserve of its own that abstains first."""
+    """Returns whether an UNSERVED counts in a draw that has failed: until its time is over. Otherwise a
+    solver that serves no auditor would save its fee by a reserve of its own that abstains first."""
     start = get_votes_from(state, game_round, draw)
     has_failed = compute_draw_status(get_votes(game_round, slot, draw)) == DrawStatus.FAILED
     return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max

@@ -65,7 +65,8 @@ def find_claimant(state: GameState, game_round: GameRound, claim: SlotClaim) -> 
 
 
 def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int:
-    """What an accepted claim earns: the round's pay for its share of the segments, in wei, rounded down."""
+    """Returns what an accepted claim earns: the round's pay for its share of the segments, in wei, rounded
+    down."""
     terms = state.terms
     return terms.amounts.solver_pay * game_round.claims[slot].segments // terms.segment_count
 

@@ -30,7 +30,7 @@ from touchstone.protocol.spec.game.terms import FALLS_MAX
 
 
 def get_contest(state: GameState, number: int) -> RootContest:
-    """An open contest. Refuses NothingOpen."""
+    """Returns an open contest. Refuses NothingOpen."""
     require(number in state.contests, "NothingOpen", "an open contest", number)
     return state.contests[number]
 
@@ -50,8 +50,8 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
 
 
 def is_moot(state: GameState, contest: RootContest) -> bool:
-    """Whether the posting that was contested is gone: its root fell, or an earlier one did. The same root
-    posted again is another posting, because in between no account could answer for it."""
+    """Returns whether the posting that was contested is gone: its root fell, or an earlier one did. The same
+    root posted again is another posting, because in between no account could answer for it."""
     game_round = state.rounds[contest.round]
     is_there = (game_round.root, game_round.root_until) == (contest.root, contest.root_until)
     return game_round.phase != RoundPhase.POSTED or not is_there

@@ -51,8 +51,8 @@ TURNS_LEFT = {
 def list_moves(
     dispute: InnerDispute, account: str, claimant: str, block: int, is_closed: bool = False
 ) -> tuple[Move, ...]:
-    """What `account` may do in `block`. claimant: the account of the accused seat; is_closed: whether that
-    seat was convicted elsewhere. Then the dispute has no object, and any account may end it."""
+    """Returns what `account` may do in `block`. claimant: the account of the accused seat; is_closed: whether
+    that seat was convicted elsewhere. Then the dispute has no object, and any account may end it."""
     if not dispute.is_open:
         return ()
     if is_closed or block > dispute.clock:
@@ -66,14 +66,14 @@ def list_moves(
 
 
 def find_outcome(dispute: InnerDispute, is_closed: bool = False) -> DisputeStage:
-    """How a dispute ends whose clock has run out: who was silent at its turn loses."""
+    """Returns how a dispute ends whose clock has run out: who was silent at its turn loses."""
     if is_closed:
         return DisputeStage.MOOT
     return DisputeStage.CONVICTED if dispute.stage in CLAIMANT_MOVES else DisputeStage.CLEARED
 
 
 def compute_last_end(dispute: InnerDispute, respond: int) -> int:
-    """The first block from which on any account can end the dispute, however it is played."""
+    """Returns the first block from which on any account can end the dispute, however it is played."""
     return dispute.clock + respond * TURNS_LEFT.get(dispute.stage, 0) + 1
 
 
@@ -99,12 +99,12 @@ def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -
 
 
 def is_about_own(dispute: InnerDispute, claim: StatementRef, account: str) -> bool:
-    """Whether `account` has opened a dispute on a vote about a claim, which is its own."""
+    """Returns whether `account` has opened a dispute on a vote about a claim, which is its own."""
     ref = dispute.statement
     is_vote = ref.draw is not None and (ref.round, ref.slot) == (claim.round, claim.slot)
     return is_vote and dispute.opener == account
 
 
 def is_answerable(ask: InnerAsk, block: int) -> bool:
-    """Whether an answer can still be given in `block`."""
+    """Returns whether an answer can still be given in `block`."""
     return ask.ending == AskEnding.OPEN and block <= ask.clock

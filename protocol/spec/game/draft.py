@@ -17,12 +17,12 @@ class Draft:
         self.events: list[GameEvent] = []
 
     def emit(self, event: GameEvent) -> None:
-        """Log an event and fold it."""
+        """Logs an event and folds it."""
         self.events.append(event)
         self.state = fold(self.state, event, self.block)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Log a movement of money; nothing where there is none."""
+        """Logs a movement of money; nothing where there is none."""
         if wei:
             self.emit(WeiMoved(source, target, wei))
 

@@ -41,7 +41,7 @@ class DrawnAudit:
 
 
 def get_place(said: Sealed) -> AuditPlace:
-    """What a seal or a vote is of."""
+    """Returns what a seal or a vote is of."""
     where = (said.domain, said.round, said.base_root, said.seed)
     return AuditPlace(*where, said.slot, said.claim_root, said.draw, said.rank)
 
@@ -73,20 +73,20 @@ def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int
 
 
 def find_drawn(state: GameState, place: AuditPlace) -> DrawnAudit | None:
-    """The audit of a place that is the chain's; None for any other."""
+    """Returns the audit of a place that is the chain's; None for any other."""
     drawn = get_drawn(state, place.round, place.slot, place.draw, place.rank)
     return drawn if drawn is not None and drawn.place == place else None
 
 
 def find_stated(state: GameState, place: AuditPlace) -> DrawnAudit | None:
-    """The audit that a seal or a vote is of. Unlike `find_drawn`, also in a round that is undone: what an
-    auditor said there can still be asked about and disputed, and it answers."""
+    """Returns the audit that a seal or a vote is of. Unlike `find_drawn`, also in a round that is undone:
+    what an auditor said there can still be asked about and disputed, and it answers."""
     stated = get_ever_drawn(state, place.round, place.slot, place.draw, place.rank)
     return stated if stated is not None and stated.place == place else None
 
 
 def list_drawn(state: GameState, account: str, block: int) -> Iterator[DrawnAudit]:
-    """The audits of one account in rounds of which votes still count at `block`."""
+    """Yields the audits of one account in rounds of which votes still count at `block`."""
     for index in list_heard(state, block - 2 * state.terms.windows.audit_max):
         game_round = state.rounds[index]
         for slot, draw in list_draws(state, game_round):

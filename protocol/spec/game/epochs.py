@@ -5,15 +5,15 @@ from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 
 
 def get_epoch(index: int) -> int:
-    """The epoch of a round."""
+    """Returns the epoch of a round."""
     return index // EPOCH_ROUNDS
 
 
 def get_epoch_start(epoch: int) -> int:
-    """The first round of an epoch."""
+    """Returns the first round of an epoch."""
     return epoch * EPOCH_ROUNDS
 
 
 def has_place(state: GameState, index: int) -> bool:
-    """Whether the ring of rounds has a place for one more."""
+    """Returns whether the ring of rounds has a place for one more."""
     return get_epoch(index) - state.freed_epochs < RING_ROUNDS // EPOCH_ROUNDS

@@ -53,7 +53,7 @@ class ContestFolds:
 
 
 def fold_contest(book: ContestFolds, event: str, values: Values) -> ContestFolds:
-    """The book after an event of the task; events of other contracts change nothing."""
+    """Returns the book after an event of the task; events of other contracts change nothing."""
     if event not in _FOLDS:
         return book
     contest = _FOLDS[event](book, values)
@@ -92,6 +92,6 @@ _FOLDS: Mapping[str, Callable[[ContestFolds, Values], InnerContest]] = {
 
 
 def compute_answer(contest: InnerContest, tensor: Levels) -> tuple[bytes, ...]:
-    """The nodes that open the contested one, below the posted root's two roots. tensor: the levels of the
-    contested tree, leaves first."""
+    """Returns the nodes that open the contested one, below the posted root's two roots. tensor: the levels of
+    the contested tree, leaves first."""
     return tuple(compute_nodes_below(tensor, contest.level - 1, contest.index))

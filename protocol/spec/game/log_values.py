@@ -16,17 +16,17 @@ NO_DRAW = (1 << 32) - 1
 
 
 def read_statement(ref: Any) -> StatementRef:
-    """A statement as a log names it."""
+    """Returns a statement as a log names it."""
     draw = None if ref.draw == NO_DRAW else int(ref.draw)
     return StatementRef(int(ref.round), int(ref.slot), draw, int(ref.rank))
 
 
 def read_vote(said: Any) -> Vote:
-    """A vote as a log names it."""
+    """Returns a vote as a log names it."""
     vote = Vote(**{one.name: getattr(said, one.name) for one in fields(Vote)})
     return replace(vote, word=VoteWord(vote.word))
 
 
 def list_bits(bitmap: int) -> tuple[int, ...]:
-    """The places of a bitmap's ones, ascending."""
+    """Returns the places of a bitmap's ones, ascending."""
     return tuple(place for place in range(bitmap.bit_length()) if bitmap >> place & 1)

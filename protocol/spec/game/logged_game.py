@@ -32,7 +32,7 @@ class LoggedGame(GameState):
     finder: str = ""
 
     def find_name(self, number: int) -> bytes | None:
-        """The chain's name of an open contest, ask or dispute."""
+        """Returns the chain's name of an open contest, ask or dispute."""
         return next((name for name, one in self.names.items() if one == number), None)
 
 
@@ -45,12 +45,12 @@ class Ledger(Draft):
         return cast(LoggedGame, self.state)
 
     def emit(self, event: GameEvent) -> None:
-        """Fold an event, and note what it means for the money."""
+        """Folds an event, and notes what it means for the money."""
         self._note(event)
         super().emit(event)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Log a movement of money, and note whose it is; in the state a credit is outside."""
+        """Logs a movement of money, and notes whose it is; in the state a credit is outside."""
         if wei:
             self._note(WeiMoved(source, target, wei))
             super().emit(WeiMoved(_leave_credits(source), _leave_credits(target), wei))
@@ -61,13 +61,13 @@ class Ledger(Draft):
             self.state = replace(self.game, money=money)
 
     def open(self, name: bytes) -> int:
-        """The number of what is opened now."""
+        """Returns the number of what is opened now."""
         number = self.state.next_number
         self.state = replace(self.game, names={**self.game.names, name: number})
         return number
 
     def close(self, name: bytes) -> int:
-        """The number of what has ended. Raises KeyError where nothing of this name is open."""
+        """Returns the number of what has ended. Raises KeyError where nothing of this name is open."""
         number = self.game.names[name]
         names = {one: held for one, held in self.game.names.items() if one != name}
         self.state = replace(self.game, names=names)
@@ -87,8 +87,8 @@ def _leave_credits(pot: Pot) -> Pot:
 
 
 def start_game(values: Values, block: int, limits: DeploymentLimits, signing: SigningDomain) -> LoggedGame:
-    """The game of a task that was posted in `block` (the values of TaskPosted). Raises InvalidInput where its
-    terms are none that the deployment allows."""
+    """Returns the game of a task that was posted in `block` (the values of TaskPosted). Raises InvalidInput
+    where its terms are none that the deployment allows."""
     terms = read_terms(values, signing)
     refusal = check_terms(terms, limits)
     if refusal is not None:

@@ -17,7 +17,7 @@ Part = TypeVar("Part", GameWindows, GameAmounts)
 
 
 def read_terms(values: Values, signing: SigningDomain) -> GameTerms:
-    """The terms in the values of TaskPosted."""
+    """Returns the terms in the values of TaskPosted."""
     said = values["terms"]
     return GameTerms(
         submitter=str(said.submitter).lower(),

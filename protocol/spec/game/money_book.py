@@ -96,16 +96,16 @@ def _note_moved(book: MoneyBook, state: GameState, event: WeiMoved, block: int) 
 
 
 def _is_settling(state: GameState, event: WeiMoved) -> bool:
-    """Whether a settlement pays its seat or takes its fees: SeatSettled says what for. Without a seat the
-    escrow goes back to its submitter."""
+    """Returns whether a settlement pays its seat or takes its fees: SeatSettled says what for. Without a seat
+    the escrow goes back to its submitter."""
     kinds = (event.source.kind, event.target.kind)
     is_pay = kinds == (PotKind.ESCROW, PotKind.CREDIT) and bool(state.seats)
     return is_pay or kinds == (PotKind.STAKE, PotKind.BURNED)
 
 
 def _list_noted(state: GameState, event: WeiMoved) -> Iterator[Noted]:
-    """What a movement means to accounts, but for the seat that settles. A stake or a bond that is put down or
-    comes back stays its account's, and is not noted."""
+    """Yields what a movement means to accounts, but for the seat that settles. A stake or a bond that is put
+    down or comes back stays its account's, and is not noted."""
     source, target, wei = event.source, event.target, event.wei
     if source.kind == PotKind.BOND:
         yield from _list_of_bond(state, source, target, wei)
@@ -127,7 +127,8 @@ def _list_noted(state: GameState, event: WeiMoved) -> Iterator[Noted]:
 
 
 def _list_of_bond(state: GameState, bond: Pot, target: Pot, wei: int) -> Iterator[Noted]:
-    """A bond that comes back comes back whole; one that is lost goes in two parts."""
+    """Describes a bond that ends: one that comes back comes back whole; one that is lost goes in two
+    parts."""
     owner, reason = _find_owner(state, int(bond.key))
     is_credit = target.kind == PotKind.CREDIT
     if is_credit and (target.key, wei) == (owner, state.purse.get_wei(bond)):
@@ -146,7 +147,7 @@ def _find_owner(state: GameState, number: int) -> tuple[str, MoneyReason]:
 
 
 def _note_settled(book: MoneyBook, state: GameState, event: SeatSettled, block: int) -> MoneyBook:
-    """What was paid and taken, round by round: the same rules say it that the settlement followed."""
+    """Returns what was paid and taken, round by round: the same rules say it that the settlement followed."""
     seat, (paid, fees) = state.seats[event.seat], book.settling
     rounds = dict[tuple[int, int], SettledRound]()
     for index in range(seat.settled, event.until_round + 1):

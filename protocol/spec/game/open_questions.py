@@ -16,7 +16,8 @@ def count_open_disputes(state: GameState, number: int) -> int:
 
 
 def is_questioned(state: GameState, number: int, until_round: int) -> bool:
-    """Whether a statement of a seat in an epoch up to that of `until_round` is asked about or disputed."""
+    """Returns whether a statement of a seat in an epoch up to that of `until_round` is asked about or
+    disputed."""
     questions = list_questions(state, number)
     return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
 
@@ -28,17 +29,18 @@ def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDisp
 
 
 def has_bond(state: GameState, account: str) -> bool:
-    """Whether an account has a bond in an open ask, dispute or contest, with a seat or without one."""
+    """Returns whether an account has a bond in an open ask, dispute or contest, with a seat or without
+    one."""
     asks = (one.asker for one in state.asks.values())
     disputes = (one.opener for one in state.disputes.values())
     return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
 
 
 def has_bond_alone(state: GameState, account: str) -> bool:
-    """Whether an account has such a bond and no seat: it trains nothing, and audits nothing."""
+    """Returns whether an account has such a bond and no seat: it trains nothing, and audits nothing."""
     return find_seat(state, account) is None and has_bond(state, account)
 
 
 def has_duties(state: GameState, account: str) -> bool:
-    """Whether an account has a seat, or a bond that needs its moves without one."""
+    """Returns whether an account has a seat, or a bond that needs its moves without one."""
     return find_seat(state, account) is not None or has_bond(state, account)

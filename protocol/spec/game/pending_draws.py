@@ -44,5 +44,5 @@ def count_pending_rounds(terms: GameTerms, round_blocks: int) -> int:
 
 
 def count_pending_draws(terms: GameTerms, role: SeatRole, round_blocks: int) -> int:
-    """The most draws of one seat before the fees of the first are taken."""
+    """Returns the most draws of one seat before the fees of the first are taken."""
     return count_round_draws(terms, role) * count_pending_rounds(terms, round_blocks)

@@ -9,36 +9,36 @@ from touchstone.protocol.spec.game.state import GameState, Pool, Seat
 
 
 def get_required_stake(state: GameState, role: SeatRole) -> int:
-    """What a seat of this role must have at stake to sit, in wei."""
+    """Returns what a seat of this role must have at stake to sit, in wei."""
     amounts = state.terms.amounts
     return amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
 
 
 def is_active(state: GameState, seat: Seat) -> bool:
-    """Whether a pool that is frozen now takes the seat: open, and with its stake whole."""
+    """Returns whether a pool that is frozen now takes the seat: open, and with its stake whole."""
     has_stake = get_stake(state, seat.number) >= get_required_stake(state, seat.role)
     return seat.status == SeatStatus.OPEN and has_stake
 
 
 def get_stake(state: GameState, number: int) -> int:
-    """What a seat has at stake, in wei."""
+    """Returns what a seat has at stake, in wei."""
     return state.purse.get_wei(stake_of(number))
 
 
 def is_closed(state: GameState, number: int) -> bool:
-    """Whether a seat was convicted."""
+    """Returns whether a seat was convicted."""
     return state.seats[number].status == SeatStatus.CLOSED
 
 
 def find_seat(state: GameState, account: str) -> Seat | None:
-    """The seat of an account, None where it has none."""
+    """Returns the seat of an account, None where it has none."""
     return next((seat for seat in state.seats.values() if seat.account == account), None)
 
 
 def freeze_pool(state: GameState) -> Pool:
-    """The pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the others
-    stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces another
-    also serves in the pool."""
+    """Returns the pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the
+    others stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces
+    another also serves in the pool."""
     sitting = sorted(number for number, seat in state.seats.items() if is_active(state, seat))
     by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
     solvers = tuple(sorted(choose_largest(state, by_role[SeatRole.SOLVER])))
@@ -53,7 +53,7 @@ def choose_largest(state: GameState, numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 def is_held(pool: Pool, seat: Seat) -> bool:
-    """Whether a pool holds a seat. Its numbers ascend, and it may have thousands."""
+    """Returns whether a pool holds a seat. Its numbers ascend, and it may have thousands."""
     numbers = pool.get_seats(seat.role)
     place = bisect_left(numbers, seat.number)
     return place < len(numbers) and numbers[place] == seat.number
@@ -65,7 +65,7 @@ def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]
 
 
 def is_enough(state: GameState, pool: Pool) -> bool:
-    """Whether a round can be played with a pool: convicted seats do not count."""
+    """Returns whether a round can be played with a pool: convicted seats do not count."""
     terms = state.terms
     leasts = (terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers)
     return all(

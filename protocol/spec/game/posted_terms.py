@@ -40,8 +40,8 @@ class PostedTerms:
 
 
 def make_spec(terms: Any, training: TrainingSpec) -> TaskSpec:
-    """The task as training, replays and comparisons need it, from its posted terms (`PostedTerms`, or what
-    an event has)."""
+    """Returns the task as training, replays and comparisons need it, from its posted terms (`PostedTerms`, or
+    what an event has)."""
     limits = Limits(**{field.name: getattr(terms.limits, field.name) for field in fields(Limits)})
     same = {field.name for field in fields(TaskTerms)} - {"submitter", "limits"}
     values = {name: getattr(terms, name) for name in same}

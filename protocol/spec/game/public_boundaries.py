@@ -28,6 +28,6 @@ def is_boundary_public(state: GameState, game_round: GameRound, slot: int, bound
 
 
 def is_segment_public(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
-    """Whether any account may read both ends of a segment of a claim. Its start is the end of the segment
-    before."""
+    """Returns whether any account may read both ends of a segment of a claim. Its start is the end of the
+    segment before."""
     return all(is_boundary_public(state, game_round, slot, one, block) for one in (segment, segment + 1))

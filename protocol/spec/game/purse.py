@@ -40,22 +40,22 @@ REVENUE = Pot(PotKind.REVENUE)
 
 
 def stake_of(seat: int) -> Pot:
-    """The stake of a seat."""
+    """Returns the stake of a seat."""
     return Pot(PotKind.STAKE, seat)
 
 
 def bond_of(number: int) -> Pot:
-    """The bond of a contest, an ask or a dispute."""
+    """Returns the bond of a contest, an ask or a dispute."""
     return Pot(PotKind.BOND, number)
 
 
 def credit_of(account: str) -> Pot:
-    """What an account may withdraw."""
+    """Returns what an account may withdraw."""
     return Pot(PotKind.CREDIT, account)
 
 
 def restitution_of(fall: int) -> Pot:
-    """What a slash holds for accepted claims of the rounds that a fall made undone."""
+    """Returns what a slash holds for accepted claims of the rounds that a fall made undone."""
     return Pot(PotKind.RESTITUTION, fall)
 
 
@@ -66,17 +66,17 @@ class Purse:
     wei: Mapping[Pot, int] = field(default_factory=dict)
 
     def get_wei(self, pot: Pot) -> int:
-        """What a pot holds."""
+        """Returns what a pot holds."""
         return self.wei.get(pot, 0)
 
     def compute_total(self) -> int:
-        """All money in the task."""
+        """Returns all money in the task."""
         return sum(self.wei.values())
 
 
 def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
-    """The purse after `wei` went from source to target. Raises InvalidInput where the source holds less: the
-    rules never ask for it, so that is a bug of ours."""
+    """Returns the purse after `wei` went from source to target. Raises InvalidInput where the source holds
+    less: the rules never ask for it, so that is a bug of ours."""
     held = wei if source == OUTSIDE else purse.get_wei(source)
     if not 0 <= wei <= held:
         raise InvalidInput(

@@ -37,7 +37,7 @@ Key = TypeVar("Key")
 
 
 def fold(state: GameState, event: GameEvent, block: int) -> GameState:
-    """The state after an event that was logged in `block`."""
+    """Returns the state after an event that was logged in `block`."""
     return _FOLDS[type(event)](state, event, block)
 
 
@@ -70,7 +70,7 @@ def _fold_freed(state: GameState, event: events.SeatFreed, block: int) -> GameSt
 
 
 def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -> GameState:
-    """The seat is closed, its undecided claims are void, and a claim that is the statement is marked."""
+    """Closes the seat: its undecided claims are void, and a claim that is the statement is marked."""
     for game_round in state.rounds.values():
         state = _void_undecided(state, game_round, event.seat, block)
     if event.statement is not None and event.statement.draw is None:
@@ -246,7 +246,7 @@ def _fold_restored(state: GameState, event: events.PayRestored, block: int) -> G
 
 
 def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) -> GameState:
-    """Who wants to know about these rounds later must have kept them."""
+    """Forgets these rounds: an account that needs them later must have kept them."""
     rounds = {index: one for index, one in state.rounds.items() if get_epoch(index) > event.epoch}
     pools = {index: pool for index, pool in state.pools.items() if get_epoch(index) > event.epoch}
     return replace(state, rounds=rounds, pools=pools, freed_epochs=event.epoch + 1)

@@ -16,7 +16,7 @@ from touchstone.protocol.spec.game.timing import get_live_round
 
 
 def get_waiting_round(state: GameState) -> GameRound | None:
-    """The closed round that has no root yet, None where there is none."""
+    """Returns the closed round that has no root yet, None where there is none."""
     game_round = get_live_round(state)
     return None if game_round is None or game_round.closed is None else game_round
 
@@ -49,7 +49,8 @@ def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
 
 
 def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether a closed round's base root stands: no claim can be merged, or no merge was posted in time."""
+    """Returns whether a closed round's base root stands: no claim can be merged, or no merge was posted in
+    time."""
     if block > get_post_window(state, game_round, block)[1]:
         return True
     if has_undecided(state, game_round, block):

@@ -68,8 +68,8 @@ that do not count, `freeEpoch`)."""
 
 
 def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:
-    """The events of a call that is made in `block`, those first that the clock made due. Raises GameRefusal,
-    by the name that the contract reverts with; then nothing has changed."""
+    """Returns the events of a call that is made in `block`, those first that the clock made due. Raises
+    GameRefusal, by the name that the contract reverts with; then nothing has changed."""
     draft = Draft(state, block)
     require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
     rounds.sync(draft)
@@ -78,14 +78,14 @@ def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[Ga
 
 
 def fold_all(state: GameState, logged: tuple[GameEvent, ...], block: int) -> GameState:
-    """The state after the events of one block, in their order."""
+    """Returns the state after the events of one block, in their order."""
     for event in logged:
         state = fold(state, event, block)
     return state
 
 
 def get_state_at(state: GameState, block: int) -> GameState:
-    """The state as a call of `block` finds it: closed where the clock has closed it."""
+    """Returns the state as a call of `block` finds it: closed where the clock has closed it."""
     draft = Draft(state, block)
     rounds.sync(draft)
     return draft.state

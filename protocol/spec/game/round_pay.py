@@ -52,7 +52,8 @@ def list_round_sums(state: GameState, seat: Seat, game_round: GameRound, block: 
 
 
 def _close_sums(seat: Seat, sums: Sums) -> Sums:
-    """What a seat gets of a round's pay and fees. A convicted one earns nothing: its pay is burned."""
+    """Returns what a seat gets of a round's pay and fees. A convicted one earns nothing: its pay is
+    burned."""
     if seat.status != SeatStatus.CLOSED:
         return {reason: wei for reason, wei in sums.items() if wei}
     burned = sum(wei for reason, wei in sums.items() if reason in PAID | BURNED_PAY)

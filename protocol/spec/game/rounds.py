@@ -23,7 +23,7 @@ def sync(draft: Draft) -> None:
 
 
 def get_round(state: GameState, index: int) -> GameRound:
-    """An opened round. Refuses RoundUnknown."""
+    """Returns an opened round. Refuses RoundUnknown."""
     require(index in state.rounds, "RoundUnknown", actual=index)
     return state.rounds[index]
 

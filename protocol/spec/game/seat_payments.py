@@ -17,8 +17,8 @@ from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_sta
 
 
 def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
-    """Whether a frozen pool that the seat has not settled holds it. Pools of rounds that were not opened
-    count as long as they may still open: a start that has lapsed holds no seat."""
+    """Returns whether a frozen pool that the seat has not settled holds it. Pools of rounds that were not
+    opened count as long as they may still open: a start that has lapsed holds no seat."""
     may_open = get_live_round(state) is not None or is_start_alive(state, block)
     until = state.terms.rounds if may_open else state.next_round
     pools = (pool for index, pool in state.pools.items() if seat.settled <= index < until)
@@ -26,7 +26,7 @@ def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
 
 
 def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
-    """Why a stake cannot be paid out yet, None where it can."""
+    """Returns why a stake cannot be paid out yet, None where it can."""
     if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_outbid(state, seat):
         return "TaskRuns"
     is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))

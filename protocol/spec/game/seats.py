@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.timing import is_over
 
 
 def get_seat(state: GameState, number: int) -> Seat:
-    """A seat by its number. Refuses SeatUnknown."""
+    """Returns a seat by its number. Refuses SeatUnknown."""
     require(number in state.seats, "SeatUnknown", actual=number)
     return state.seats[number]
 
@@ -38,7 +38,8 @@ def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
 
 
 def _find_free_seat(state: GameState, role: SeatRole) -> int | None:
-    """The lowest number of the role that no seat holds. A seat holds its number until it is paid out."""
+    """Returns the lowest number of the role that no seat holds. A seat holds its number until it is paid
+    out."""
     count = SOLVER_SEATS_MAX if role == SeatRole.SOLVER else AUDITOR_SEATS_MAX
     numbers = (compute_seat_id(role, i) for i in range(count))
     return next((number for number in numbers if number not in state.seats), None)
@@ -60,7 +61,7 @@ def list_open_solvers(state: GameState) -> tuple[int, ...]:
 
 
 def is_outbid(state: GameState, seat: Seat) -> bool:
-    """Whether an open seat waits where no number is left for a larger stake."""
+    """Returns whether an open seat waits where no number is left for a larger stake."""
     if seat.role != SeatRole.SOLVER or _find_free_seat(state, SeatRole.SOLVER) is not None:
         return False
     return seat.number not in choose_largest(state, list_open_solvers(state))

@@ -20,13 +20,13 @@ from touchstone.protocol.spec.game.timing import get_duty_until
 
 
 def is_in_pool(game_round: GameRound, seat: Seat) -> bool:
-    """Whether a round's pool holds the seat."""
+    """Returns whether a round's pool holds the seat."""
     return is_held(game_round.pool, seat)
 
 
 def get_settle_flaw(state: GameState, seat: Seat, until_round: int, block: int) -> str | None:
-    """Why a seat cannot settle up to a round at `block`, None where it can. A seat settles its part of an
-    epoch at once, and waits for whatever is open there."""
+    """Returns why a seat cannot settle up to a round at `block`, None where it can. A seat settles its part
+    of an epoch at once, and waits for whatever is open there."""
     if until_round not in state.rounds:
         return "RoundUnknown"
     rounds = [state.rounds[index] for index in range(seat.settled, until_round + 1)]
@@ -37,19 +37,19 @@ def get_settle_flaw(state: GameState, seat: Seat, until_round: int, block: int) 
 
 
 def has_later(state: GameState, seat: Seat, until_round: int) -> bool:
-    """Whether a later round of the same epoch was opened with the seat in its pool."""
+    """Returns whether a later round of the same epoch was opened with the seat in its pool."""
     later = (one for index, one in state.rounds.items() if index > until_round)
     epoch = get_epoch(until_round)
     return any(get_epoch(one.index) == epoch and is_in_pool(one, seat) for one in later)
 
 
 def is_contested(state: GameState, until_round: int) -> bool:
-    """Whether a contest of a round in an epoch up to that of `until_round` has not ended."""
+    """Returns whether a contest of a round in an epoch up to that of `until_round` has not ended."""
     return any(get_epoch(one.round) <= get_epoch(until_round) for one in state.contests.values())
 
 
 def get_settled_until(state: GameState, seat: Seat, block: int) -> int:
-    """The last round up to which a seat can settle at `block`; seat.settled - 1 where none."""
+    """Returns the last round up to which a seat can settle at `block`; seat.settled - 1 where none."""
     last = state.next_round - 1
     for index in range(seat.settled, state.next_round):
         if is_in_pool(state.rounds[index], seat) and not is_duty_over(state, state.rounds[index], block):
@@ -62,7 +62,7 @@ def get_settled_until(state: GameState, seat: Seat, block: int) -> int:
 
 
 def is_duty_over(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether nothing that a seat said or did in a round can cost it anything any more."""
+    """Returns whether nothing that a seat said or did in a round can cost it anything any more."""
     until = get_duty_until(state, game_round)
     return until is not None and block > until
 

@@ -18,8 +18,8 @@ from touchstone.protocol.spec.game.terms import SILENCES_MAX
 
 
 def is_missed(game_round: GameRound, seat: Seat) -> bool:
-    """Whether a seat owed the round a commitment and brought none. Then it pays the fee of DROPPED, unless it
-    was convicted. Without a beacon no seat could commit."""
+    """Returns whether a seat owed the round a commitment and brought none. Then it pays the fee of DROPPED,
+    unless it was convicted. Without a beacon no seat could commit."""
     is_due = game_round.closed is not None and game_round.beacon is not None
     if not is_due or seat.number not in game_round.pool.solvers:
         return False
@@ -50,8 +50,8 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
 
 
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
-    """Whether a seat has missed a place, did not settle its round, and was not heard of since. While a
-    contest runs, and `respond` after one was lost, no solver is silent: an honest one does not train on a
+    """Returns whether a seat has missed a place, did not settle its round, and was not heard of since. While
+    a contest runs, and `respond` after one was lost, no solver is silent: an honest one does not train on a
     wrong root."""
     game_round = state.rounds.get(place.round)
     if game_round is None or place.round < seat.settled:
@@ -66,7 +66,7 @@ def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> 
 def _is_draw_missed(
     state: GameState, game_round: GameRound, seat: Seat, place: MissedPlace, block: int
 ) -> bool:
-    """Whether a draw whose primary is the seat is over without its vote."""
+    """Returns whether a draw whose primary is the seat is over without its vote."""
     slot, draw = place.slot, place.draw
     if game_round.phase == RoundPhase.UNDONE or not is_draw_over(state, game_round, slot, draw, block):
         return False

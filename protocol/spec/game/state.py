@@ -17,7 +17,7 @@ DrawPlace = tuple[int, int]
 
 
 def compute_seat_id(role: SeatRole, number: int) -> int:
-    """What names a seat everywhere: its role, and its number among the seats of the role."""
+    """Returns what names a seat everywhere: its role, and its number among the seats of the role."""
     return role << 16 | number
 
 
@@ -46,7 +46,7 @@ class Pool:
     whistleblowers: tuple[int, ...] = ()
 
     def get_seats(self, role: SeatRole) -> tuple[int, ...]:
-        """The seats of one role."""
+        """Returns the seats of one role."""
         return (self.solvers, self.verifiers, self.whistleblowers)[role - 1]
 
 
@@ -220,6 +220,6 @@ class GameState:
 
 
 def create_game(terms: GameTerms, limits: DeploymentLimits, block: int) -> GameState:
-    """The state of a task in the block in which its submitter posted it with the whole escrow."""
+    """Returns the state of a task in the block in which its submitter posted it with the whole escrow."""
     purse = Purse({ESCROW: compute_escrow(terms)})
     return GameState(terms, limits, purse, terms.root, stands_since=block)

@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.timing import get_statement_until, get_votes_
 
 
 def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int | None:
-    """The seat that committed the claim, or that signed the vote; None where there is neither.
+    """Returns the seat that committed the claim, or that signed the vote; None where there is neither.
 
     Who signed is answerable, drawn or not: to work the draw out again would cost the contract too much, and
     an honest seat signs no vote of a draw that is not its own. signer: its seat, None for the drawn one."""
@@ -41,7 +41,7 @@ def get_statement_seat(state: GameState, ref: StatementRef, signer: int | None =
 
 
 def get_accused(draft: Draft, ref: StatementRef, signer: int | None, sender: str) -> int:
-    """The seat that answers for a statement which can still be proven false."""
+    """Returns the seat that answers for a statement which can still be proven false."""
     state, number = draft.state, get_statement_seat(draft.state, ref, signer)
     require(not is_closed(state, number), "SeatClosed", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)

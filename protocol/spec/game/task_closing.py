@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.timing import is_over
 
 
 def is_epoch_done(state: GameState) -> bool:
-    """Whether the oldest epoch is over and every seat has settled it."""
+    """Returns whether the oldest epoch is over and every seat has settled it."""
     end = get_epoch_start(state.freed_epochs + 1)
     is_settled = all(seat.settled >= end for seat in state.seats.values())
     return state.next_round >= end and is_settled and not is_contested(state, end - 1)
@@ -25,7 +25,7 @@ def apply_free_epoch(draft: Draft, call: FreeEpoch, sender: str) -> None:
 
 
 def is_closable(state: GameState, block: int) -> bool:
-    """Whether no round is to come, every seat is paid out and no contest is open."""
+    """Returns whether no round is to come, every seat is paid out and no contest is open."""
     return is_over(state, block) and not state.seats and not state.contests
 
 

@@ -115,7 +115,7 @@ def compute_escrow(terms: GameTerms) -> int:
 
 
 def compute_least_segments(terms: GameTerms) -> int:
-    """The least segments of a claim: so many that it has all its draws, else all of the round's."""
+    """Returns the least segments of a claim: so many that it has all its draws, else all of the round's."""
     return min(terms.segment_count, RANKS * terms.draws - 2)
 
 

@@ -23,7 +23,7 @@ from touchstone.protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS
 
 
 def check_terms(terms: GameTerms, limits: DeploymentLimits) -> GameRefusal | None:
-    """The first rule that the terms break, or None. Contract and nodes ask the same."""
+    """Returns the first rule that the terms break, or None. Contract and nodes ask the same."""
     return next(_find_faults(terms, limits), None)
 
 
@@ -64,7 +64,8 @@ def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefu
 
 
 def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[GameRefusal]:
-    """A bond is at most what a seat costs: who could take one can challenge."""
+    """Checks that a bond is at most what a seat costs: an account that could take a seat can then
+    challenge."""
     seat = min(amounts.solver_stake, amounts.auditor_stake)
     for name, wei in asdict(amounts).items():
         least = limits.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
@@ -73,7 +74,8 @@ def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[G
 
 
 def _bound_contest(terms: GameTerms) -> Iterator[GameRefusal]:
-    """A contest that is opened in time ends within another window: it holds up the settlement of all."""
+    """Checks that a contest which is opened in time ends within another window: it holds up the settlement of
+    all."""
     least = 2 * terms.contest_levels * terms.windows.respond
     if terms.windows.dispute < least:
         rule = f"dispute >= 2 contest_levels respond ({least})"

@@ -20,7 +20,7 @@ def find_first_round(state: GameState) -> int | None:
 
 
 def get_live_round(state: GameState) -> GameRound | None:
-    """The round that has no root yet: it runs, or its root fell. There is one at most."""
+    """Returns the round that has no root yet: it runs, or its root fell. There is one at most."""
     for game_round in state.rounds.values():
         if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
             return game_round
@@ -28,7 +28,7 @@ def get_live_round(state: GameState) -> GameRound | None:
 
 
 def is_start_alive(state: GameState, block: int) -> bool:
-    """Whether a start that was asked for can still be sealed at `block`."""
+    """Returns whether a start that was asked for can still be sealed at `block`."""
     if state.start is None or state.is_halted:
         return False
     return block <= state.start.beacon_block + state.limits.seal_blocks
@@ -77,26 +77,26 @@ def compute_reserve_block(state: GameState, from_block: int) -> int:
 
 
 def is_unsealed(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether the draw of a closed round has been missed."""
+    """Returns whether the draw of a closed round has been missed."""
     closed = game_round.closed
     return game_round.seed is None and closed is not None and block > compute_draw_window(state, closed)[1]
 
 
 def is_late_draw(state: GameState, draw: int) -> bool:
-    """Whether a draw number means the late audit of a claim."""
+    """Returns whether a draw number means the late audit of a claim."""
     return draw == state.terms.draws
 
 
 def get_votes_from(state: GameState, game_round: GameRound, draw: int) -> int | None:
-    """The close from which the windows of a draw count; None while it is not sealed."""
+    """Returns the close from which the windows of a draw count; None while it is not sealed."""
     if is_late_draw(state, draw):
         return game_round.late_from
     return None if game_round.seed is None else game_round.closed
 
 
 def get_statement_until(state: GameState, ref: StatementRef) -> int:
-    """The last block in which a statement can be disputed or convicted. An open round: no end yet, so the
-    latest that it can be."""
+    """Returns the last block in which a statement can be disputed or convicted. An open round: no end yet, so
+    the latest that it can be."""
     game_round = state.rounds[ref.round]
     start = compute_closing_block(state, game_round)
     if ref.draw is not None and is_late_draw(state, ref.draw):
@@ -128,8 +128,8 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
 
 
 def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
-    """The last block for an answer that is asked for in `block`. An answer shows both end roots, which
-    a reserve could copy. So the signer need not answer while votes of the draw count."""
+    """Returns the last block for an answer that is asked for in `block`. An answer shows both end roots,
+    which a reserve could copy. So the signer need not answer while votes of the draw count."""
     windows, until = state.terms.windows, get_ask_until(state, ref)
     votes_until = 0 if until is None else until - windows.ask
     return max(block, votes_until) + windows.respond

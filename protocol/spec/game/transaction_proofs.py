@@ -16,7 +16,7 @@ def apply_seal_proof(draft: Draft, call: SealProof, sender: str) -> None:
 
 
 def is_sealed(state: GameState, sender: str, digest: bytes, block: int) -> bool:
-    """Whether a proof was sealed by its sender in an earlier block, not too long ago."""
+    """Returns whether a proof was sealed by its sender in an earlier block, not too long ago."""
     sealed = state.seals.get((sender, digest))
     return sealed is not None and sealed < block <= sealed + state.limits.proof_seal_blocks
 

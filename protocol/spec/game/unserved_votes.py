@@ -61,8 +61,8 @@ def _may_cost(state: GameState, number: int, place: VotePlace, block: int) -> bo
 def may_vote_unserved(
     state: GameState, number: int, place: VotePlace, block: int, signed: Collection[VotePlace] = ()
 ) -> bool:
-    """Whether a node votes UNSERVED on a draw that was not served to it. Otherwise it says ABSTAIN, which is
-    free.
+    """Returns whether a node votes UNSERVED on a draw that was not served to it. Otherwise it says ABSTAIN,
+    which is free.
 
     Never where two auditors have said UNSERVED: a third such vote would only cost its own seat. And never
     where all that its votes can cost, this one included, is more than its stake / UNSERVED_DIVISOR. So

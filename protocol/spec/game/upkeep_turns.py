@@ -63,7 +63,7 @@ def list_members(state: GameState) -> tuple[str, ...]:
 
 
 def _compute_offset(state: GameState, call: GameCall) -> int:
-    """Which call it is: each has a rotation of its own."""
+    """Returns which call it is: each has a rotation of its own."""
     numbers = [getattr(call, name, 0) for name in ("round", "seat", "contest", "ask", "dispute")]
     ref: StatementRef | None = getattr(call, "statement", None)
     if ref is not None:
@@ -73,7 +73,7 @@ def _compute_offset(state: GameState, call: GameCall) -> int:
 
 
 def _find_in_window(window: Window, place: int | None, count: int) -> int:
-    """The block from which on an account may send. Accounts without a seat come after all members."""
+    """Returns the block from which on an account may send. Accounts without a seat come after all members."""
     spread = max(1, min(SPREAD_BLOCKS, count, (window[1] - window[0]) // 2))
     return window[0] + (spread if place is None else place * spread // count)
 

@@ -17,7 +17,7 @@ from touchstone.protocol.spec.statements import VoteWord
 
 
 def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> str | None:
-    """Why a vote does not count at `block`, None where it counts."""
+    """Returns why a vote does not count at `block`, None where it counts."""
     seat_number = get_drawn_seat(state, game_round, vote.slot, vote.draw, vote.rank)
     start = get_votes_from(state, game_round, vote.draw)
     if seat_number is None or start is None:
@@ -37,7 +37,7 @@ def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, blo
 
 
 def is_too_late(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> bool:
-    """Whether the draw of a vote takes no word like it any more."""
+    """Returns whether the draw of a vote takes no word like it any more."""
     if not is_draw_over(state, game_round, vote.slot, vote.draw, block):
         return False
     is_unserved = vote.word == VoteWord.UNSERVED
@@ -45,7 +45,7 @@ def is_too_late(state: GameState, game_round: GameRound, vote: SignedVote, block
 
 
 def is_about(state: GameState, game_round: GameRound, vote: SignedVote) -> bool:
-    """Whether a vote names the claim, the seed and the segment of its draw."""
+    """Returns whether a vote names the claim, the seed and the segment of its draw."""
     seed = game_round.late_seed if is_late_draw(state, vote.draw) else game_round.seed
     segment = get_drawn_segment(state, game_round, vote.slot, vote.draw)
     claim_root = game_round.claims[vote.slot].claim_root
@@ -55,8 +55,8 @@ def is_about(state: GameState, game_round: GameRound, vote: SignedVote) -> bool:
 def get_opening_flaw(
     state: GameState, game_round: GameRound, opening: HandedOpening, block: int
 ) -> str | None:
-    """Why an opening does not count at `block`, None where it does. It comes with or after the decision:
-    earlier it would give reserves something to copy (findings, M2)."""
+    """Returns why an opening does not count at `block`, None where it does. It comes with or after the
+    decision: earlier it would give reserves something to copy (findings, M2)."""
     slot, draw = opening.slot, opening.draw
     vote, start = get_votes(game_round, slot, draw).get(opening.rank), get_votes_from(state, game_round, draw)
     if vote is None or start is None:

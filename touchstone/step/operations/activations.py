@@ -46,7 +46,7 @@ def _lower_relu(writer: Writer, call: Call, x: View) -> View:
 
 @handles("aten.threshold_backward.default")
 def _lower_threshold_backward(writer: Writer, call: Call, gradient: View, x: View, threshold: float) -> View:
-    """The gradient where x is above the threshold."""
+    """Returns the gradient where x is above the threshold."""
     builder = writer.builder
     above = x if threshold == 0 else builder.subtract(x, threshold)
     return writer.map(call, Operation.MULTIPLY, gradient, find_positive(builder, above))

@@ -66,7 +66,8 @@ def _read_windows(call: Call, weight: View, out: Sequence[int], options: Options
 def _lower_convolution(
     writer: Writer, call: Call, x: View, weight: View, bias: View | None, *options: Any
 ) -> View:
-    """The sum over channels of a group and places of the kernel of input times weight, and the bias."""
+    """Returns the sum over channels of a group and places of the kernel of input times weight, and the
+    bias."""
     windows = _read_windows(call, weight, call.shape[2:], tuple(options))
     rank, groups = len(windows.kernel), windows.groups
     seen = windows.slide(_pad(writer, x, windows.padding))
@@ -130,7 +131,7 @@ def _weight_gradient(writer: Writer, gradient: View, x: View, weight: View, wind
 
 
 def _group(x: View, dimension: int, groups: int) -> View:
-    """The dimension of channels as groups, and channels of a group."""
+    """Returns the dimension of channels as groups, and channels of a group."""
     return divide(x, dimension, (groups, x.shape[dimension] // groups))
 
 

@@ -51,7 +51,7 @@ def _lower_embedding_backward(
 
 
 def _sum_by_position(writer: Writer, call: Call, gradient: View, index: Indices, rows: int) -> View | Pieces:
-    """The sum over the batch, at the rows of the positions; zeros elsewhere."""
+    """Returns the sum over the batch, at the rows of the positions; zeros elsewhere."""
     start, count = _find_run(call, index)
     width = gradient.shape[-1]
     by_position = reshape(gradient, (prod(gradient.shape[:-1]) // count, count, width))

@@ -18,8 +18,8 @@ NO_REDUCTION, MEAN, SUM = 0, 1, 2
 
 
 def _lower_powers(writer: Writer, x: View) -> LogSoftmax:
-    """The parts of a softmax over the last dimension. In exact programs what vanishes is zero: a masked
-    position changes no bit."""
+    """Returns the parts of a softmax over the last dimension. In exact programs what vanishes is zero: a
+    masked position changes no bit."""
     builder = writer.builder
     largest = insert(builder.reduce_maximum(x), len(x.dimensions) - 1)
     shifted = builder.subtract(x, largest)
@@ -122,7 +122,7 @@ def _lower_log_softmax_backward(
 
 
 def _gather_last(writer: Writer, call: Call, x: View, index: View) -> View:
-    """The element of each row at its index."""
+    """Returns the element of each row at its index."""
     require_form(call, "an index of tokens or labels", writer.is_index(index))
     last = len(x.dimensions) - 1
     row = remove(narrow(x, last, 0, 1), last)
@@ -131,7 +131,7 @@ def _gather_last(writer: Writer, call: Call, x: View, index: View) -> View:
 
 @handles("aten.gather.default")
 def _lower_gather(writer: Writer, call: Call, x: View, dimension: int, index: View, *_: object) -> View:
-    """One element of each row: index is [..., 1], of the batch's tokens or labels."""
+    """Returns one element of each row: index is [..., 1], of the batch's tokens or labels."""
     last = len(x.dimensions) - 1
     is_one = dimension in (-1, last) and index.shape[-1] == 1
     require_form(call, "one index for each row of the last dimension", is_one)
@@ -142,7 +142,7 @@ def _lower_gather(writer: Writer, call: Call, x: View, dimension: int, index: Vi
 def _lower_scatter_add(
     writer: Writer, call: Call, zeros: Value, dimension: int, index: View, source: View
 ) -> LossGradient:
-    """What `gather` gives back."""
+    """Returns what `gather` gives back."""
     last = len(call.shape) - 1
     is_one = dimension in (-1, last) and index.shape[-1] == 1 and writer.is_constant(zeros, 0.0)
     require_form(call, "one index for each row of zeros", is_one)

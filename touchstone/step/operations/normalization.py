@@ -25,7 +25,7 @@ def _mean(writer: Writer, *factors: View) -> View:
 
 
 def _sum_rows(writer: Writer, x: View, *factors: View) -> View:
-    """The sum over all rows of [rows, size], of the product with the factors."""
+    """Returns the sum over all rows of [rows, size], of the product with the factors."""
     turned = [_turn(view) for view in (x, *factors)]
     return writer.builder.contract(Operation.PRODUCT_SUM if factors else Operation.SUM, turned, 1)
 

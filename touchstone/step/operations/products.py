@@ -20,7 +20,7 @@ def _lower_matmul(writer: Writer, call: Call, a: View, b: View) -> View:
 
 
 def _find_weighted(factors: Sequence[Call]) -> int | None:
-    """The operand beside which a softmax stands, under whatever name."""
+    """Returns the operand beside which a softmax stands, under whatever name."""
     for place, factor in enumerate(factors):
         while factor.name in RENAMES:
             factor = factor.args[0]

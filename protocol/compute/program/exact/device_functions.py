@@ -20,7 +20,8 @@ def make_power(exponent: Tensor) -> Tensor:
 
 
 def find_exponent(magnitude: Tensor) -> Tensor:
-    """The exponent of the leading bit of finite float64 numbers that are float32 numbers; 0: -1023."""
+    """Returns the exponent of the leading bit of finite float64 numbers that are float32 numbers; 0:
+    -1023."""
     return (magnitude.view(torch.int64) >> 52) - 1023
 
 
@@ -30,7 +31,7 @@ def divide_one(a: Tensor) -> Tensor:
 
 
 def take_reciprocal_roots(a: Tensor) -> Tensor:
-    """The square root, rounded, and 1 divided by it."""
+    """Returns the square root, rounded, and 1 divided by it."""
     return divide_one(a.double().sqrt().float())
 
 
@@ -79,7 +80,7 @@ def _split(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _evaluate(coefficients: tuple[int, ...], at: Tensor) -> Tensor:
-    """The series in steps of integers: at is in 2^-32."""
+    """Returns the series in steps of integers: at is in 2^-32."""
     series = torch.zeros_like(at)
     for coefficient in reversed(coefficients):
         series = coefficient + ((series * at) >> 32)

@@ -47,7 +47,7 @@ class DeviceKernels:
         self._program = program
 
     def make(self, node: Node, view: MakeView) -> Kernel:
-        """The kernel of a node on views of the buffers as they are now."""
+        """Returns the kernel of a node on views of the buffers as they are now."""
         require_quantized(node)
         make = _MAKERS.get(node.operation)
         return make(NodeViews(node, view)) if make else make_plain_kernel(node, view)
@@ -60,7 +60,7 @@ class DeviceKernels:
 
 
 def _find_largest(a: Tensor, dimensions: list[int]) -> Tensor:
-    """The largest magnitude as float64; NaN and infinities are the largest."""
+    """Returns the largest magnitude as float64; NaN and infinities are the largest."""
     patterns = a.view(torch.int32) & MAGNITUDE
     largest = patterns.amax(dimensions) if dimensions else patterns
     return largest.view(torch.float32).double()
@@ -92,7 +92,7 @@ def _make_quantize(views: NodeViews) -> Kernel:
     limit, has_planes = QUANTIZED_LIMITS[views.node.selected], views.node.selected == BITS_OF_PLANES
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         is_number = a.isfinite() & scale.isfinite() & (scale > 0)
         quotients = torch.round(a.double() / scale.double()).clamp(-limit, limit)
         words = torch.where(is_number, quotients, 0.0).to(torch.int32).reshape(-1)
@@ -126,7 +126,7 @@ def _make_product_sum(views: NodeViews) -> Kernel:
     shape = (batch, rows, columns, terms) if group.is_matrix else (batch, 1, 1, terms)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         sums = _multiply(first, second, shape)
         scale = scale_a.double().reshape(batch, -1, 1) * scale_b.double().reshape(batch, 1, -1)
         # Adding +0 makes a zero +0.
@@ -141,7 +141,7 @@ def _look_at_rows(views: NodeViews, place: int) -> Tensor:
 
 
 def _multiply(a: Tensor, b: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
-    """The exact sums, float64 [batch, rows, columns]."""
+    """Returns the exact sums, float64 [batch, rows, columns]."""
     batch, rows, columns, terms = shape
     if a.dtype is torch.int32 or not _takes_bytes(rows, columns, terms):
         left, right = (_widen(x, batch * count * terms) for x, count in ((a, rows), (b, columns)))
@@ -177,7 +177,7 @@ def _make_sum(views: NodeViews) -> Kernel:
     a, out, dimensions = views.operand(0), views.output, _list_reduced(views.node)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         largest = _find_largest(a, dimensions)
         unit = _find_unit(largest)
         spread = unit.view((*unit.shape, *(1,) * len(dimensions)))
@@ -189,7 +189,7 @@ def _make_sum(views: NodeViews) -> Kernel:
 
 
 def _find_unit(largest: Tensor) -> Tensor:
-    """What terms of a sum are rounded to; 1 where they are all 0 or not all finite."""
+    """Returns what terms of a sum are rounded to; 1 where they are all 0 or not all finite."""
     is_plain = (largest > 0) & largest.isfinite()
     return make_power(torch.where(is_plain, find_exponent(largest) - SUM_BITS, 0))
 
@@ -219,7 +219,7 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
 
 def _make_elementwise(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
     def make(views: NodeViews) -> Kernel:
-        """The kernel of one node."""
+        """Returns the kernel of one node."""
         operands, out = [views.operand(n) for n in range(len(views.node.operands))], views.output
         return lambda: out.copy_(function(*operands))
 

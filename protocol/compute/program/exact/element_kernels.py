@@ -16,7 +16,7 @@ def make_maximum_of(views: NodeViews) -> Kernel:
     kernel, out = make_plain_kernel(views.node, views.view), views.output
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         kernel()
         out.add_(0.0)
 
@@ -27,12 +27,12 @@ def make_choice(choose: Callable[..., None]) -> Callable[[NodeViews], Kernel]:
     """Make kernels that choose one of two operands, by a compiled loop."""
 
     def make(views: NodeViews) -> Kernel:
-        """The kernel of one node."""
+        """Returns the kernel of one node."""
         a, b, out = views.operand(0), views.operand(1), DenseOutput(views)
         is_one = not any(b.stride())
 
         def run() -> None:
-            """Compute the node once."""
+            """Computes the node once."""
             second = b.as_strided((1,), (1,)) if is_one else b.contiguous().view(-1)
             choose(a.contiguous().view(-1).numpy(), second.numpy(), out.values)
             out.write()
@@ -46,11 +46,11 @@ def make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel]
     """Make kernels that take a function of each element, by a compiled loop."""
 
     def make(views: NodeViews) -> Kernel:
-        """The kernel of one node."""
+        """Returns the kernel of one node."""
         a, out = views.operand(0), DenseOutput(views)
 
         def run() -> None:
-            """Compute the node once."""
+            """Computes the node once."""
             x, values = a.contiguous().view(-1).numpy(), out.values
             function(x, x.view(np.int32), values, values.view(np.int32))
             out.write()
@@ -61,11 +61,11 @@ def make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel]
 
 
 def make_reciprocal_root(views: NodeViews) -> Kernel:
-    """The processor's square root, then its division."""
+    """Returns the processor's square root, then its division."""
     a, out = views.operand(0), views.output
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         with np.errstate(invalid="ignore", divide="ignore"):
             np.sqrt(a.numpy(), out=out.numpy())
             np.divide(np.float32(1), out.numpy(), out=out.numpy())

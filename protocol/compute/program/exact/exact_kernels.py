@@ -62,7 +62,7 @@ class ExactKernels:
         self._terms: dict[int, int] = {}
 
     def make(self, node: Node, view: MakeView) -> Kernel:
-        """The kernel of a node on views of the buffers as they are now."""
+        """Returns the kernel of a node on views of the buffers as they are now."""
         views = NodeViews(node, view)
         require_quantized(node)
         if node.operation is Operation.QUANTIZE:
@@ -86,8 +86,8 @@ class ExactKernels:
         return values.to(torch.int8 if role is Role.INTEGER8 else torch.int16)
 
     def _make_quantize_terms(self, views: NodeViews, terms: int) -> Kernel:
-        """A scale for each term, the same for all rows: as positions of attention have it. terms: the last
-        loops, so many, over them."""
+        """Returns a scale for each term, the same for all rows: as positions of attention have it. terms: the
+        last loops, so many, over them."""
         node, bits, buffer = views.node, views.node.selected, views.node.output.buffer
         x, scale, source = views.operand(0), views.operand(1), node.operands[0]
         flat, out = flatten_buffer(views, source), flatten_buffer(views, node.output).numpy()
@@ -101,7 +101,7 @@ class ExactKernels:
         sizes, strides = (np.array((*one[:own], one[-1]), np.int64) for one in (node.sizes, source.strides))
 
         def run() -> None:
-            """Compute the node once."""
+            """Computes the node once."""
             if is_turned:
                 scales = scale.select(own, 0).reshape(-1).numpy()
                 inverses, rows = (
@@ -140,7 +140,7 @@ class ExactKernels:
         width = int(rows.sizes[-1]) if rows.step != 1 else rows.terms
 
         def run() -> None:
-            """Compute the node once."""
+            """Computes the node once."""
             (x, *where), scales = rows.read(), all_scales.numpy()
             if not quantizing_loops.invert(x, *where, rows.step, scales, inverses):
                 _quantize_slowly(x, rows, where, scales, width, PLANES.get(bits, 0), out)
@@ -179,7 +179,7 @@ class ExactKernels:
         flat = result.matrix.view(-1) if result.is_copied else flatten_buffer(views, node.output)
 
         def run() -> None:
-            """Compute the node once."""
+            """Computes the node once."""
             out = flat.numpy()
             a, wide = scale_a.reshape(-1).numpy(), scale_b.reshape(-1).double().numpy()
             multiply = choose_family(shape)
@@ -206,7 +206,7 @@ def _find_block_rows(program: Program) -> dict[int, int]:
 
 
 def _divide(x: Tensor, scale: Tensor) -> compiled_loops.Int32s:
-    """The nearest integers of x / scale, 0 where a scale is NaN."""
+    """Returns the nearest integers of x / scale, 0 where a scale is NaN."""
     words = torch.round(x.double() / scale.double())
     return torch.where(scale > 0, words, 0.0).to(torch.int32).numpy()
 

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.program_addressing import is_run
 
 
 def flatten_buffer(views: NodeViews, access: Access) -> Tensor:
-    """The whole buffer of an access."""
+    """Returns the whole buffer of an access."""
     return views.view(Access(access.buffer, 0, (1,)), (-1,), (1,))
 
 
@@ -83,6 +83,6 @@ class DenseOutput:
         return values
 
     def write(self) -> None:
-        """Bring what was computed to where the output lies."""
+        """Brings what was computed to where the output lies."""
         if self._beside is not None:
             self._out.copy_(self._beside.view(self._out.shape))

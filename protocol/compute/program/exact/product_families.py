@@ -96,12 +96,12 @@ _forced: list[str] = []
 
 
 def force_family(name: str | None) -> None:
-    """Have this process take one family; None: the one that is chosen for each shape."""
+    """Has this process take one family; None: the one that is chosen for each shape."""
     _forced[:] = [] if name is None else [name]
 
 
 def is_allowed(name: str) -> bool:
-    """Whether this process may take a family."""
+    """Returns whether this process may take a family."""
     return _forced in ([], [name])
 
 

@@ -33,7 +33,7 @@ def find_base(row: int, sizes: Int64s, strides: Int64s, offset: int) -> np.int64
 
 @compile_loop
 def choose_scale(largest: np.int32, limit: int, limit_bits: int) -> np.float32:
-    """The scale of a row whose largest magnitude has this pattern."""
+    """Returns the scale of a row whose largest magnitude has this pattern."""
     if largest >= INFINITE:
         return np.float32(np.nan)
     field, power = int(largest >> 23), 0
@@ -105,8 +105,8 @@ def invert(
 
 @compile_loop
 def quantize_one(x: np.float32, inverse: np.float32) -> np.int32:
-    """The nearest integer, ties to even, where the result is below 2^22. NaN and infinities have inverse 0,
-    and are 0."""
+    """Returns the nearest integer, ties to even, where the result is below 2^22. NaN and infinities have
+    inverse 0, and are 0."""
     return np.int32(np.float32(np.float32(x * inverse) + TURN) - TURN)
 
 

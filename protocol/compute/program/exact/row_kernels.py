@@ -12,14 +12,14 @@ from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS
 
 
 def make_scale_of(views: NodeViews) -> Kernel:
-    """Make the kernel of a SCALE_OF: a scale for each row."""
+    """Makes the kernel of a SCALE_OF: a scale for each row."""
     node = views.node
     rows, out = find_rows(views, 0, node.reduced, allows_columns=True), DenseOutput(views)
     limit = QUANTIZED_LIMITS[node.selected]
     limits = (limit, limit.bit_length())
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         x, *where = rows.read()
         if rows.step == 1:
             quantizing_loops.scale_rows(x.view(np.uint32), *where, *limits, out.values)
@@ -31,12 +31,12 @@ def make_scale_of(views: NodeViews) -> Kernel:
 
 
 def make_row_products(views: NodeViews) -> Kernel:
-    """Make the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product: row by row."""
+    """Makes the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product: row by row."""
     node, out = views.node, DenseOutput(views)
     operands = [flatten_buffer(views, operand) for operand in node.operands]
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         a, b, scale_a, scale_b = (operand.numpy() for operand in operands)
         product_loops.multiply_rows(a, b, node.terms, scale_a, scale_b, out.values)
         out.write()
@@ -45,11 +45,11 @@ def make_row_products(views: NodeViews) -> Kernel:
 
 
 def make_sum(views: NodeViews) -> Kernel:
-    """Make the kernel of a SUM: of each row."""
+    """Makes the kernel of a SUM: of each row."""
     rows, out = find_rows(views, 0, views.node.reduced), DenseOutput(views)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         x, *where = rows.read()
         sum_loops.sum_rows(x, x.view(np.uint32), *where, out.values)
         out.write()
@@ -63,7 +63,7 @@ def make_selected_sum(views: NodeViews) -> Kernel:
     columns = read.columns
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         table = out.flat.view(read.chunks, read.rows * read.columns)
         flat = read.grid.contiguous().view(read.chunks, -1)
         keys = read.numbers.reshape(read.chunks, -1)

@@ -22,7 +22,8 @@ class Table:
 
 
 def look_at_table(views: NodeViews) -> Table:
-    """The operands of a SELECTED_SUM. Raises InvalidInput where rows are not the same for all indices."""
+    """Returns the operands of a SELECTED_SUM. Raises InvalidInput where rows are not the same for all
+    indices."""
     node = views.node
     index, values = node.operands
     loop, count = node.selected, len(node.output_sizes)

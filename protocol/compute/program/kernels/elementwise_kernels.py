@@ -27,7 +27,7 @@ def make_binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel
     """Returns what makes the kernel of an operation of two operands."""
 
     def make(views: NodeViews) -> Kernel:
-        """The kernel of one node."""
+        """Returns the kernel of one node."""
         a, b, out = views.operand(0), views.operand(1), views.output
         return lambda: function(a, b, out=out)
 
@@ -38,7 +38,7 @@ def make_binary_of_zeros(function: Callable[..., Tensor]) -> Callable[[NodeViews
     """Of -0 and +0 a library takes either, by where an element lies: a zero is +0 here."""
 
     def make(views: NodeViews) -> Kernel:
-        """The kernel of one node."""
+        """Returns the kernel of one node."""
         a, b, out = views.operand(0), views.operand(1), views.output
         return lambda: function(a, b, out=out).add_(0.0)
 
@@ -51,7 +51,7 @@ def make_function(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kern
     its operand alone, and a step that is trained in tiles has the bits of one that is traced."""
 
     def make(views: NodeViews) -> Kernel:
-        """The kernel of one node."""
+        """Returns the kernel of one node."""
         a, out = views.operand(0), views.output
         if out.device.type != "cpu":
             return lambda: function(a, out=out)
@@ -82,7 +82,8 @@ def _apply(function: Callable[..., Tensor], a: Tensor, out: Tensor) -> None:
 
 
 def _lies_as_scratch(tensor: Tensor) -> bool:
-    """Whether a library reads it as it reads memory of its own: element by element, from a vector's start."""
+    """Returns whether a library reads it as it reads memory of its own: element by element, from a vector's
+    start."""
     return tensor.is_contiguous() and tensor.data_ptr() % VECTOR_BYTES == 0
 
 
@@ -102,7 +103,7 @@ def _take_roots(a: Tensor, out: Tensor) -> None:
 
 @lru_cache(maxsize=16)
 def _get_predecessor(value: float) -> float:
-    """The float32 next to `value` towards zero."""
+    """Returns the float32 next to `value` towards zero."""
     return float(np.nextafter(np.float32(value), np.float32(0)))
 
 
@@ -113,7 +114,7 @@ def make_flush(views: NodeViews) -> Kernel:
         return lambda: out.copy_(torch.where(a.abs() < threshold, 0.0, a))
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         least = threshold.as_strided((), ()).item()
         if least > 0:
             torch.ops.aten.hardshrink.out(a, _get_predecessor(least), out=out)

@@ -56,9 +56,9 @@ UPDATE_NODES = len(UPDATE)
 
 
 def match_update(program: Program, run: FlatRun) -> Mapping[str, Access] | None:
-    """What is what in a run of `program` that is the optimizer's update; None for any other run. It is one
-    where the old vectors are the program's inputs, the new ones its results, which nobody else writes, and
-    all else lies apart from them: loops write new vectors over old ones."""
+    """Returns what is what in a run of `program` that is the optimizer's update; None for any other run. It
+    is one where the old vectors are the program's inputs, the new ones its results, which nobody else writes,
+    and all else lies apart from them: loops write new vectors over old ones."""
     if len(run.nodes) != len(UPDATE):
         return None
     found: dict[str, Access] = {}
@@ -106,14 +106,14 @@ def find_successors(
 
 
 def make_update(run: FlatRun, found: Mapping[str, Access], view: MakeView) -> Kernel:
-    """The kernel of an update on the CPU, on views of the buffers as they are now. New W, m and v may lie
-    where the old ones do."""
+    """Returns the kernel of an update on the CPU, on views of the buffers as they are now. New W, m and v may
+    lie where the old ones do."""
     numbers = [view(found[name], (1,), (1,)) for name in _NUMBERS]
     old, new = ([view(found[name], (run.size,), (1,)) for name in names] for names in (_OLD, _NEW))
     gradient = view(found["g"], (run.size,), (1,))
 
     def compute() -> None:
-        """Compute the nodes once, piece by piece."""
+        """Computes the nodes once, piece by piece."""
         shared, g = torch.cat(numbers).numpy(), gradient.numpy()
         states = [tensor.numpy() for tensor in new]
         moved = [

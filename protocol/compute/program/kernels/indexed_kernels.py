@@ -26,14 +26,14 @@ def make_gather(views: NodeViews) -> Kernel:
     buffer = views.view(Access(table.buffer, 0, (1,)), (-1,), (1,))
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         out.copy_(buffer[indices * node.selected + places])
 
     return run
 
 
 def is_row_gather(node: Node) -> bool:
-    """Whether a GATHER reads whole rows of a matrix, one for each index."""
+    """Returns whether a GATHER reads whole rows of a matrix, one for each index."""
     index, table = node.operands
     rows = [n for n, stride in enumerate(index.strides) if stride]
     return not any(table.strides[n] for n in rows) and rows == list(range(len(rows)))
@@ -66,7 +66,7 @@ def make_equal_select(views: NodeViews) -> Kernel:
     if a.stride(loop) == 0 and not views.node.operands[0].strides[loop]:
 
         def scatter() -> None:
-            """Write one operand everywhere, the other at the indices."""
+            """Writes one operand everywhere, the other at the indices."""
             out.copy_(b)
             out.scatter_(loop, at_index, a.narrow(loop, 0, 1))
 
@@ -98,7 +98,7 @@ def make_selected_sum(views: NodeViews) -> Kernel:
     columns = prod(node.sizes[n] for n in width)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         flat = grid.reshape(parts, -1, columns)
         keys = numbers.reshape(parts, -1)
         sums = [
@@ -111,7 +111,7 @@ def make_selected_sum(views: NodeViews) -> Kernel:
 
 
 def is_masked_sum(node: Node) -> bool:
-    """Whether rows of a SELECTED_SUM are not the same for all indices."""
+    """Returns whether rows of a SELECTED_SUM are not the same for all indices."""
     index, values = node.operands
     width = range(node.selected + 1, len(node.output_sizes))
     return bool(values.strides[node.selected]) or any(index.strides[n] for n in (node.selected, *width))

@@ -33,8 +33,8 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def make_kernel(node: Node, view: MakeView, numeric_format: str = "float32") -> Kernel:
-    """The kernel of `node` on views of the buffers as they are now. numeric_format: a name in ROUNDINGS, to
-    which operands of product sums are rounded; all sums are taken in float32."""
+    """Returns the kernel of `node` on views of the buffers as they are now. numeric_format: a name in
+    ROUNDINGS, to which operands of product sums are rounded; all sums are taken in float32."""
     views = NodeViews(node, view)
     if node.operation is Operation.PRODUCT_SUM:
         return make_product_sum(views, ROUNDINGS[numeric_format])

@@ -20,7 +20,7 @@ PRODUCTS = 1 << 20
 
 
 def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """A matrix product where the operands have loops of their own, else a sum of products."""
+    """Returns a matrix product where the operands have loops of their own, else a sum of products."""
     loops = sort_loops(views.node)
     if not loops.is_matrix:
         return _make_dot(views, loops.terms, narrow)
@@ -50,7 +50,7 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
     products = allocate(min(height, rows) * a[0].numel(), a.dtype, a.device).view(-1, *a.shape[1:])
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         for start in range(0, rows, height):
             part = slice(start, start + height)
             some = products[: rows - start]
@@ -76,18 +76,18 @@ class Matrix:
             self._spread = self.matrix.view(sizes)
 
     def read(self) -> None:
-        """Copy the operand into the matrix."""
+        """Copies the operand into the matrix."""
         self._spread.copy_(self.scattered)
 
     def write(self) -> None:
-        """Copy the matrix to where the operand lies."""
+        """Copies the matrix to where the operand lies."""
         self.scattered.copy_(self._spread)
 
 
 def _flatten(
     views: NodeViews, access: Access, groups: tuple[Sequence[int], ...], shape: Sequence[int]
 ) -> tuple[Tensor, bool]:
-    """One stride for each group of loops, where the loops follow each other."""
+    """Returns one stride for each group of loops, where the loops follow each other."""
     strides = []
     for group in groups:
         stride, size = 0, 1
@@ -117,7 +117,7 @@ def _make_matrix_product(
         return lambda: function(narrow(a), narrow(b), out=out)
 
     def run() -> None:
-        """Compute the node once."""
+        """Computes the node once."""
         for read in before:
             read()
         function(narrow(a), narrow(b), out=out)

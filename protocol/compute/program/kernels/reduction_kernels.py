@@ -31,7 +31,7 @@ def make_maximum_of(views: NodeViews) -> Kernel:
     find = make_reduction(torch.amax, views, lambda: a, out)
 
     def run() -> None:
-        """Compute the node once; a zero is +0, as in MAXIMUM."""
+        """Computes the node once; a zero is +0, as in MAXIMUM."""
         find()
         out.add_(0.0)
 

@@ -74,7 +74,7 @@ class _Gaps:
         self._starts, self._sizes = [0], np.array([1 << 62])
 
     def take(self, size: int) -> int:
-        """The start of so much, from the first gap that has it. The last gap has no end."""
+        """Returns the start of so much, from the first gap that has it. The last gap has no end."""
         place = int((self._sizes >= size).argmax())
         start = self._starts[place]
         if self._sizes[place] == size:
@@ -132,7 +132,7 @@ _PLANES = {Role.INTEGER16: 2}
 
 
 def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
-    """The memory of a tensor that lies at an offset of a flat float32 arena."""
+    """Returns the memory of a tensor that lies at an offset of a flat float32 arena."""
     words = arena[offset : offset + count_words(buffer)]
     dtype = _MEMORY_TYPES.get(buffer.role, torch.float32)
     return words.view(dtype)[: buffer.size * _PLANES.get(buffer.role, 1)]

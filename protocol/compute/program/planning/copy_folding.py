@@ -14,8 +14,9 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def fold(program: Program, keeps_copies: bool) -> Program:
-    """The program with every reader of a foldable copy (`find_foldable`) reading what was copied. The nodes
-    that copy are dropped unless `keeps_copies`. Their buffers keep their numbers, and no node reads them."""
+    """Returns the program with every reader of a foldable copy (`find_foldable`) reading what was copied. The
+    nodes that copy are dropped unless `keeps_copies`. Their buffers keep their numbers, and no node reads
+    them."""
     foldable = find_foldable(program)
     nodes = []
     for node in program.nodes:

@@ -31,7 +31,7 @@ class CutPlan:
     cuts: dict[int, LoopCut] = field(default_factory=dict)
 
     def try_all(self) -> bool:
-        """Cut what can be cut. False where a buffer turned out to be needed whole: then all begins anew."""
+        """Cuts what can be cut. False where a buffer turned out to be needed whole: then all begins anew."""
         self.periods, self.cuts = {}, {}
         whole: set[int] = set()
         for number, node in enumerate(self.program.nodes):
@@ -54,7 +54,7 @@ class CutPlan:
         return True
 
     def list_parted(self, node: Node) -> list[int]:
-        """The buffers in parts that a node reads."""
+        """Returns the buffers in parts that a node reads."""
         return [operand.buffer for operand in node.operands if operand.buffer in self.periods]
 
     def _is_integer(self, buffer: int) -> bool:
@@ -97,7 +97,7 @@ class CutPlan:
         return all(self._stays(access, node.sizes, loop, own) for access, own in led)
 
     def _stays(self, access: Access, sizes: Sequence[int], loop: int, period: int) -> bool:
-        """Whether a part of the loop goes through that part of each period, and nothing else."""
+        """Returns whether a part of the loop goes through that part of each period, and nothing else."""
         if access.strides[loop] * sizes[loop] != period:
             return False
         reach = access.offset % period
@@ -116,7 +116,8 @@ def _list_quantized(node: Node) -> Sequence[Access]:
 
 
 def _split(node: Node, place: int, period: int) -> Node:
-    """The node with each loop that goes over several periods of an operand, at equal steps, as two."""
+    """Returns the node with each loop that goes over several periods of an operand, at equal steps, as
+    two."""
     number = 0
     while number < len(node.output_sizes):
         stride, size = node.operands[place].strides[number], node.sizes[number]
@@ -131,7 +132,7 @@ def _split(node: Node, place: int, period: int) -> Node:
 
 def _split_loop(node: Node, loop: int, inner: int) -> Node:
     def split(access: Access) -> Access:
-        """The access with a stride more."""
+        """Returns the access with a stride more."""
         before, stride, after = access.strides[:loop], access.strides[loop], access.strides[loop + 1 :]
         return replace(access, strides=(*before, stride * inner, stride, *after))
 

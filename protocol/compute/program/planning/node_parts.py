@@ -30,7 +30,7 @@ def cut_node(node: Node, start: int, length: int, loop: int = 0) -> Node:
     """Some of a loop, the first one."""
 
     def move(access: Access) -> Access:
-        """The access, that many of the loop further on."""
+        """Returns the access, that many of the loop further on."""
         return replace(access, offset=access.offset + start * access.strides[loop])
 
     sizes = (*node.sizes[:loop], length, *node.sizes[loop + 1 :])

@@ -30,7 +30,7 @@ class NodeViews:
     view: MakeView
 
     def operand(self, place: int) -> Tensor:
-        """An operand over all loops."""
+        """Returns an operand over all loops."""
         access = self.node.operands[place]
         return self.view(access, self.node.sizes, access.strides)
 
@@ -56,7 +56,7 @@ class ProductLoops(NamedTuple):
 
 
 def sort_loops(node: Node) -> ProductLoops:
-    """The loops of a PRODUCT_SUM or QUANTIZED_PRODUCT_SUM, by number."""
+    """Returns the loops of a PRODUCT_SUM or QUANTIZED_PRODUCT_SUM, by number."""
     a, b = node.operands[:2]
     loops = range(len(node.output_sizes))
     rows = [n for n in loops if a.strides[n] and not b.strides[n]]

@@ -35,14 +35,14 @@ class CutProgram:
 
 
 def assign_leaves(elements: int, workers: int) -> list[range]:
-    """Which elements of W, m and v each worker updates: whole leaves, as even as can be."""
+    """Returns which elements of W, m and v each worker updates: whole leaves, as even as can be."""
     leaves = -(-elements // LEAF_ELEMENTS)
     ends = [min(elements, leaves * n // workers * LEAF_ELEMENTS) for n in range(workers + 1)]
     return [range(start, stop) for start, stop in pairwise(ends)]
 
 
 def cut_program(program: Program, workers: int, worker: int) -> CutProgram:
-    """The part of a folded program (`fold`) of one of so many workers. Raises InvalidInput where
+    """Returns the part of a folded program (`fold`) of one of so many workers. Raises InvalidInput where
     the update is none that can be cut, or there are more workers than leaves."""
     plan = CutPlan(program, workers)
     while not plan.try_all():
@@ -66,7 +66,7 @@ class _Cutter:
         self._exchanges: dict[int, int] = {}
 
     def cut(self) -> CutProgram:
-        """The program."""
+        """Returns the program."""
         plan, program = self._plan, self._plan.program
         update, found = _find_update(program)
         leaves = assign_leaves(program.buffers[found["w"].buffer].size, plan.workers)[self._worker]
@@ -87,7 +87,7 @@ class _Cutter:
         return CutProgram(cut_one, self._exchanges, leaves)
 
     def _narrow(self, cut: LoopCut) -> Node:
-        """A cut node: the own part of its loop."""
+        """Returns a cut node: the own part of its loop."""
         node, part = cut.node, cut.node.sizes[cut.loop] // self._plan.workers
 
         def move(access: Access) -> Access:
@@ -103,7 +103,7 @@ class _Cutter:
         return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))
 
     def _read_whole(self, node: Node) -> Node:
-        """A node that goes through all: what it reads in parts is put together before."""
+        """Returns a node that goes through all: what it reads in parts is put together before."""
         for buffer in self._plan.list_parted(node):
             if buffer not in self._whole:
                 self._whole[buffer] = self._gather(buffer)
@@ -111,7 +111,7 @@ class _Cutter:
         return replace(node, operands=tuple(operands))
 
     def _gather(self, buffer: int) -> int:
-        """A new buffer for all parts, into which a node copies the own one; the exchange follows."""
+        """Returns a new buffer for all parts, into which a node copies the own one; the exchange follows."""
         before, period = self._plan.program.buffers[buffer], self._plan.periods[buffer]
         length = period // self._plan.workers
         self._buffers.append(Buffer(before.role, before.size))
@@ -124,13 +124,13 @@ class _Cutter:
 
 
 def _list_results(program: Program) -> tuple[int, ...]:
-    """The buffers of a program's results."""
+    """Returns the buffers of a program's results."""
     outputs = program.outputs
     return outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment
 
 
 def _find_update(program: Program) -> tuple[int, Mapping[str, Access]]:
-    """The first node of the optimizer's update, which comes last, and what is what in it."""
+    """Returns the first node of the optimizer's update, which comes last, and what is what in it."""
     first = len(program.nodes) - UPDATE_NODES
     nodes = program.nodes[max(0, first) :]
     inner = frozenset(node.output.buffer for node in nodes) - set(_list_results(program))
