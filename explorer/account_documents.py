@@ -83,7 +83,7 @@ def format_accounts(found: Mapping[tuple[str, bytes], Counter[str]]) -> bytes:
 
 
 def format_csv(rows: Iterable[Iterable[Any]]) -> bytes:
-    """Rows as RFC 4180 has them."""
+    """Returns rows as RFC 4180 has them."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

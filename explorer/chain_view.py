@@ -52,10 +52,10 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ChainView:
-    """One deployment. names: what accounts are called here; the chain knows no names.
+    """What the chain tells of one deployment. names: what accounts are called here; the chain knows no names.
 
     By task: convictions, posted (block), totals (of votes, and of rounds that were freed), and touched: in
-    which turn it last changed. turn: how often anything has changed; head: up to which all is folded;
+    which turn it last changed. turn: how often anything has changed; head: the last block folded;
     fault: why the chain is not read, else empty; others: contracts that are not those of this version, with
     what differs, None before they were looked at."""
 

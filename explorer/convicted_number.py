@@ -91,7 +91,7 @@ class ConvictedNumber:
         return f"({shown}{rest}) x {scales}"
 
     def to_json(self) -> dict[str, Any]:
-        """For the report: all operands, exact values as fractions."""
+        """Returns for the report all operands, exact values as fractions."""
         return {
             "node": self.node,
             "operation": self.operation.name,
@@ -198,7 +198,7 @@ def read_number(
 
 
 def _read_openings(shown: ShownNode, element: int, openings: bytes) -> Mapping[tuple[int, int], int]:
-    """Patterns by buffer and element; the layout is that of `openings.open_element`."""
+    """Returns patterns by buffer and element; the layout is that of `openings.open_element`."""
     values, at = dict[tuple[int, int], int](), 0
     for number, first, count in _list_runs(shown.node, element):
         buffer = shown.buffers[number]
@@ -225,7 +225,7 @@ def _list_runs(node: Node, element: int) -> Iterator[tuple[int, int, int]]:
 
 
 def count_siblings(count: int, first: int, last: int) -> int:
-    """Length of `merkle_ranges.compute_range_path` in a tree over `count` leaves."""
+    """Returns the length of `merkle_ranges.compute_range_path` in a tree over `count` leaves."""
     found = 0
     for _ in range(compute_depth(count)):
         found += (first & 1) + (not last & 1)

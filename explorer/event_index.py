@@ -165,7 +165,7 @@ class EventIndex:
         ]
 
     def forget_told(self) -> None:
-        """Before all events are folded again."""
+        """Forgets what was read, before all events are folded again."""
         with self._rows:
             self._rows.execute("DELETE FROM lines")
             self._rows.execute("DELETE FROM rounds")

@@ -105,7 +105,7 @@ class ReportAsker:
     _next: int = 0
 
     async def run(self, asked: Asked) -> None:
-        """For ever; nothing where nobody is to be asked."""
+        """Asks nodes for ever. Does nothing if no node is to be asked."""
         if asked is Asked.NOBODY:
             return
         async with ReportClient(are_private_asked=asked is Asked.ALL) as client:
@@ -204,12 +204,12 @@ def _unsigned_report(one: Question) -> ProtocolFault:
         expected=f"the signature of {one.account}",
         actual="another one",
         culprit=one.account,
-        remedy="It is left out, and the node is asked again later.",
+        remedy="The report is left out. The explorer asks the node again later.",
     )
 
 
 def _list_newest(game: GameState) -> list[int]:
-    """Rounds of a task about which nodes are asked: once it is closed they end."""
+    """Returns rounds of a task about which nodes are asked: once it is closed they end."""
     oldest = game.next_round - REPORTED_ROUNDS
     return [] if game.is_closed else [index for index in game.rounds if index >= oldest]
 

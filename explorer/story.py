@@ -23,7 +23,7 @@ TOLD_POTS = (BONDS, STAKES)
 
 
 def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
-    """Names of the events of each transaction."""
+    """Returns names of the events of each transaction."""
     found: dict[bytes, set[str]] = {}
     for event in events:
         found.setdefault(event.transaction_hash, set()).add(event.name)
@@ -71,7 +71,7 @@ class Teller:
         return self._state.games[self._task]
 
     def describe_event(self, event: Event, beside: set[str]) -> Iterator[str]:
-        """Lines about an event; beside: names of all events of its transaction."""
+        """Yields lines about an event; beside: names of all events of its transaction."""
         if event.name == "Given":
             yield from self._describe_given(event.arguments, beside)
         elif event.name in _TELLERS:

@@ -87,7 +87,7 @@ class RoundPlan:
         return self.step.shape.vocabulary_size
 
     def count_parameters(self) -> int:
-        """Elements of W."""
+        """Returns elements of W."""
         return self.step.layout.count
 
 

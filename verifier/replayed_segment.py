@@ -33,7 +33,7 @@ class SegmentReplay:
         return range(first, first + self.about.segment_steps)
 
     async def prepare(self) -> None:
-        """Has the data of the segment at hand. Raises EnvironmentFault where no peer serves some of it."""
+        """Fetches the data of the segment. Raises EnvironmentFault where no peer serves some of it."""
         about = self.about
         await prepare_steps(about.corpus, about.training, self.beacon, self.shard, self.steps)
 

@@ -93,7 +93,7 @@ async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
 def make_unserved(what: str, until_block: int) -> NotServed:
     """Returns what a solver did not serve."""
     return NotServed(
-        what="what a claim stands on is not served",
+        what="no node serves the data that a claim depends on",
         expected=f"{what} before block {until_block}",
         actual="nothing that its roots allow",
         remedy="Nothing to do here: the vote says so.",

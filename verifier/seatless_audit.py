@@ -111,8 +111,8 @@ async def replay(config: NodeConfig, place: Place) -> Replayed:
     """Replays a segment on this machine, and compare. What is fetched lies in a folder of the home until
     then.
 
-    Raises InvalidInput where there is no such segment or it may not be read yet, EnvironmentFault where no
-    node serves it, ProtocolFault where what is served is not the claim's."""
+    Raises InvalidInput where the claim has no segment of this number or it may not be read yet,
+    EnvironmentFault where no node serves it, ProtocolFault where what is served is not the claim's."""
     pin_kernels(config.threads, device=config.device)
     with hold_folder(config.home, FOLDER) as folder:
         async with open_reader(replace(config, home=folder)) as reader:
@@ -153,7 +153,7 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
     claim = None if game_round is None else game_round.claims.get(place.slot)
     if game_round is None or claim is None or not 0 <= place.segment < claim.segments:
         raise InvalidInput(
-            what="there is no such segment",
+            what="the claim has no segment of this number",
             expected=f"a claim of a round that the chain knows (rounds {sorted(game.rounds)}), and a segment",
             actual=f"round {place.round}, slot {place.slot}, segment {place.segment}",
             remedy="`touchstone status TASK` lists rounds; a round counts its solvers and segments from 0.",
@@ -183,8 +183,8 @@ async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]
 
 
 async def _ask_segment(audit: SeatlessAudit, peer: Peer) -> tuple[BoundaryProof, ...]:
-    """Boundary 0, start and end, as one peer shows them. Raises ProtocolFault where they are not of the
-    claim."""
+    """Returns boundary 0, start and end, as one peer shows them. Raises ProtocolFault where they are not of
+    the claim."""
     place = audit.place
     question = SegmentAsked(place.task, place.round, place.slot, place.segment)
     shown = await audit.reader.client.ask(peer, PUBLIC, question, make_form(SegmentShown))

@@ -87,7 +87,9 @@ class CaseJudging:
             step, around = NO_STEP, (b"", b"")
         name, fields = format_place(statement_key), list_fields(statement_key)
         if step is None:
-            self.notify(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
+            self.notify(
+                f"{name}: each step is inside the limits, so the difference may be drift: not disputed"
+            )
             book.write(DisputeDropped(self.get_view().task, *fields))
             return
         said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
@@ -129,7 +131,7 @@ def _require_other(claimed: Claimed, found: SuspectedFault, end: bytes) -> None:
     """Raises ProtocolFault where a vote rejects the very end that its steps come to."""
     if end == found.denied:
         raise ProtocolFault(
-            what="the steps of a rejection end where the claim does",
+            what="a rejecting vote shows steps that end in the claimed state",
             expected="another state",
             actual=end.hex(),
             culprit=claimed.peer.account,

@@ -86,7 +86,7 @@ class Contesting:
         child = find_differing(self.list_nodes(contest, made), contest.nodes)
         if child is None:
             raise EnvironmentFault(
-                what="a contested root is right as far as it was opened",
+                what="a contested root is right at every entry that was shown",
                 expected="a node that the own tree lacks",
                 actual="none",
                 remedy="Nothing can be named: the contest is lost.",

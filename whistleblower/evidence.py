@@ -58,7 +58,7 @@ def list_provable_faults(view: View, game_round: GameRound, block: int) -> Itera
 
 
 def _list_known(view: View, index: int, block: int) -> tuple[list[KnownVote], list[KnownSeal]]:
-    """Votes and seals of others that a seat answers for."""
+    """Returns votes and seals of others that a seat answers for."""
     audits, state, me = view.audits, get_now(view), view.account
     votes = [
         one

@@ -67,9 +67,9 @@ from touchstone.whistleblower.step_judging import find_start, format_name
 def list_demands(
     program: Program, layout: TraceLayout, withheld: int | None, chance: Random | None = None
 ) -> list[DemandedLeaf]:
-    """At most LEAVES_MAX leaves to demand. withheld: the buffer that the claimant does not serve; None where
-    it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one among
-    them.
+    """Lists at most LEAVES_MAX leaves to demand. withheld: the buffer that the claimant does not serve; None
+    where it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one
+    among them.
 
     A claimant without such a buffer cannot show any leaf of it. The leaves are random, so no claimant can
     prepare just those. The last one is always among them: a buffer with something behind its last element can
@@ -193,7 +193,7 @@ class Prosecuting:
                 await self.demand(dispute, found.buffer)
             raise found.fault
         if found is None:
-            self.notify(f"dispute {name}: every number of the trace lies inside its bound")
+            self.notify(f"dispute {name}: every number of the trace is inside its bound")
             self.cases.searched.add(dispute.name)
         elif isinstance(found, OperationFault):
             self.notify(

@@ -45,7 +45,8 @@ class OpenQuery:
 
 
 def list_open_queries(view: View, block: int) -> Iterator[OpenQuery]:
-    """Votes of others that this node's own knowledge contradicts and that can be asked about in `block`."""
+    """Yields votes of others that this node's own knowledge contradicts and that can be asked about in
+    `block`."""
     if view.game.terms.is_exact:
         return
     for game_round in list_provable_rounds(get_now(view), block):

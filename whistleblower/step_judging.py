@@ -281,7 +281,8 @@ def _find_judged(view: View, dispute: InnerDispute) -> int | None:
 
 
 def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
-    """Returns whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
+    """Returns the claimant whose steps are disputed. Raises EnvironmentFault where the claimant has no
+    endpoint."""
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
     return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))
@@ -305,5 +306,5 @@ def find_start(view: View, dispute: InnerDispute) -> StateHeader:
 
 
 def format_name(dispute: InnerDispute) -> str:
-    """For people."""
+    """Returns the name as messages show it."""
     return dispute.name.hex()[:8]

@@ -47,8 +47,8 @@ def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
 
 
 def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator[SuspectedFault]:
-    """Votes that stand by a claim which was convicted, for whistleblowers. An auditor may have accepted a
-    right segment of a false claim: its own steps tell."""
+    """Yields votes that stand by a claim which was convicted, for whistleblowers. An auditor may have
+    accepted a right segment of a false claim: its own steps tell."""
     seat = find_seat(get_now(view), view.account)
     if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
         return
@@ -63,8 +63,8 @@ def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator
 def _list_concurring_votes(
     view: View, votes: list[KnownVote], start: bytes, end: bytes
 ) -> Iterator[SuspectedFault]:
-    """Votes whose own replay came to the very end that is suspected. In an exact task each ACCEPT says so,
-    also one that is never opened: its signer may have the right end, and no ask shows that."""
+    """Yields votes whose own replay came to the very end that is suspected. In an exact task each ACCEPT says
+    so, also one that is never opened: its signer may have the right end, and no ask shows that."""
     for known in votes:
         is_accept = view.game.terms.is_exact and known.vote.word == VoteWord.ACCEPT
         is_hidden = is_accept and known.opening is None and is_counted(get_now(view), known)
@@ -100,7 +100,7 @@ def _list_own_false_rejections(view: View, index: int, votes: list[KnownVote]) -
 
 
 def format_place(statement_key: StatementKey) -> str:
-    """For people: which segment of whom."""
+    """Returns in words which segment of which account it is."""
     ref = statement_key.ref
     who = "the claim" if ref.draw is None else f"the vote of rank {ref.rank} on draw {ref.draw}"
     return f"round {ref.round} slot {ref.slot} segment {statement_key.segment}, {who}"

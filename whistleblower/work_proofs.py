@@ -83,7 +83,7 @@ class WorkProofs:
             await self.proof_calls.send_proof(proof_calls.prove_right_delta(known, delta))
 
     async def make_start(self, index: int, slot: int, openings: ClaimOpenings) -> Form:
-        """Boundary 0 of a claim and what it must be."""
+        """Returns boundary 0 of a claim and what it must be."""
         if 0 not in openings.boundaries:
             raise _make_unknown(index, slot, "boundary 0")
         base = await self.model.load_outer(get_now(self.get_view()).rounds[index].base_root)

@@ -42,7 +42,7 @@ class Merged:
         return tuple(self.weight.shape)
 
     def list_pieces(self) -> Iterator[Tensor]:
-        """Its elements in their order, flat."""
+        """Yields its elements in their order, flat."""
         rows = max(1, PIECE_ELEMENTS // self.weight.shape[1])
         for weight, b in zip(torch.split(self.weight, rows), torch.split(self.adapter.b, rows), strict=True):
             yield (weight + b @ self.adapter.a * self.adapter.scale).reshape(-1)
@@ -77,7 +77,7 @@ def merge(tensors: Mapping[str, Tensor], adapters: list[Adapter]) -> dict[str, T
 
 
 def name_for_peft(adapters: list[Adapter]) -> dict[str, Tensor | Made]:
-    """Tensors of PEFT's `adapter_model.safetensors`."""
+    """Returns tensors of PEFT's `adapter_model.safetensors`."""
     pairs = ((f"{PEFT_PREFIX}{one.name}.lora_{part}.weight", one) for one in adapters for part in "AB")
     return {name: one.a if name.endswith("A.weight") else one.b for name, one in pairs}
 

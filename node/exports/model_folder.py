@@ -125,8 +125,8 @@ class _Typed(msgspec.Struct):
 
 
 def list_file_names(config: str) -> Mapping[str, str]:
-    """By the name of a parameter in the class of transformers: its name in files, where that is another.
-    config: a `config.json` as text, or anything: it may be a stranger's."""
+    """Returns, by the name of a parameter in the class of transformers: its name in files, where that is
+    another. config: a `config.json` as text, or anything: it may be a stranger's."""
     try:
         named = msgspec.json.decode(config, type=_Typed).model_type
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -140,7 +140,7 @@ def _refuse_step(folder: Path) -> None:
             what="the folder of a recorded step, and not of a model",
             expected="a folder with model.safetensors",
             actual=str(folder),
-            remedy="Leave the weights out: who posts the task serves those of the step.",
+            remedy="Leave out the weights: the task's submitter serves those of the step.",
         )
 
 
@@ -219,7 +219,7 @@ def _has_pickle(folder: Path) -> bool:
 
 
 def _measure(path: Path) -> int:
-    """Bytes of a file of this folder: no link, no device, nothing outside."""
+    """Returns bytes of a file of this folder: no link, no device, nothing outside."""
     try:
         found = path.lstat()
     except OSError as error:

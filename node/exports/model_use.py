@@ -64,7 +64,7 @@ def measure_rows(model: PublishedModel, rows: Iterable[Tensor]) -> Measure:
 
 
 def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Rows that follow each other and have one length, some at a time."""
+    """Yields rows that follow each other and have one length, some at a time."""
     batch: list[Tensor] = []
     for row in rows:
         if batch and (len(batch) == ROWS_AT_ONCE or row.numel() != batch[0].numel()):

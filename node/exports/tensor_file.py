@@ -34,7 +34,7 @@ class Made(Protocol):
         """Sizes of its dimensions."""
 
     def list_pieces(self) -> Iterator[Tensor]:
-        """Its elements in their order, flat, some at a time."""
+        """Returns its elements in their order, flat, some at a time."""
 
 
 Tensors = Mapping[str, Tensor | Made]
@@ -61,7 +61,7 @@ def save_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, str] | Non
 
 
 def measure_tensors(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> int:
-    """Bytes of the file that `save_tensors` writes."""
+    """Returns bytes of the file that `save_tensors` writes."""
     return len(_make_header(tensors, metadata)) + sum(map(_measure, tensors.values()))
 
 

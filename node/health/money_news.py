@@ -118,7 +118,7 @@ class MoneyNews:
 
     # --- Rounds -----------------------------------------------------------------------------------------
     def _list_of_rounds(self, now: GameState, view: View, chain: GameChain, block: int) -> Iterator[str]:
-        """Rounds that have changed since they were looked at, and those that the clock may decide."""
+        """Yields rounds that have changed since they were looked at, and those that the clock may decide."""
         seat, before, self.rounds = find_seat(now, view.account), self.rounds, dict(now.rounds)
         if seat is None:
             return

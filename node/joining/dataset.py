@@ -94,7 +94,7 @@ async def open_data(
 
 
 def count_kept_blocks(terms: GameTerms) -> int:
-    """So long after it was used a leaf may still be needed: until the round is committed to, and as long as a
-    statement about it can be disputed or asked about and the game about it lasts."""
+    """Returns for how many blocks a leaf may still be needed: until the round is committed to, and as long as
+    a statement about it can be disputed or asked about and the game about it lasts."""
     w = terms.windows
     return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond

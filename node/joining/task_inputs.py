@@ -50,7 +50,7 @@ class DatasetParts:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
-        """Leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
+        """Returns leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
         EnvironmentFault where no peer serves one of them after all retries, or the disk is full."""
         wanted = sorted(set(leaves))
         found = await self._read(wanted)
@@ -154,7 +154,7 @@ def _unserved(ref: BlobRef, missing: Sequence[int], peers: int, last: str) -> En
         expected=f"{len(missing)} leaves, the first of them leaf {missing[0]}, from one of {peers} peers",
         actual=last,
         where=str(ref.key),
-        remedy="It is asked for again. If it stays so, tell the submitter, who has to serve the dataset.",
+        remedy="The node asks again. If this repeats, tell the submitter: its node has to serve the dataset.",
     )
 
 

@@ -24,7 +24,7 @@ def read_spec(state: ChainState, task: bytes) -> TaskSpec:
             what="unknown task" if task not in state.refused else "the task cannot be understood",
             expected=f"a task of this deployment: {known}",
             actual=state.refused.get(task, f"0x{task.hex()}"),
-            remedy="Copy the id from `touchstone status` or from who posted it.",
+            remedy="Copy the id from `touchstone status`, or ask the task's submitter for it.",
         )
     return make_spec(state.task_terms[task], decode_training(state.texts[task]))
 

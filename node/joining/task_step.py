@@ -38,8 +38,8 @@ class StepSource:
     notify: Callable[[str], None]
 
     async def have(self, refs: Collection[BlobRef], what: str) -> None:
-        """Have blobs in the store, each from the first peer that serves it; what is missing is told in one
-        line. Raises EnvironmentFault where none does."""
+        """Fetches blobs into the store, each from the first peer that serves it; what is missing is told in
+        one line. Raises EnvironmentFault where none does."""
         missing = [ref for ref in refs if not self.store.has(ref)]
         if missing:
             self.notify(f"fetching {what}, {sum(ref.size_bytes for ref in missing) / 1e6:.1f} MB")
@@ -134,5 +134,5 @@ def _unserved(ref: BlobRef, what: str, fault: Exception) -> EnvironmentFault:
         expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
         actual=str(fault),
         where=str(ref.key),
-        remedy="It is asked for again at the next start. Ask the submitter, who has to serve it.",
+        remedy="The node asks again at its next start. Ask the submitter: its node has to serve the data.",
     )

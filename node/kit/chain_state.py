@@ -90,7 +90,7 @@ class Network:
         return Network(dict(self.peers))
 
     def announce(self, account: str, url: str, certificate_sha256: bytes) -> None:
-        """Where the account serves from now on. Any account may announce anything; a malformed endpoint
+        """Sets where the account serves from now on. Any account may announce anything; a malformed endpoint
         counts as none."""
         try:
             self.peers[account] = Peer(account, url, certificate_sha256)
@@ -191,7 +191,7 @@ class ChainState:
         return self._seated.is_convicted(account, task)
 
     def forget_all(self) -> None:
-        """Before all events are folded anew."""
+        """Forgets all state before all events are folded again."""
         fresh = ChainState(self.account, self.limits, self.signing)
         for name in (*FOLDS, "_seated", "_events", "_snapshots"):
             setattr(self, name, getattr(fresh, name))
@@ -244,7 +244,7 @@ class ChainState:
                 what="the chain has taken back more blocks than this node can undo",
                 expected=f"at most {KEPT_BLOCKS} blocks",
                 actual=f"all from block {forget_from} on",
-                remedy="Nothing is to be done: the node reads the chain anew.",
+                remedy="You need to do nothing: the node reads the chain again.",
             )
         last = self._snapshots[-1]
         for name, fold in last.folds.items():

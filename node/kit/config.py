@@ -142,7 +142,7 @@ class Meter:
 
 
 def share_interpreter() -> None:
-    """Let threads give the interpreter to each other sooner: boundaries are hashed beside training, which
+    """Makes threads give the interpreter to each other sooner: boundaries are hashed beside training, which
     needs it for microseconds between kernels and would wait for milliseconds each time."""
     sys.setswitchinterval(SWITCH_S)
 

@@ -76,7 +76,7 @@ class Following:
         self.meter.refolds += 1
         if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
             raise _make_unreadable(why)
-        log.error("%s: reading the chain anew", why)
+        log.error("%s: reading the chain again", why)
         self.refolded_at = head
         try:
             self.state.forget_all()

@@ -171,7 +171,7 @@ def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment:
 
 
 def list_provable_rounds(state: GameState, block: int) -> list[GameRound]:
-    """Rounds of which a statement, claim or vote, can still be proven false in `block`."""
+    """Returns rounds of which a statement, claim or vote, can still be proven false in `block`."""
     window = state.terms.windows.dispute
     return [one for one in state.rounds.values() if one.claims and _is_recent(one, block - window)]
 
@@ -200,7 +200,7 @@ def is_spot(game: GameState, account: str, dice: bytes, ref: StatementRef) -> bo
 
 
 def list_spot_slots(game: GameState, account: str, dice: bytes, game_round: GameRound) -> Iterator[int]:
-    """Slots of a round with a vote that `account` may have to ask about, once it has read it."""
+    """Yields slots of a round with a vote that `account` may have to ask about, once it has read it."""
     for (slot, draw), votes in game_round.votes.items() if not game.terms.is_exact else ():
         for rank, counted in votes.items():
             ref = StatementRef(game_round.index, slot, draw, rank)

@@ -38,8 +38,8 @@ class Peers:
         return sorted(self.chain_state.network.others(self.account), key=rank)
 
     async def fetch(self, ref: BlobRef, first: str = "") -> None:
-        """Has a blob in the store, from the first peer that shows it. Raises as `BlobClient.fetch_from_any`
-        does."""
+        """Fetches a blob into the store, from the first peer that shows it. Raises as
+        `BlobClient.fetch_from_any` does."""
         await self.client.fetch_from_any(self.list(first), ref)
 
     async def ask(self, peer: Peer, handler: str, question: Message, form: Form[Answer]) -> Answer:

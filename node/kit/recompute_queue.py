@@ -98,7 +98,7 @@ class RecomputeQueue:
             return await self.run(work, *arguments)
 
     async def let_own_go(self, get_block: Callable[[], int], round_blocks: int, segment_blocks: int) -> None:
-        """Before each segment of the own claim: wait for what must be answered first, and hold back what
+        """Waits, before each segment of the own claim, for what must be answered first, and hold back what
         can wait, until `end_own`. get_block: the head of the chain now; round_blocks and segment_blocks: the
         longest that training a round, or one of its segments, takes."""
         self._own = (get_block, round_blocks, segment_blocks)

@@ -109,7 +109,8 @@ def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
 
 
 def list_shown_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
-    """Segments of a claim whose ends its solver owes to auditors: the drawn ones while votes count."""
+    """Returns segments of a claim whose ends its solver owes to auditors: the drawn ones while votes
+    count."""
     draws = [
         draw
         for draw in range(state.terms.draws + 1)
@@ -199,7 +200,7 @@ def _find_start(state: GameState, ref: StatementRef) -> int | None:
 
 
 def name_tensors(*roots: bytes) -> Iterator[BlobKey]:
-    """Tensors by their roots."""
+    """Returns tensors by their roots."""
     return (BlobKey(BlobKind.TENSOR, root) for root in roots)
 
 
@@ -209,12 +210,12 @@ def name_delta(root: bytes) -> BlobKey:
 
 
 def name_state(header: StateHeader) -> Iterator[BlobKey]:
-    """W, m and v of a state."""
+    """Yields the keys of a state's W, m and v."""
     return name_tensors(header.weights_root, header.first_moment_root, header.second_moment_root)
 
 
 def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
-    """W and momentum of an outer state."""
+    """Yields the keys of an outer state's W and momentum."""
     return name_tensors(header.weights_root, header.momentum_root)
 
 
@@ -282,6 +283,6 @@ class PruningMemory:
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:
-        """What a round is trained from now, by speculation or not."""
+        """Notes what a round is trained from now, by speculation or not."""
         older = [place for place in self.begun if place != (index, basis) and place[0] >= index - 1]
         self.begun = (*older, (index, basis))

@@ -14,7 +14,8 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 @dataclass(frozen=True)
 class Joined:
-    """domain: of the task's hashes and statements; audits: of this node, and of its claims."""
+    """The task that a node has joined. domain: of the task's hashes and statements; audits: those that this
+    node makes, and those of its claims."""
 
     task: bytes
     domain: bytes

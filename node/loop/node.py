@@ -252,9 +252,10 @@ class Node:
         seat = find_seat(state.games[task], self.account)
         if book.begin(state.head_block) and seat is not None and seat.role != SeatRole.SOLVER:
             tools.notify(
-                f"WARNING: there is a seat already, and this home's journal begins in block {book.begun}. "
-                "Draws of rounds that were closed by then are not audited: a second, different vote costs "
-                "the seat."
+                "WARNING: this account has a seat already, and this home's journal begins at block "
+                f"{book.begun}. "
+                "This node does not audit rounds that were closed by then, because a second, "
+                "different vote would cost the stake."
             )
         about = read_audit_task(task, spec, tools.corpus)
 

@@ -103,8 +103,8 @@ class ServedData:
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
         """Returns what this node reports of round `index`; None where it works on another task. Made once for
-        each block and each new report: what is public yet takes milliseconds to find out, and strangers ask
-        as often as they like."""
+        each block and each new report: it takes milliseconds to find out what is public, and strangers may
+        ask often."""
         view = None if self.rooms is None else self.rooms.find_view()
         if self.rooms is None or view is None or view.task != task:
             return None

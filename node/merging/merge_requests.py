@@ -47,8 +47,8 @@ class MergeRequests:
     work_requests: WorkRequests
 
     async def answer_merge(self, account: str, body: bytes) -> MergeAnswer:
-        """This node's signature of a merge. Raises EnvironmentFault while it cannot sign it, ProtocolFault
-        where it never will."""
+        """Returns this node's signature of a merge. Raises EnvironmentFault while it cannot sign it,
+        ProtocolFault where it never will."""
         view = self.get_view()
         asked = read_message(AskMerge, body, account)
         game_round = _require_waiting(view, asked)
@@ -128,7 +128,7 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
         expected=expected,
         actual=actual,
         culprit=account,
-        remedy="Merge the claims of the chain anew.",
+        remedy="Merge the claims that the chain has.",
     )
 
 

@@ -107,7 +107,7 @@ def _make_lonely(count: int) -> EnvironmentFault:
         what="too few solvers have signed the merge",
         expected="more than half of those that are not convicted",
         actual=count,
-        remedy="It is asked for again; without a majority the base root stands.",
+        remedy="The node asks again. Without a majority the round keeps the base root.",
     )
 
 

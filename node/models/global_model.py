@@ -168,7 +168,7 @@ class GlobalModel:
         return await asyncio.to_thread(load_tensor, self.store, ref)
 
     def keep_outer(self, state: OuterState) -> OuterHeader:
-        """Hash an outer state, once, and put it into the store. Raises ProtocolFault where it is not
+        """Hashes an outer state, once, and puts it into the store. Raises ProtocolFault where it is not
         finite."""
         trees = [build_tensor_tree(flat) for flat in (state.weights, state.momentum)]
         for tree in trees:
@@ -212,7 +212,7 @@ async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) ->
 
 def _make_unknown(root: bytes) -> EnvironmentFault:
     return EnvironmentFault(
-        what="no peer here knows what stands behind an outer root",
+        what="no peer has the data of an outer root",
         expected=f"the two roots under {root.hex()}",
         actual="none",
         remedy="Ask a peer that merged the round.",

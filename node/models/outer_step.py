@@ -129,7 +129,7 @@ class OuterSteps:
             return
         if get_root(made) != root:
             raise ProtocolFault(
-                what="a posted root is not what its claims come to",
+                what="a posted root is not the merge of its claims",
                 expected=get_root(made).hex(),
                 actual=root.hex(),
                 where=f"round {posted.index}",

@@ -32,7 +32,7 @@ def list_leaves(view: View, index: int) -> list[bytes]:
 
 
 def get_finished(view: View, index: int) -> ClaimWork:
-    """This node's finished claim on a round. Raises KeyError where it has none."""
+    """Returns this node's finished claim on a round. Raises KeyError where it has none."""
     work = view.claims.find(view.game.rounds[index])
     if work.finished is None:
         raise KeyError(index)

@@ -56,7 +56,7 @@ class StartWeights:
         return weights
 
     async def fetch(self, spec: TaskSpec) -> BlobRef:
-        """Have given weights in the store, from the submitter or any other peer that has them. Raises
+        """Fetches given weights into the store, from the submitter or any other peer that has them. Raises
         EnvironmentFault where none serves them."""
         ref = refer_start(spec)
         if not self.store.has(ref):
@@ -71,8 +71,8 @@ class StartWeights:
                     expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
                     actual=str(fault),
                     where=str(ref.key),
-                    remedy="Ask the submitter, who has to serve them; or name a folder that has "
-                    "them: --weights.",
+                    remedy="Ask the submitter: its node has to serve the weights. Or name a folder that has "
+                    "them with --weights.",
                 ) from fault
         return ref
 
@@ -92,8 +92,8 @@ def make_start(spec: TaskSpec) -> Tensor:
 
 
 def require_start_here(view: View) -> None:
-    """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node that
-    starts with one asks nobody for them: whoever serves them slowly would keep it from its disputes."""
+    """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node
+    that starts with a seat or bond does not fetch them: a slow peer would keep it from its disputes."""
     spec, is_seated = view.spec, has_duties(view.game, view.account)
     ref = refer_start(spec)
     if is_seated and spec.training.is_start_given and not view.stored.has_blob(ref):

@@ -56,8 +56,8 @@ def may_read_delta(view: View, root: bytes) -> bool:
 
 
 def _list_shown_deltas(view: View) -> frozenset[bytes]:
-    """Pseudo-gradients of all work leaves that this node knows. Any account asks for that with each request:
-    they are gone through once, and again when another is known."""
+    """Returns pseudo-gradients of all work leaves that this node knows. Any account asks for that with each
+    request: they are gone through once, and again when another is known."""
     book, works = view.claims, view.audits.list_works()
     count = len(book.proofs) + len(works)
     if book.shown_deltas[0] != count:
@@ -67,8 +67,8 @@ def _list_shown_deltas(view: View) -> frozenset[bytes]:
 
 
 def _list_own_deltas(view: View) -> set[bytes]:
-    """Pseudo-gradients of this node's own claims of closed rounds, on the base root and beacon that stand.
-    What it trained by wrong speculation it shows to no peer."""
+    """Returns pseudo-gradients of this node's own claims of closed rounds, on the base root and beacon that
+    stand. What it trained by wrong speculation it shows to no peer."""
     state, book = get_state_at(view.game, view.head_block + 1), view.claims
     rounds = (r for r in state.rounds.values() if r.closed is not None and r.beacon is not None)
     finished = (book.find(game_round).finished for game_round in rounds)

@@ -178,23 +178,23 @@ class AuditBook:
         self._index(record)
 
     def list_unserved(self) -> frozenset[VotePlace]:
-        """Draws whose UNSERVED vote this node has signed."""
+        """Returns draws whose UNSERVED vote this node has signed."""
         said = (made.vote for made in self.votes.values() if made.vote.word == VoteWord.UNSERVED)
         return frozenset((vote.round, vote.slot, vote.draw) for vote in said)
 
     def list_round(self, index: int) -> Iterator[VoteMade | VoteTaken]:
-        """Votes about claims of a round: the own ones and those that were taken, by place."""
+        """Yields votes about claims of a round: the own ones and those that were taken, by place."""
         for place in sorted(self.places[index]):
             vote = self.votes.get(place) or self.taken_votes.get(place)
             if vote is not None:
                 yield vote
 
     def list_own(self, index: int) -> list[VoteMade]:
-        """This node's own votes about claims of a round, by place."""
+        """Returns this node's own votes about claims of a round, by place."""
         return [vote for vote in self.list_round(index) if isinstance(vote, VoteMade)]
 
     def list_seals(self, index: int) -> list[SealMade]:
-        """This node's own seals about claims of a round, by place."""
+        """Returns this node's own seals about claims of a round, by place."""
         return [self.seals[place] for place in sorted(self.places[index]) if place in self.seals]
 
     def list_compared(self, index: int) -> Iterator[tuple[SealMade, EndsShown]]:

@@ -46,7 +46,8 @@ def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> Hand
 
 
 def sign_off(vote: Vote, drawn: DrawnAudit) -> SignedVote:
-    """Returns a vote as the machine sees it. Its signature was checked when it was taken."""
+    """Returns a vote in the form that the round's machine (`spec/game`) takes. Its signature was checked when
+    this node took it."""
     where = (vote.slot, vote.draw, vote.rank, vote.claim_root, vote.seed, vote.segment)
     return SignedVote(*where, vote.word, drawn.seat.account, is_whole=is_vote_whole(vote))
 

@@ -45,7 +45,7 @@ class KnownAudits:
                 yield KnownVote(made.vote, made.signature, auditor, opening)
 
     def list_seals(self, index: int) -> Iterator[KnownSeal]:
-        """Seals that were handed to this node, of claims of a round as the chain has it."""
+        """Yields seals that were handed to this node, of claims of a round as the chain has it."""
         book = self.book
         places = sorted(book.places[index])
         found = [book.taken_seals.get(place) for place in places] + [
@@ -59,7 +59,7 @@ class KnownAudits:
                 yield KnownSeal(taken.sealed, taken.signature, auditor)
 
     def list_replays(self, index: int) -> Iterator[OwnReplay]:
-        """This node's replays of drawn segments of a round as the chain has it."""
+        """Yields this node's replays of drawn segments of a round as the chain has it."""
         for made in self.book.list_seals(index):
             if self._find_auditor(made.sealed):
                 yield self._read_replay(made)

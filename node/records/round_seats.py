@@ -38,7 +38,7 @@ def get_shards(game_round: GameRound) -> tuple[int, ...]:
 
 
 def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...]:
-    """Slots in the order in which a merge adds their claims."""
+    """Returns slots in the order in which a merge adds their claims."""
     shards = get_shards(game_round)
     return tuple(sorted(slots, key=lambda slot: shards[slot]))
 

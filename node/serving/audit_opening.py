@@ -57,7 +57,7 @@ def open_pool(config: NodeConfig) -> ReplayPool:
         config.notify(f"{most}, by {ray}")
     else:
         make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
-        config.notify(f"{most}, each in a process of its own")
+        config.notify(f"{most}, one process each")
     store = config.home / STORE_FOLDER
     return ReplayPool(scratch, store, config.replay_processes, make_worker)
 

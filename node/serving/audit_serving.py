@@ -194,7 +194,8 @@ def _grant(room: AuditRoom, drawn: DrawnAudit, *roots: bytes) -> None:
 
 
 def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, ...] | None:
-    """Boundary 0, start and end; None where this node neither made the claim nor compared the segment."""
+    """Returns boundary 0, start and end; None where this node neither made the claim nor compared the
+    segment."""
     game = room.get_game()
     claim = game.rounds[asked.round].claims[asked.slot]
     if claim.account == room.account:
@@ -218,7 +219,7 @@ def _is_public(room: AuditRoom, root: bytes) -> bool:
 
 
 def _find_boundaries(room: AuditRoom, root: bytes) -> Iterator[tuple[GameRound, BoundaryPlace]]:
-    """Boundaries of posted rounds that have this tensor. Every request of a stranger asks for them."""
+    """Yields boundaries of posted rounds that have this tensor. Every request of a stranger asks for them."""
     game = room.get_game()
     for gone in room.root_indexes.keys() - game.rounds.keys():
         del room.root_indexes[gone]
@@ -304,7 +305,7 @@ class Audits:
         return {name: partial(self.answer, name) for name in BODY_BYTES}
 
     def close(self) -> None:
-        """Let go of what replays are computed with."""
+        """Releases what replays are computed with."""
         self.room.close()
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:

@@ -174,8 +174,8 @@ class ReachabilityProbe:
 
 
 def find_source(address: str) -> str:
-    """From which of its own addresses this machine would connect to another one; empty where it cannot.
-    Nothing is sent."""
+    """Returns from which of its own addresses this machine would connect to another one; empty where it
+    cannot. Nothing is sent."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.connect((address, TLS_PORT))
@@ -213,5 +213,5 @@ def _not_now(whom: str) -> EnvironmentFault:
         what="this node looks at no endpoint for you now",
         expected="one look a minute, and 24 a day, for an account; four a minute for an address",
         actual=f"more, for {whom}",
-        remedy="Ask again in a minute, in an hour where it stays so, or ask another peer.",
+        remedy="Ask again in a minute, or ask another peer. If this repeats, ask again in an hour.",
     )

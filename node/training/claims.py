@@ -76,7 +76,7 @@ class ClaimStart:
 def make_start_header(
     view: View, index: int, weights_root: bytes, carried: StateHeader | None
 ) -> StateHeader:
-    """Boundary 0 of this node's claim of round `index`."""
+    """Returns boundary 0 of this node's claim of round `index`."""
     terms = view.spec.terms
     step = index * terms.inner_steps
     if carried is None:
@@ -392,7 +392,7 @@ class MakeClaim:
                 what="the round starts from something else now",
                 expected=f"round {self.round} on the base root and beacon that it was trained from",
                 actual="others, or none",
-                remedy="Nothing is lost but time: the round is trained anew.",
+                remedy="Only time is lost: the node trains the round again.",
             )
         slot = find_own_slot(state, game_round, view.account)
         if game_round.closed is not None and slot not in game_round.claims:

@@ -161,7 +161,7 @@ class ReplayPool:
         return done
 
     def close(self) -> None:
-        """Let threads and workers go; one that is at work goes when it is done."""
+        """Releases threads and workers; one that is at work goes when it is done."""
         self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._let_go()
@@ -203,6 +203,6 @@ def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
             what="a replay was computed on another machine than this node's",
             expected=own,
             actual=done.machine,
-            remedy='Set executor = "process" in config.toml, or give Ray machines of this kind alone.',
+            remedy='Set executor = "process" in config.toml, or give Ray only machines of this kind.',
             retryable=False,
         )

@@ -75,7 +75,7 @@ class ReplayWorker(Protocol):
 
 
 def measure_job(job: ReplayJob) -> int:
-    """Bytes of a job's memory."""
+    """Returns bytes of a job's memory."""
     spec = decode_training(job.training)
     return 12 * job.elements + 8 * job.steps * spec.sequences_per_step * spec.sequence_tokens
 
@@ -117,8 +117,8 @@ def replay_file(job: ReplayJob, path: str) -> ReplayDone:
 
 
 def begin_worker(threads: int, device: str, scratch: str, memory_mb: int) -> None:
-    """What a worker process does first, before its first tensor. It ends with its parent, whose key press
-    (Ctrl-C) is no business of its own."""
+    """Prepares a worker process, before its first tensor. The process ends with its parent, and ignores
+    Ctrl-C, which is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     pin_kernels(threads, device=device)

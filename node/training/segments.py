@@ -111,7 +111,7 @@ class Segments:
         return boundaries[boundary]
 
     async def _begin_own(self, index: int) -> TrainingState:
-        """Boundary 0 of this node's own claim, from the base root."""
+        """Returns boundary 0 of this node's own claim, from the base root."""
         view = self.get_view()
         game = get_now(view)
         carried = find_carried(view, game, index)
@@ -167,7 +167,7 @@ def find_own_boundary(view: View, dispute: InnerDispute) -> StateHeader | None:
 
 
 def find_replay(view: View, ref: StatementRef) -> OwnReplay:
-    """This node's replay for its vote at a place. Raises EnvironmentFault where there is none."""
+    """Returns this node's replay for its vote at a place. Raises EnvironmentFault where there is none."""
     found = next((one for one in view.audits.list_replays(ref.round) if one.ref == ref), None)
     if found is None:
         raise EnvironmentFault(
@@ -198,7 +198,7 @@ def _find_last_kept(view: View, index: int, boundary: int) -> int | None:
 
 
 def list_disputed(view: View, index: int) -> set[int]:
-    """Segments of this node's own claim of a round whose start it needs in an open dispute."""
+    """Returns segments of this node's own claim of a round whose start it needs in an open dispute."""
     claim = StatementRef(index, get_own_slot(view, index))
     return list_disputed_segments(get_inner(view), claim, view.account)
 

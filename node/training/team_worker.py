@@ -99,8 +99,8 @@ def warm_up(step: CutStep, spec: TrainingSpec) -> None:
 def train_part(
     step: CutStep, own: int, job: ReplayJob, path: str, report_loss: Callable[[float], None]
 ) -> None:
-    """This worker's part of a segment. The file at `path` holds the start; in the end W, written by worker 0,
-    and each worker's leaves of m and v. Worker 0 tells each loss."""
+    """Trains this worker's part of a segment. The file at `path` holds the start; in the end W, written by
+    worker 0, and each worker's leaves of m and v. Worker 0 tells each loss."""
     tensors = view_job(job, map_shared(Path(path)))
     state = step.own(TrainingState(*tensors.vectors, job.local_step, job.global_step))
     for number in range(job.steps):

@@ -64,7 +64,8 @@ class Member:
     connection: Connection
 
     def hear(self, grace_s: float) -> Message:
-        """Its next message. Raises TeamFailed where it ends or says nothing, or says what went wrong."""
+        """Returns its next message. Raises TeamFailed where it ends or says nothing, or says what went
+        wrong."""
         try:
             if not self.connection.poll(grace_s):
                 raise TeamFailed(f"a worker said nothing for {grace_s:.0f} s")
@@ -207,7 +208,7 @@ class Team:
         until = time.monotonic() + self.least_s + SLOWER * job.steps * step_s
 
         def hear(member: Member) -> Message:
-            """Its next message, while there is time for the segment."""
+            """Returns its next message, while there is time for the segment."""
             left_s = max(0.0, until - time.monotonic())
             if left_s < grace_s and not member.connection.poll(left_s):
                 late = f"they are too slow beside one, which takes {step_s:.1f} s for a step"

@@ -60,7 +60,7 @@ class Deletion:
             memory.foreign = await asyncio.to_thread(list_foreign, self.journal, task)
 
     async def learn_works(self, here: Collection[BlobKey]) -> None:
-        """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
+        """Names pseudo-gradients: after a restart those of others have no name: their work leaves tell."""
         unknown = list_unknown_works(get_now(self.get_view()), self.open_books(), self.get_view().head_block)
         if any(key.kind is BlobKind.DELTA for key in here):
             for game_round, slot in unknown:
@@ -76,7 +76,7 @@ def list_removable(
     kept: Collection[BlobKey],
     block: int,
 ) -> list[BlobKey]:
-    """Of the blobs that are here those that go; strays are noted in `memory`."""
+    """Yields those of the blobs here that are to be deleted; strays are noted in `memory`."""
     foreign = memory.foreign or frozenset()
     named = list_named(books.claims, books.audits) | set(name_outer(books.initial))
     free = [key for key in here if key not in kept and key not in foreign]

@@ -142,7 +142,7 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _list_speculated_weights(state: GameState, books: Books) -> set[bytes]:
-    """Roots of the weights that the kept speculations start from."""
+    """Returns roots of the weights that the kept speculations start from."""
     works = (books.claims.works[place] for place in _list_speculations(state, books))
     return {work.boundaries[0].weights_root for work in works if 0 in work.boundaries}
 
@@ -302,7 +302,7 @@ def _keep_deltas(state: GameState, books: Books, block: int) -> Kept:
 
 
 def list_work_roots(books: Books) -> dict[bytes, bytes]:
-    """Roots of pseudo-gradients by claim root, as far as this node knows the claims' work leaves."""
+    """Returns roots of pseudo-gradients by claim root, as far as this node knows the claims' work leaves."""
     ends = [(made.vote.claim_root, made.ends) for made in list(books.audits.votes.values())]
     found = {root: shown.work.delta_root for root, shown in ends if shown is not None}
     found |= {name.claim_root: proof.delta_root for name, proof in list(books.claims.proofs.items())}

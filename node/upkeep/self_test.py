@@ -109,7 +109,7 @@ class SelfTest:
             log.error("%s", WARNING)
         elif before is not None:
             changed = "Touchstone, torch, numpy, Python, processor or device"
-            self.notify(f"{changed} is another: the self-test came to the same bits")
+            self.notify(f"{changed} has changed: the self-test computed the same bits")
         former_root = before.step_root if before is not None and before.step_root != step_root else ""
         return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
 

@@ -125,7 +125,7 @@ def _find_name(view: View, number: int) -> bytes:
     name = view.game.find_name(number)
     if name is None:
         raise EnvironmentFault(
-            what="what is to be ended has ended",
+            what="the game has ended already",
             expected="an open contest, ask or dispute",
             actual=number,
             remedy="Nothing is to be done: another node was faster.",

@@ -124,7 +124,7 @@ class Journal:
             yield self._decode(kind, fields, f"{self.path}, record {number}")
 
     def close(self) -> None:
-        """Let another process open it."""
+        """Lets another process open it."""
         with self._lock:
             self._files.close()
 

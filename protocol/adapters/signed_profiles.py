@@ -20,7 +20,7 @@ from touchstone.protocol.spec.typed_data import ANYWHERE
 
 MAX_FILE_BYTES = 2 * MAX_PROFILE_BYTES
 WHAT = "not a signed calibration profile"
-REMEDY = "Have its operator write it anew with `touchstone calibrate`."
+REMEDY = "Ask its operator to write it again with `touchstone calibrate`."
 
 
 class SignedProfile(Message, frozen=True):

@@ -32,7 +32,7 @@ class Corpus(Protocol):
     """The tokens of a task, training part first, wherever they lie."""
 
     def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
-        """Rows of `length` tokens from these token numbers on, as they stand in the dataset: int64
+        """Returns rows of `length` tokens from these token numbers on, as they stand in the dataset: int64
         [len(starts), length]. Where they lie on another machine this waits for it, so no event loop calls it.
         Raises EnvironmentFault where they cannot be had now."""
 
@@ -93,7 +93,7 @@ def _require(condition: bool, what: str, expected: object, actual: object) -> No
 
 
 def dataset_root(data: bytes | memoryview) -> bytes:
-    """Root of the tree over the raw bytes, held-out part included."""
+    """Returns the root of the tree over the raw bytes, held-out part included."""
     return compute_data_root(data)
 
 
@@ -115,8 +115,8 @@ async def prepare_steps(
 
 
 def read_known_rows(corpus: Corpus, spec: TrainingSpec, starts: Sequence[int]) -> Tensor:
-    """Rows of the task's length and one token more, int64 [len(starts), sequence_tokens + 1]. An entry of the
-    dataset outside the vocabulary is OUTSIDE_TOKEN. Raises as `Corpus.read_rows` does."""
+    """Returns rows of the task's length and one token more, int64 [len(starts), sequence_tokens + 1]. An
+    entry of the dataset outside the vocabulary is OUTSIDE_TOKEN. Raises as `Corpus.read_rows` does."""
     rows = corpus.read_rows(starts, spec.sequence_tokens + 1)
     return rows.where(rows < spec.vocabulary_size, OUTSIDE_TOKEN)
 

@@ -87,7 +87,7 @@ def require_device(name: str) -> torch.device:
     # No `mps`: it has no float64, which exact programs need.
     if not re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", name):
         raise InvalidInput(
-            what="steps are not computed on such a device",
+            what="Touchstone computes no steps on a device of this kind",
             expected="cpu, cuda, or cuda with a number, as cuda:1",
             actual=name,
             where="device",
@@ -139,8 +139,8 @@ def _describe_device(device: torch.device) -> str:
 
 
 def list_cpu_capabilities() -> tuple[str, ...]:
-    """Values of ATEN_CPU_CAPABILITY that this processor can run, the best first: any better one is an illegal
-    instruction. A value set in this process's own environment hides those above it."""
+    """Returns values of ATEN_CPU_CAPABILITY that this processor can run, the best first: any better one is an
+    illegal instruction. A value set in this process's own environment hides those above it."""
     best = torch.backends.cpu.get_cpu_capability().lower()
     ladder = ("avx512", "avx2", "default")
     return ladder[ladder.index(best) :] if best in ladder else ("default",)

@@ -43,13 +43,13 @@ class ByteTree:
         return len(self.levels[0])
 
     def open_leaf(self, index: int) -> tuple[bytes, list[bytes]]:
-        """Leaf `index` (leaf_bytes bytes, padding included) and its path upwards. Raises InvalidInput if
-        there is none."""
+        """Returns leaf `index` (leaf_bytes bytes, padding included) and its path upwards. Raises InvalidInput
+        if there is none."""
         path = compute_path(self.levels, index)
         return self._read(index, index), path
 
     def open_run(self, first: int, last: int) -> tuple[bytes, list[bytes]]:
-        """Leaves first .. last (inclusive), one after another, and their siblings upwards
+        """Returns leaves first .. last (inclusive), one after another, and their siblings upwards
         (`merkle_ranges.compute_range_path`). Raises InvalidInput if there are none."""
         path = compute_range_path(self.levels, first, last)
         return self._read(first, last), path
@@ -119,7 +119,7 @@ def build_tensor_tree(flat: Tensor) -> ByteTree:
 
 
 def tensor_root(flat: Tensor) -> bytes:
-    """Root of the tree over a flat finite float32 vector."""
+    """Returns the root of the tree over a flat finite float32 vector."""
     return build_tensor_tree(flat).root
 
 
@@ -161,7 +161,7 @@ def outer_header(weights: Tensor, momentum: Tensor) -> OuterHeader:
 
 
 def zero_root(count: int) -> bytes:
-    """Root of `count` zeros: the moments of a fresh solver. Same as hashing them, but for the one leaf they
-    all share."""
+    """Returns the root of `count` zeros: the moments of a fresh solver. Same as hashing them, but for the one
+    leaf they all share."""
     leaf = sha256(LEAF_PREFIX + bytes(LEAF_BYTES)).digest()
     return compute_levels([leaf] * count_tensor_leaves(count))[-1][0]

@@ -136,7 +136,7 @@ def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
     compiled = compile_loop(hash_rows)
 
     def call(prefix: bytes, rows: UInt8s, width: int, out: UInt8s) -> None:
-        """With memory of its own: several threads hash at once."""
+        """Uses memory of its own: several threads hash at once."""
         rows.flags.writeable = False  # For all alike: a loop is compiled anew for what may be written to.
         compiled(np.array(list(prefix), np.uint8), rows, width, np.empty(CONTEXT_BYTES, np.uint8), out)
 

@@ -21,7 +21,8 @@ EXACT_SEGMENTS = 12
 
 
 def bound_by_steps(segment_count: int, drawn: int, spoiled: int, weights: Sequence[Fraction]) -> Fraction:
-    """No placement escapes more often than this (`drawn`: how many segments are drawn).
+    """Returns a chance. No placement escapes more often than this (`drawn`: how many
+    segments are drawn).
 
     After i draws that met k spoiled segments, the i drawn ones block at most 2 i neighbours. So at least
     j - k - 2 i spoiled segments are still free. With a neighbours shared by two drawn segments,

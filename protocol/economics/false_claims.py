@@ -57,7 +57,7 @@ class Cheat:
 
 
 def list_spans(least: int, most: int) -> Iterator[tuple[int, int]]:
-    """Sizes from `least` to `most` in spans (first, last). The largest size is a span by itself."""
+    """Yields sizes from `least` to `most` in spans (first, last). The largest size is a span by itself."""
     first = least
     while first < most:
         last = min(most - 1, first + max(0, first - SINGLE_SIZES // 2) // (SINGLE_SIZES // 2))

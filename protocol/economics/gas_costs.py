@@ -39,9 +39,9 @@ def price_gas(
     draws: int = MAX_SEGMENT_DRAWS,
     least_solvers: int = 1,
 ) -> GasCosts:
-    """Gas costs at `gas_price` wei of the task's token for one gas. look: the replay and the trace that it
-    takes to prove a fault, in wei. A contest goes down to a leaf. An honest account brings the leaf of a
-    right root; a wrong root falls when the contest is ended."""
+    """Returns gas costs at `gas_price` wei of the task's token for one gas. look: the replay and the trace
+    that it takes to prove a fault, in wei. A contest goes down to a leaf. An honest account brings the leaf
+    of a right root; a wrong root falls when the contest is ended."""
     places = min(RANKS * draws * solver_seats, AUDITOR_SEATS_MAX)
     contest = contest_levels * CONTEST_LEVEL_GAS + LEAF_GAS + solver_seats * CLAIM_GAS
     return GasCosts(

@@ -81,8 +81,8 @@ def _play_backwards(owned: Sequence[bool], fair: float, delay: int) -> list[tupl
 def _play_run(
     run: int, blocks: int, fair: float, after: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
-    """Chance and withheld blocks from the first of `run` own slots on, with `blocks` to come. after: the same
-    by the blocks to come, from the slot behind them on."""
+    """Returns the chance and withheld blocks from the first of `run` own slots on, with `blocks` to come.
+    after: the same by the blocks to come, from the slot behind them on."""
     ends = 1 - (1 - fair) ** comb(run, blocks)
     # None of the values that end it here will do, so the next honest slot makes it anew.
     goes_on, less = max(

@@ -38,7 +38,8 @@ def _count_deciding(audits: int) -> tuple[int, ...]:
 
 
 def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
-    """Chance that `owned` of `pool` seats accept `audits` draws of one claim, whatever the others say."""
+    """Returns the chance that `owned` of `pool` seats accept `audits` draws of one claim, whatever the others
+    say."""
     rest = pool - RANKS * audits
     if not 0 <= owned <= pool or rest < 0:
         raise InvalidInput(
@@ -67,8 +68,8 @@ def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fr
 
 
 def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
-    """Chance that no honest seat looks at any of `audits` draws of a claim: all primaries are the cheat's.
-    Without replacement it is less in any pool."""
+    """Returns the chance that no honest seat looks at any of `audits` draws of a claim: all primaries are the
+    cheat's. Without replacement it is less in any pool."""
     return share**audits
 
 

@@ -113,7 +113,7 @@ def _require(holds: bool, value: object, where: str, expected: str) -> None:
             expected=expected,
             actual=repr(value)[:MAX_TEXT],
             where=where,
-            remedy="Have its operator write it anew with `touchstone calibrate`.",
+            remedy="Ask its operator to write it again with `touchstone calibrate`.",
         )
 
 

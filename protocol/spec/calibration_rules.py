@@ -71,7 +71,7 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
 
 
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
-    """Limits that hold for all operators: those of the largest distance that any of them saw.
+    """Returns limits that hold for all operators: those of the largest distance that any of them saw.
 
     Raises InvalidInput where the evidence is too little, with what is missing, or where an operator is an
     outlier, with its name. The submitter of the task then finds out why, or leaves that operator out."""

@@ -23,7 +23,7 @@ TAG_CARRIED = "touchstone.carried"
 
 
 def count_claim_leaves(segments: int) -> int:
-    """Leaves of the tree of a claim of so many segments."""
+    """Returns leaves of the tree of a claim of so many segments."""
     return segments + 2
 
 

@@ -59,7 +59,7 @@ def compute_outer_root(outer: OuterHeader) -> bytes:
 def compute_boundary_leaf(
     domain: bytes, round_number: int, solver: str, boundary: int, salt: bytes, state_root: bytes
 ) -> bytes:
-    """Leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths show
+    """Returns leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths show
     nothing."""
     return hash_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
 
@@ -75,7 +75,8 @@ def _no_preimage(what: str, expected: str, data: bytes, source: str) -> Protocol
 
 
 def compute_schedule_leaf(segment_index: int, learning_rate_sum: int) -> bytes:
-    """Leaf of the schedule tree: global segment index and the segment's learning rates, summed, in 2^-64."""
+    """Returns the leaf of the schedule tree: global segment index and the segment's learning rates, summed,
+    in 2^-64."""
     return hash_words(TAG_SCHEDULE, segment_index, learning_rate_sum)
 
 

@@ -12,7 +12,7 @@ from touchstone.protocol.spec.params import LEAF_BYTES, ZERO_WORD
 
 
 def count_tensor_leaves(parameter_count: int) -> int:
-    """Leaves of a flat float32 vector: 256 elements (LEAF_BYTES) each, the last one padded."""
+    """Returns leaves of a flat float32 vector: 256 elements (LEAF_BYTES) each, the last one padded."""
     return -(-4 * parameter_count // LEAF_BYTES)
 
 
@@ -32,8 +32,8 @@ def compute_data_levels(data: bytes | memoryview) -> Levels:
 
 
 def compute_data_root(data: bytes | memoryview) -> bytes:
-    """Root of the tree over raw bytes, at least one, in LEAF_BYTES leaves. However many there are, no more
-    than some leaves are in memory."""
+    """Returns the root of the tree over raw bytes, at least one, in LEAF_BYTES leaves. However many there
+    are, no more than some leaves are in memory."""
     view, growing = memoryview(data).cast("B"), GrowingRoot()
     for start in range(0, len(view), LEAF_BYTES):
         growing.add(hash_leaf(bytes(view[start : start + LEAF_BYTES]).ljust(LEAF_BYTES, b"\0")))
@@ -41,7 +41,8 @@ def compute_data_root(data: bytes | memoryview) -> bytes:
 
 
 def compute_zero_tensor_root(parameter_count: int) -> bytes:
-    """Root of the tensor tree of a zero vector: the moments of a fresh solver. O(depth) hashes."""
+    """Returns the root of the tensor tree of a zero vector: the moments of a fresh solver. O(depth)
+    hashes."""
     count = count_tensor_leaves(parameter_count)
     full, padding = hash_leaf(bytes(LEAF_BYTES)), ZERO_WORD
     last = full  # the rightmost node of a level; all others are full subtrees

@@ -144,7 +144,7 @@ def round_to_bits_signed(value: Fraction, sign: int) -> int:
 
 
 def float_to_bits(value: float) -> int:
-    """Bits of a Python float that binary32 holds exactly; refuses any other."""
+    """Returns bits of a Python float that binary32 holds exactly; refuses any other."""
     require_float32("value", value)
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
@@ -182,13 +182,13 @@ def _is_held(value: float) -> bool:
 
 
 def unpack_bits(data: bytes) -> list[int]:
-    """Patterns of a little-endian float32 buffer whose length is a multiple of 4 bytes."""
+    """Returns patterns of a little-endian float32 buffer whose length is a multiple of 4 bytes."""
     if len(data) % 4:
         raise InvalidInput(
             what="a float32 buffer has another length",
             expected="a multiple of 4 bytes",
             actual=f"{len(data)} bytes",
-            remedy="Check where it was cut.",
+            remedy="Check how the bytes were cut into numbers.",
         )
     return list(struct.unpack(f"<{len(data) // 4}I", data))
 

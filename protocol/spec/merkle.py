@@ -18,7 +18,7 @@ Levels = Sequence[Sequence[bytes]]
 
 
 def hash_leaf(data: bytes | memoryview) -> bytes:
-    """Leaf of raw data: sha256(0x00 || data). `data` is any length, one-dimensional bytes."""
+    """Returns the leaf of raw data: sha256(0x00 || data). `data` is any length, one-dimensional bytes."""
     digest = sha256(LEAF_PREFIX)
     digest.update(data)
     return digest.digest()
@@ -73,7 +73,7 @@ def _compute_parents(nodes: list[bytes], padding: bytes) -> list[bytes]:
 
 
 def compute_root(leaves: Sequence[bytes]) -> bytes:
-    """Root over n >= 1 leaf hashes; the root over one leaf is that leaf."""
+    """Returns the root over n >= 1 leaf hashes; the root over one leaf is that leaf."""
     return compute_levels(leaves)[-1][0]
 
 

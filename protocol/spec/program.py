@@ -151,9 +151,9 @@ class Program:
 
 
 def leaf_bytes(program: Program, buffer: int) -> int:
-    """Bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all others
-    of an exact program: EXACT_LEAF_BYTES, else as long as the longest sum, whose terms then lie in two leaves
-    at most (of 4,096 terms in five)."""
+    """Returns bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all
+    others of an exact program: EXACT_LEAF_BYTES, else as long as the longest sum, whose terms then lie in two
+    leaves at most (of 4,096 terms in five)."""
     outputs = program.outputs
     is_state = buffer in (outputs.weights, outputs.first_moment, outputs.second_moment)
     if is_state or program.buffers[buffer].role in SMALL_LEAVES:
@@ -162,7 +162,7 @@ def leaf_bytes(program: Program, buffer: int) -> int:
 
 
 def leaf_elements(program: Program, buffer: int) -> int:
-    """Elements in a leaf of this buffer's tree."""
+    """Returns elements in a leaf of this buffer's tree."""
     return leaf_bytes(program, buffer) // ELEMENT_BYTES[program.buffers[buffer].role]
 
 
@@ -177,7 +177,7 @@ def find_needed(program: Program, results: Iterable[int]) -> tuple[Node, ...]:
 
 
 def get_constant_roots(program: Program) -> dict[int, bytes]:
-    """By number of the buffer: the roots of a trace that every node knows before the step is run."""
+    """Returns, by number of the buffer, the roots of a trace that every node knows before the step is run."""
     return {
         number: buffer.constant_root
         for number, buffer in enumerate(program.buffers)

@@ -18,13 +18,13 @@ def unravel(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def locate(access: Access, indices: tuple[int, ...]) -> int:
-    """Element of the buffer at these loop indices (as many as there are strides)."""
+    """Returns the element of the buffer at these loop indices (as many as there are strides)."""
     return access.offset + sum(i * stride for i, stride in zip(indices, access.strides, strict=True))
 
 
 def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """For the `number`-th output element: each term's loop indices and its operands' elements, before an
-    index operand moves any of them."""
+    """Yields, for the `number`-th output element, each term's loop indices and its operands' elements, before
+    an index operand moves any of them."""
     outer = unravel(number, node.output_sizes)
     for term in range(node.terms):
         indices = (*outer, *unravel(term, node.reduced_sizes))

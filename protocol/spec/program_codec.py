@@ -48,7 +48,8 @@ def encode_head(program: Program) -> bytes:
 
 
 def encode_buffers(program: Program) -> bytes:
-    """Leaf 1: of each buffer role (1 byte), length of its constant root (1 byte), size, and that root."""
+    """Returns leaf 1: of each buffer role (1 byte), length of its constant root (1 byte), size, and that
+    root."""
     return b"".join(
         bytes([buffer.role, len(buffer.constant_root)]) + _encode_integers(buffer.size) + buffer.constant_root
         for buffer in program.buffers
@@ -83,13 +84,13 @@ def encode_program_leaves(program: Program) -> list[bytes]:
 
 
 def compute_program_root(program: Program) -> bytes:
-    """Root over the leaves, hashed as data: 32 bytes."""
+    """Returns the root over the leaves, hashed as data: 32 bytes."""
     return compute_root(list(map(hash_leaf, encode_program_leaves(program))))
 
 
 def open_program_leaf(program: Program, index: int) -> tuple[bytes, list[bytes]]:
-    """Leaf `index` and its path upwards; node n is leaf LEAVES_BEFORE_NODES + n. Raises InvalidInput if there
-    is none."""
+    """Returns leaf `index` and its path upwards; node n is leaf LEAVES_BEFORE_NODES + n. Raises InvalidInput
+    if there is none."""
     leaves, levels = _build_tree(program)
     path = compute_path(levels, index)
     return leaves[index], path

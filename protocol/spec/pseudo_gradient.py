@@ -47,7 +47,7 @@ def quantise_block(differences: Sequence[int]) -> tuple[int, list[int]]:
 
 
 def _to_cut_units(bits: int) -> int:
-    """Units of 2^-149, from -127 * 2^220 to 127 * 2^220."""
+    """Returns units of 2^-149, from -127 * 2^220 to 127 * 2^220."""
     magnitude = bits & ~float32.SIGN_BIT
     finite = float32.is_finite(bits)
     units = min(float32.to_units(magnitude), _LARGEST_UNITS) if finite else _LARGEST_UNITS
@@ -70,7 +70,7 @@ def decode_block(data: bytes) -> tuple[int, list[int]]:
 
 
 def dequantise(quantum: int, exponent: int) -> int:
-    """Bits of q * 2^e, exact; q = 0 gives +0."""
+    """Returns bits of q * 2^e, exact; q = 0 gives +0."""
     return float32.round_to_bits(quantum * Fraction(2) ** exponent)
 
 

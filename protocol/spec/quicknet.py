@@ -27,7 +27,7 @@ def compute_round_after(timestamp_s: int) -> int:
 
 
 def compute_due_s(round_number: int) -> int:
-    """When drand signs a round, Unix time."""
+    """Returns when drand signs a round, in Unix time."""
     return GENESIS_S + (round_number - 1) * PERIOD_S
 
 

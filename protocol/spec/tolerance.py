@@ -40,7 +40,7 @@ class Element(NamedTuple):
 
 
 class StateLeaf(NamedTuple):
-    """The same leaf of all three tensors, little-endian float32 bytes of equal length."""
+    """The leaves at one place of the state's three tensors, little-endian float32 bytes of equal length."""
 
     weights: bytes
     first_moment: bytes

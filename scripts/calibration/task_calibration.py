@@ -68,7 +68,7 @@ def _require_limits(training: TrainingSpec) -> None:
     if training.numeric_format in PRODUCT_BITS:
         raise InvalidInput(
             what="an exact task has no limits to be measured",
-            expected="a numeric format whose machines differ",
+            expected="a numeric format in which machines differ (float32)",
             actual=training.numeric_format,
             where="numeric_format",
             remedy="Submit the task without [limits]: every machine gets the same bits.",

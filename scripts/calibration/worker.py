@@ -18,7 +18,7 @@ def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
 
 
 def main() -> None:
-    """With a folder and a configuration in JSON: replay."""
+    """Replays, with a folder and a configuration in JSON."""
     folder, text = sys.argv[1:]
     run_worker(Path(folder), KernelConfiguration(**json.loads(text)))
 

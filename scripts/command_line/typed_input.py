@@ -47,7 +47,7 @@ def read_overrides(environment: Mapping[str, str], known: Iterable[str]) -> dict
 
 def _secret_in_environment(variable: str) -> InvalidInput:
     return InvalidInput(
-        what="a secret stands in the environment",
+        what="an environment variable holds a secret",
         expected=f"a password in a file of mode 0600, named by {PREFIX}PASSWORD_FILE",
         actual="a variable that every process of this account can read",
         where=variable,
@@ -57,7 +57,7 @@ def _secret_in_environment(variable: str) -> InvalidInput:
 
 def _unknown_variable(variable: str, nearest: str) -> InvalidInput:
     return InvalidInput(
-        what="an environment variable stands for no key",
+        what="an environment variable names no key of the configuration",
         expected=f"{PREFIX}{nearest}, or another key of config.toml in capitals",
         actual="an unknown name",
         where=variable,

@@ -132,7 +132,7 @@ def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
 
 
 def _name_special(tokenizer: FileTokens) -> str:
-    """Its first special tokens, as an error names them."""
+    """Returns its first special tokens, as an error names them."""
     names = [repr(name[:SHOWN_CHARACTERS]) for name in tokenizer.list_special()]
     shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
     return f"the name of a token; special ones are {shown or 'none'}"
@@ -157,7 +157,7 @@ def _make_aside(out: Path) -> Iterator[Path]:
 
 
 def compute_file_root(path: Path) -> bytes:
-    """Root of the tree over a file of at least one byte, which is read leaf by leaf."""
+    """Returns the root of the tree over a file of at least one byte, which is read leaf by leaf."""
     growing = GrowingRoot()
     with path.open("rb") as file:
         while leaf := file.read(LEAF_BYTES):

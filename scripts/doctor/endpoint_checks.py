@@ -55,7 +55,7 @@ async def listen_as_node(patient: Patient) -> AsyncIterator[int]:
 
 def _no_listening(error: OSError, config: HomeConfig) -> EnvironmentFault:
     return EnvironmentFault(
-        what="the node could not listen where it should",
+        what="the node cannot listen at its address",
         expected=f"a free port of this machine: {config.listen_host}:{config.listen_port}",
         actual=error.strerror or str(error),
         remedy="End what listens there, or change listen_host or listen_port in config.toml.",

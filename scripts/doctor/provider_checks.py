@@ -58,7 +58,7 @@ async def check_provider(patient: Patient) -> str:
 
 def _faulty_endpoints(patient: Patient, faulty: list[Seen], seen: list[Seen]) -> EnvironmentFault:
     return EnvironmentFault(
-        what=f"{len(faulty)} of {len(seen)} endpoints of the chain cannot stand in for another",
+        what=f"{len(faulty)} of {len(seen)} endpoints of the chain cannot replace another",
         expected="of each: answers, the deployment's chain, its newest blocks, and all that a node asks",
         actual="; ".join(f"{one.name}: {one.fault}" for one in faulty),
         where=str(patient.home),

@@ -149,7 +149,7 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
     from that of others."""
     if executor == "ray":
         raise InvalidInput(
-            what="what Ray replays looks like the work of somebody else",
+            what="replays by Ray look like the use of the machine by somebody else",
             expected='executor = "process" with --when-idle',
             actual='executor = "ray"',
             remedy="Change executor in config.toml, or start the node without --when-idle.",

@@ -81,7 +81,7 @@ def refuse_whole(home: Path) -> None:
     require_folder(home)
     if is_whole(home):
         raise InvalidInput(
-            what="this home is made already",
+            what="this home exists already",
             expected=f"a folder without {KEYSTORE_FILE} and {CONFIG_FILE}",
             actual="both are there",
             where=str(home),
@@ -100,6 +100,6 @@ def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
             expected=KEYSTORE_FILE,
             actual="no such file",
             where=str(home),
-            remedy=f"Put it back; or `touchstone init` makes a new key and writes {CONFIG_FILE} anew.",
+            remedy=f"Put it back; or `touchstone init` makes a new key and writes {CONFIG_FILE} again.",
         )
     return load_keystore(home / KEYSTORE_FILE, read_password(path))

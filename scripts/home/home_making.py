@@ -137,7 +137,7 @@ async def _fund_again(home: Path, console: Console) -> str:
     coin_wei, token_wei = await _read_own_balances(config, home / CONFIG_FILE)
     if coin_wei and token_wei:
         raise InvalidInput(
-            what="this home is made already, and its account has money",
+            what="this home exists already, and its account has money",
             expected="an account without coin or without tokens",
             actual=f"{format_tokens(token_wei)} and coin in {config.account}",
             where=str(home),

@@ -39,7 +39,7 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
 
 def _workers_on_card(home: HomeConfig) -> InvalidInput:
     return InvalidInput(
-        what="several workers train on processors alone",
+        what="several workers train only on processors",
         expected='device = "cpu", or workers = 1',
         actual=f'device = "{home.device}", workers = {home.workers}',
         remedy="Change one of them in config.toml.",
@@ -48,7 +48,7 @@ def _workers_on_card(home: HomeConfig) -> InvalidInput:
 
 def _ray_on_card(home: HomeConfig) -> InvalidInput:
     return InvalidInput(
-        what="Ray runs replays on processors alone",
+        what="Ray runs replays only on processors",
         expected='device = "cpu", or executor = "process"',
         actual=f'device = "{home.device}", executor = "ray"',
         remedy="Change one of them: in config.toml, or the executor by --executor.",

@@ -102,13 +102,13 @@ def show_measure(measure: Measure) -> str:
 
 
 def read_row_tokens(folder: Path, model: PublishedModel) -> int:
-    """Tokens of a row: those of the task that trained the model, else its context."""
+    """Returns tokens of a row: those of the task that trained the model, else its context."""
     note = read_note(folder)
     return model.context_tokens if note is None else min(note.row_tokens, model.context_tokens)
 
 
 def _list_rows(wanted: MeasureChoice, folder: Path, model: PublishedModel, length: int) -> Iterator[Tensor]:
-    """Rows of the text or of the held-out tokens that the options name."""
+    """Returns rows of the text or of the held-out tokens that the options name."""
     if wanted.text:
         text = read_text(wanted.text)
         (tokens,) = open_tokens(folder, model).encode([text])
@@ -135,7 +135,7 @@ def _map_heldout(dataset: PackedDataset) -> Numbers:
 
 
 def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
-    """Rows of length + 1 tokens (int64) that share one token each, the last one shorter."""
+    """Yields rows of length + 1 tokens (int64) that share one token each, the last one shorter."""
     for start in range(0, max(len(data) - 1, 0), length):
         yield torch.from_numpy(data[start : start + length + 1].astype(np.int64))
 

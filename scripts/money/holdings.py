@@ -83,7 +83,7 @@ def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator
 
 
 def describe_release(holding: Holding) -> str:
-    """When the stake can be taken out."""
+    """Returns in words when the stake can be taken out."""
     if holding.held_by:
         return "; ".join(holding.held_by)
     return "now: touchstone withdraw"

@@ -31,7 +31,8 @@ ALL, NONE = "all", "none"
 
 
 def parse_votes(text: str) -> int | None:
-    """With how many shares to vote; None: with all. Raises InvalidInput for other words and numbers."""
+    """Returns with how many shares to vote; None: with all. Raises InvalidInput for other words and
+    numbers."""
     if text in (ALL, NONE):
         return None if text == ALL else 0
     try:
@@ -149,7 +150,7 @@ def _describe_vote(now: Shares, pace: Pace) -> str:
 
 
 async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> SharesPayDocument:
-    """Pay revenue, out of credit and then of the wallet. Raises InvalidInput where the task has no shares
+    """Pays revenue, out of credit and then of the wallet. Raises InvalidInput where the task has no shares
     yet, or there is not so much money."""
     now = await read_shares(chain, name)
     if not now.supply:
@@ -175,7 +176,8 @@ def _no_holders(now: Shares) -> InvalidInput:
         expected="a task of which a seat has settled work",
         actual="no shares",
         where=show_task(now.task),
-        remedy="Pay once work is settled: what is paid belongs to those who hold shares at that moment.",
+        remedy="Pay once work is settled: the payment belongs to the accounts that hold shares at that "
+        "moment.",
     )
 
 
@@ -187,7 +189,7 @@ async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
 
 
 async def claim_revenue(chain: GameChain, name: str, console: Console) -> SharesClaimDocument:
-    """Claim what this account has earned. Raises InvalidInput where that is nothing."""
+    """Claims what this account has earned. Raises InvalidInput where that is nothing."""
     now = await read_shares(chain, name)
     if not now.claimable_wei:
         raise InvalidInput(
@@ -195,7 +197,8 @@ async def claim_revenue(chain: GameChain, name: str, console: Console) -> Shares
             expected=f"revenue of {chain.address}",
             actual=f"{show_amount(now.held)} of {show_amount(now.supply)} shares, nothing earned",
             where=show_task(now.task),
-            remedy="Revenue belongs to those who held shares when it was paid in (`touchstone shares show`).",
+            remedy="Revenue belongs to the accounts that held shares when it was paid (`touchstone shares "
+            "show`).",
         )
     receipt = await send(chain.shares.claim_revenue(now.task, chain.address))
     amount_wei = receipt.find("RevenueClaimed").arguments["wei_"]
@@ -208,7 +211,7 @@ def _refuse_ended(shares: Shares) -> None:
     if shares.is_ended:
         raise InvalidInput(
             what="there is nothing left to halt",
-            expected="a task whose rounds still open",
+            expected="a task that still opens rounds",
             actual=f"{show_task(shares.task)} is halted or closed",
             remedy="`touchstone shares vote TASK none` frees shares that voted.",
         )

@@ -148,9 +148,9 @@ def list_own(training: TrainingSpec, program: Program) -> frozenset[BlobKey]:
 
 
 def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> int:
-    """Of that, what no pruning deletes while the node works on `task`: what its other tasks name, and other
-    datasets and steps. own: as `list_own` has them. Raises EnvironmentFault where another process has the
-    journal open, or it is damaged."""
+    """Returns how much of that no pruning deletes while the node works on `task`: what its other tasks name,
+    and other datasets and steps. own: as `list_own` has them. Raises EnvironmentFault where another process
+    has the journal open, or it is damaged."""
     if not (home / STORE_FOLDER).is_dir() or not (home / JOURNAL_FILE).exists():
         return 0
     with Journal(home / JOURNAL_FILE, RECORDS) as journal:

@@ -112,6 +112,7 @@ def notify_halt(task: bytes, console: Console) -> None:
     """Says what a halt means."""
     console.notify(f"halted {show_task(task)}: no further round opens")
     console.notify(
-        "Next: leave its nodes up. They settle what is open, and close the task. Where none runs any more, "
-        f"touchstone task close {show_task(task)} does so, or says until which block it has to wait"
+        "Next: leave the task's nodes running. They settle the open rounds and close the task. If "
+        "none runs any more, touchstone task close {show_task(task)} does so, or says until which "
+        "block it has to wait"
     )

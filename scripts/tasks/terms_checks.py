@@ -18,7 +18,8 @@ from touchstone.scripts.documents.posting_documents import AmountDocument
 
 
 def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Of every amount the rule that asks most of it, advice left out, and every other that is broken."""
+    """Returns, for every amount, the rule that asks most of it, advice left out, and every other that is
+    broken."""
     binding = [rule for rule in check_money(terms, figures) if not rule.is_advice]
     strictest = {rule.name: rule for rule in sorted(binding, key=lambda rule: rule.least)}
     return [rule for rule in binding if rule is strictest[rule.name] or not rule.holds]

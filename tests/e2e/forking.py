@@ -1,4 +1,4 @@
-"""Runs modules of this checkout, each in a process of its own, without loading them anew for each.
+"""Runs modules of this checkout, one process each, without loading them anew for each.
 
 A command loads PyTorch for three seconds and runs for a tenth of one; a walk types thirty. So one process
 loads all of it once, `python -m tests.e2e.forking SOCKET`, and forks for each call: with its folder, its

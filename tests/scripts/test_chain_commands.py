@@ -54,7 +54,7 @@ def test_a_home_is_not_made_twice(
 ) -> None:
     before = (home / "keystore.json").read_bytes()
     assert init(network, home, password) == 2
-    assert "this home is made already" in capsys.readouterr().err
+    assert "this home exists already" in capsys.readouterr().err
     assert (home / "keystore.json").read_bytes() == before
 
 
@@ -102,7 +102,7 @@ def test_a_home_that_is_whole_is_told_before_a_password_is_asked_for(
     network: Network, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = fail(capsys, "init", "--home", str(home), "--deployment", str(network.deployment))
-    assert "this home is made already" in lines[0]
+    assert "this home exists already" in lines[0]
 
 
 @pytest.mark.parametrize(

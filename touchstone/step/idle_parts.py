@@ -31,8 +31,8 @@ def find_idle(
     batch: tuple[int, int],
     vocabulary_size: int,
 ) -> dict[str, Tensor]:
-    """By name of those parameters that have some: bool of the parameter's shape, true where an element is
-    idle. batch: rows and tokens that the loss takes."""
+    """Returns, by name of the parameters that have an idle part, bool of the parameter's shape, true where an
+    element is idle. batch: rows and tokens that the loss takes."""
     noise: dict[str, Tensor] = {}
     real: dict[str, Tensor] = {}
     for look in range(LOOKS):

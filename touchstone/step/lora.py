@@ -87,5 +87,5 @@ def _refuse(expected: str, actual: str) -> InvalidInput:
         what="adapters cannot be added",
         expected=expected,
         actual=actual,
-        remedy="Correct the targets, which are last parts of the names of layers, or the numbers.",
+        remedy="Correct the numbers, or the targets: a target is the last part of a layer's name.",
     )

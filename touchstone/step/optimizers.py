@@ -34,7 +34,7 @@ class Parameter:
         return prod(self.shape)
 
     def cut(self, flat: Tensor) -> Tensor:
-        """Its elements of a flat vector, in its shape: a view."""
+        """Returns its elements of a flat vector, in its shape: a view."""
         return flat[self.offset : self.offset + self.size].view(self.shape)
 
 

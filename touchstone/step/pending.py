@@ -53,7 +53,7 @@ class Condition(Pending):
     indicator: View
 
     def write(self, builder: Builder) -> View:
-        """It is written."""
+        """Writes the operation."""
         return self.indicator
 
 

@@ -103,7 +103,7 @@ class Layer(nn.Module):
 
 
 class Body(nn.Module):
-    """All but the output matrix."""
+    """The decoder without its output matrix."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ def _write(recording: Recording, chunk_terms: int, product_bits: int, *, shares_
 
 
 def keep_constants(built: BuiltProgram, tensors: Iterable[Tensor]) -> BuiltProgram:
-    """With these among the constants, though no node may read them: exports take them from there."""
+    """Keeps these among the constants, though no node may read them: exports take them from there."""
     buffers, constants = list(built.program.buffers), dict(built.constants)
     roots = {buffer.constant_root for buffer in buffers}
     for tensor in tensors:
@@ -90,7 +90,7 @@ def _own(builder: Builder, view: View) -> int:
 
 
 def drop_unneeded(program: Program) -> Program:
-    """Without nodes that no output needs."""
+    """Returns the program without nodes that no output needs."""
     outputs = program.outputs
     results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
     return replace(program, nodes=find_needed(program, results))

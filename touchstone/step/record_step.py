@@ -159,7 +159,7 @@ def _require_kinds(module: nn.Module, loss: Loss, optimizer: Optimizer) -> None:
             what="not an optimizer that can be recorded",
             expected="one of touchstone.step.optimizers, or an object with their `update` and `betas`",
             actual=f"{type(optimizer).__module__}.{type(optimizer).__name__}",
-            remedy="Take AdamW, SGD, Lion or Muon from there, or write one as they are written.",
+            remedy="Take AdamW, SGD, Lion or Muon of that module, or write an optimizer in the same way.",
         )
 
 

@@ -143,7 +143,7 @@ def _read_shape(path: Path) -> StepShape:
 
 
 def _measure(path: Path, least: int, most: int) -> int:
-    """Bytes of a file of this folder: no link, no device, nothing outside."""
+    """Returns bytes of a file of this folder: no link, no device, nothing outside."""
     try:
         found = path.lstat()
     except OSError as error:

@@ -36,7 +36,7 @@ class View:
 
 
 def count(dimension: Dimension) -> int:
-    """Elements along a dimension."""
+    """Returns elements along a dimension."""
     return prod(size for size, _ in dimension)
 
 
@@ -98,13 +98,13 @@ def reshape(view: View, shape: Sequence[int]) -> View:
 
 
 def permute(view: View, order: Sequence[int]) -> View:
-    """Dimensions in another order."""
+    """Returns dimensions in another order."""
     return replace(view, dimensions=tuple(view.dimensions[i] for i in order))
 
 
 def narrow(view: View, dimension: int, start: int, length: int) -> View:
-    """Elements start .. start + length of one dimension; where that has several atoms only whole outermost
-    steps can be cut off."""
+    """Returns elements start .. start + length of one dimension; where that has several atoms only whole
+    outermost steps can be cut off."""
     atoms = view.dimensions[dimension]
     if not 0 <= start <= start + length <= count(atoms):
         raise LayoutError(f"{start}..{start + length} lies outside of {atoms}")
@@ -140,7 +140,7 @@ def insert(view: View, dimension: int) -> View:
 
 
 def remove(view: View, dimension: int) -> View:
-    """Without a dimension, which must have one element."""
+    """Returns the view without a dimension, which must have one element."""
     if view.dimensions[dimension]:
         raise LayoutError(f"dimension {dimension} has {count(view.dimensions[dimension])} elements")
     return replace(view, dimensions=_put(view.dimensions, dimension))
@@ -154,7 +154,7 @@ def divide(view: View, dimension: int, sizes: Sequence[int]) -> View:
 
 
 def join(view: View, first: int, last: int) -> View:
-    """Dimensions first .. last (inclusive) merged into one."""
+    """Returns dimensions first .. last (inclusive) merged into one."""
     merged = simplify(atom for dimension in view.dimensions[first : last + 1] for atom in dimension)
     return replace(view, dimensions=(*view.dimensions[:first], merged, *view.dimensions[last + 1 :]))
 

@@ -231,6 +231,6 @@ def get_only_stride(view: View, dimension: int) -> int:
             what="an index into a dimension that is not one loop",
             expected="one atom",
             actual=atoms,
-            remedy="Index a tensor that lies in one piece.",
+            remedy="Index a contiguous tensor.",
         )
     return atoms[0][1]

@@ -100,7 +100,7 @@ def load_bytecode(contract: str) -> bytes:
 
 @cache
 def list_package_abis() -> tuple[str, ...]:
-    """Names of all contracts and interfaces in the package data, sorted."""
+    """Returns names of all contracts and interfaces in the package data, sorted."""
     names = (entry.name for entry in (files("touchstone.protocol.adapters") / "abi").iterdir())
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 

@@ -64,7 +64,7 @@ class ChainClient:
         return await self.connection.wait_for_block(number)
 
     async def read_events(self, from_block: int, to_block: int) -> list[Event]:
-        """Events of the contracts in the blocks [from_block, to_block], in order."""
+        """Returns events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
     def follow(self, processed: Sequence[Head] = (), grace_s: float | None = None) -> AsyncIterator[LogBatch]:
@@ -76,8 +76,8 @@ class ChainClient:
         return follower.batches(grace_s)
 
     async def recover(self, *, is_alone: bool = True) -> int:
-        """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.
-        is_alone: no other process of this account runs, so what is stuck may be replaced."""
+        """Waits, after a crash and before anything is sent, for what was sent earlier; return how many that
+        were. is_alone: no other process of this account runs, so what is stuck may be replaced."""
         return await self.sender.recover(is_alone=is_alone) if self.sender else 0
 
 

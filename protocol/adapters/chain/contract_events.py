@@ -49,7 +49,7 @@ def make_registry(contracts: Mapping[str, str]) -> AbiRegistry:
 
 
 def index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
-    """Events by their first topic."""
+    """Returns events by their first topic."""
     return {entry.digest: entry for entry in entries if entry.kind == "event"}
 
 

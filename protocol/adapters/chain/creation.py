@@ -28,7 +28,8 @@ MOVERS = ("Tasks", "Settlement", "Asks", "Disputes", "Contests", "Shares")
 
 
 def compute_creation_address(account: str, nonce: int) -> str:
-    """Address of the contract that `account` creates with its transaction `nonce`, lower-case `0x`."""
+    """Returns the address of the contract that `account` creates with its transaction `nonce`, lower-case
+    `0x`."""
     digest = keccak(rlp.encode([bytes.fromhex(account.removeprefix("0x")), nonce]))
     return "0x" + digest[-20:].hex()
 

@@ -120,8 +120,9 @@ def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
             expected=f"deployment_sha256 = {digest} (config.toml)",
             actual=f"{actual}, with the purse {found.purse}",
             where=str(path),
-            remedy="No token was moved, and nothing was signed. Put the former file back, or ask whoever "
-            "published it why it changed. For the other deployment make a new home: `touchstone init` looks "
+            remedy="No token was moved, and nothing was signed. Put the former file back, or ask its "
+            "publisher why it changed. For the other deployment make a new home: `touchstone init` "
+            "looks "
             "at its contracts.",
         )
     return KnownDeployment(**structs.asdict(found))

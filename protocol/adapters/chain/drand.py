@@ -71,7 +71,7 @@ def _no_signature(round_number: int, failures: list[str]) -> EnvironmentFault:
 
 def _round_far_ahead(round_number: int, wait_s: float) -> EnvironmentFault:
     return EnvironmentFault(
-        what="a draw's round of drand lies far ahead",
+        what="the round of drand that a draw needs comes far in the future",
         expected=f"a round that is due within {MOST_WAIT_S / 60:.0f} min",
         actual=f"round {round_number}, due in {wait_s / 60:.0f} min by this machine's clock",
         remedy="The seal is tried again. Check `rpc_url`, and the clock of this machine.",

@@ -242,9 +242,7 @@ class Follower:
         self._fork = shared.block_hash, count + 1 if last == shared.block_hash else 1
         if self._fork[1] < FORK_LOOKS:
             self._refuse()
-        log.warning(
-            "the chain has left what was read after block %d: reading again from there", shared.number
-        )
+        log.warning("the chain reorganised after block %d: reading again from there", shared.number)
         return low
 
     def _refuse(self) -> NoReturn:

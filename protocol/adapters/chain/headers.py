@@ -93,7 +93,7 @@ def _list_endings(block: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _list_unknown(block: Mapping[str, Any]) -> list[str]:
-    """Fields of an answer that may be the header's, those with known names first."""
+    """Returns fields of an answer that may be the header's, those with known names first."""
     names = [name for name in block if name not in NO_FIELDS and name not in FIELDS]
     texts = [name for name in names if isinstance(block[name], str) and block[name].startswith("0x")]
     texts = [name for name in texts if len(block[name]) <= MOST_DIGITS]

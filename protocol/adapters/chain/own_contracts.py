@@ -91,8 +91,8 @@ def _refuse(what: str, expected: str, found: Mapping[str, str], place: str) -> N
             expected=expected,
             actual="; ".join(f"{name} {words}" for name, words in found.items()),
             where=place,
-            remedy="No token was moved. Who made such contracts may take all tokens that they hold. Get the "
-            "deployment file of contracts that you trust, or run the version that these were created with.",
+            remedy="No token was moved. The makers of such contracts may take all tokens that the contracts "
+            "hold. Get the deployment file of contracts that you trust, or run the version of these.",
         )
 
 

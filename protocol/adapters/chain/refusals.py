@@ -128,7 +128,8 @@ def _fill(text: str, shown: Mapping[str, str]) -> str:
 
 
 def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
-    """For an error without words: its values by their names, sorted into bounds and what was found."""
+    """Returns, for an error without words, its values by their names, sorted into bounds and what was
+    found."""
     bounds = [key for key in shown if key.startswith(_BOUNDS)]
     found = [key for key in shown if key not in bounds]
     expected, actual = (", ".join(f"{key} {{{key}}}" for key in keys) for keys in (bounds, found))
@@ -141,7 +142,7 @@ def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
 
 
 def _show(value: Any) -> str:
-    """Roots in hex; a right-padded ASCII word, such as the name of a rule, as text."""
+    """Returns roots in hex; a right-padded ASCII word, such as the name of a rule, as text."""
     if not isinstance(value, bytes):
         return str(value)
     text = value.rstrip(b"\0")

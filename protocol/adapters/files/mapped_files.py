@@ -74,16 +74,16 @@ def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
 
 
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
-    """So many zero bytes in a file without a name: it is gone with its last user. Raises EnvironmentFault
-    where the disk does not take them."""
+    """Returns so many zero bytes in a file without a name: it is gone with its last user. Raises
+    EnvironmentFault where the disk does not take them."""
     path, mapped = make_shared(folder, size_bytes)
     path.unlink()
     return mapped
 
 
 def make_shared(folder: Path, size_bytes: int, prefix: str = "tmp") -> tuple[Path, memoryview]:
-    """So many zero bytes in a new file that other processes of this account may map too, and its path. Raises
-    as `make_mapped` does."""
+    """Returns so many zero bytes in a new file that other processes of this account may map too, and its
+    path. Raises as `make_mapped` does."""
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=prefix)
         try:
@@ -121,7 +121,7 @@ class PageLimit:
     """When all mapped pages were gone last."""
 
     def keep(self) -> None:
-        """Let go of all mapped pages, if this process holds too much."""
+        """Releases all mapped pages, if this process holds too much."""
         if measure_resident_bytes() > max(self.limit_bytes, self._held_bytes + self.least_bytes):
             with _lock:
                 mapped = list(_mapped)

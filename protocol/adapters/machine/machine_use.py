@@ -118,7 +118,7 @@ def _count_interrupts(proc: Path) -> dict[str, int]:
 
 
 def _count_usb_reports(usb: Path) -> dict[str, int]:
-    """Transfers of USB keyboards and mice: there is one for each report."""
+    """Returns transfers of USB keyboards and mice: there is one for each report."""
     found = {}
     for interface in usb.glob("*:*"):
         # A device that was pulled out meanwhile.

@@ -147,7 +147,7 @@ class BlobStore:
         return is_longer and not any(b"".join(_read_pieces(self.get_path(ref.key), ref.size_bytes, size)))
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
-        """Length of the blob, None where it is absent."""
+        """Returns the length of the blob, None where it is absent."""
         try:
             return self.get_path(key).stat().st_size
         except FileNotFoundError:
@@ -171,9 +171,9 @@ class BlobStore:
         return map_file(path)[: ref.size_bytes]
 
     def open_leaves(self, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
-        """Leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold them,
-        and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput where
-        there is no such leaf."""
+        """Returns leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold
+        them, and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput
+        where there is no such leaf."""
         found: dict[int, LeafProof] = {}
         leaves = ref.key.kind.chunk_leaves
         for chunk in {index // leaves for index in indices}:
@@ -301,7 +301,7 @@ class BlobStore:
         return [BlobKey(kind, bytes.fromhex(name)) for name in sorted(names) if not name.endswith(CHUNKS)]
 
     def compute_free_bytes(self) -> int:
-        """Bytes that the disk still takes."""
+        """Returns bytes that the disk still takes."""
         return shutil.disk_usage(self.folder).free
 
     def _remove_abandoned(self) -> None:

@@ -114,7 +114,7 @@ class BlobKey:
                 what="a blob's root has another length",
                 expected="32 bytes",
                 actual=repr(self.root),
-                remedy="Pass the root as it stands on chain.",
+                remedy="Pass the root that the chain has.",
             )
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ class BlobRef:
         """Returns the bytes of chunks that follow each other. Raises InvalidInput where there are none."""
         if chunks.step != 1 or not 0 <= chunks.start < chunks.stop <= self.chunk_count:
             raise InvalidInput(
-                what="the blob has no such chunks",
+                what="the blob has no chunks with these numbers",
                 expected=f"some of {self.chunk_count}, one after the other",
                 actual=str(chunks),
                 where=str(self.key),

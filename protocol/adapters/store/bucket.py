@@ -223,7 +223,7 @@ class Bucket:
         )
 
     def _upload(self, name: str, path: Path, sent: list[int]) -> tuple[int, str]:
-        """Length and mark of the copy. sent: gets an item where some of it left this machine."""
+        """Returns the length and mark of the copy. sent: gets an item where some of it left this machine."""
         place = self.settings.bucket, name
         parts = _load("boto3.s3.transfer").TransferConfig(
             multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False

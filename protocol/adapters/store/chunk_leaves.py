@@ -33,8 +33,8 @@ class RootList(Sequence[bytes]):
 
 
 def cut_chunk(ref: BlobRef, number: int, chunk: bytes, leaves: Iterable[int]) -> dict[int, LeafProof]:
-    """Leaves of one chunk by their number in the blob, each with its path to the chunk's root. Nothing is
-    judged here."""
+    """Returns leaves of one chunk by their number in the blob, each with its path to the chunk's root.
+    Nothing is judged here."""
     kind, levels = ref.key.kind, stack_chunk(chunk, ref)
     size, first = kind.leaf_bytes, number * kind.chunk_leaves
     return {

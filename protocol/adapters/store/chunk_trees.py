@@ -50,7 +50,7 @@ def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> Sequence[bytes]:
 
 
 def fold_chunks(chunk_roots: Sequence[bytes], kind: BlobKind) -> bytes:
-    """Root of the tree over a blob of this kind whose chunks have these roots (at least one)."""
+    """Returns the root of the tree over a blob of this kind whose chunks have these roots (at least one)."""
     growing = merkle.GrowingRoot(_EMPTY_SUBTREES[kind.chunk_depth])
     for root in chunk_roots:
         growing.add(root)

@@ -94,17 +94,17 @@ def _no_runs(text: str, most: int, size: int, ref: BlobRef) -> InvalidInput:
 
 
 def count_leaves(ref: BlobRef) -> int:
-    """Leaves of the blob's tree."""
+    """Returns leaves of the blob's tree."""
     return -(-ref.size_bytes // ref.key.kind.leaf_bytes)
 
 
 def get_depth(ref: BlobRef) -> int:
-    """Levels between a leaf and the root of its chunk."""
+    """Returns levels between a leaf and the root of its chunk."""
     return ref.key.kind.chunk_depth if ref.chunk_count > 1 else merkle.compute_depth(count_leaves(ref))
 
 
 def count_siblings(ref: BlobRef, run: LeafRun) -> int:
-    """Of a run inside its chunk."""
+    """Counts the siblings of a run inside its chunk."""
     first, last, count = run.first % ref.key.kind.chunk_leaves, run.last % ref.key.kind.chunk_leaves, 0
     for _ in range(get_depth(ref)):
         count += (first & 1) + (~last & 1)
@@ -113,15 +113,15 @@ def count_siblings(ref: BlobRef, run: LeafRun) -> int:
 
 
 def measure_run(ref: BlobRef, run: LeafRun) -> int:
-    """Bytes of a run in an answer, proof included."""
+    """Returns bytes of a run in an answer, proof included."""
     return len(run.leaves) * ref.key.kind.leaf_bytes + ROOT_BYTES * count_siblings(ref, run)
 
 
 def measure_bits(count: int) -> int:
-    """Bytes at the start of an answer that say which of so many runs follow."""
+    """Returns bytes at the start of an answer that say which of so many runs follow."""
     return -(-count // 8)
 
 
 def measure_most(ref: BlobRef, runs: Sequence[LeafRun]) -> int:
-    """Bytes of an answer that has all of these runs."""
+    """Returns bytes of an answer that has all of these runs."""
     return measure_bits(len(runs)) + sum(measure_run(ref, run) for run in runs)

@@ -45,7 +45,8 @@ class LeafSource:
         return self.parts.find_outline(key.root) if is_known and self.parts else None
 
     def find_outline(self, key: BlobKey) -> Outline | None:
-        """Length and chunk roots of a dataset; None where neither whole nor parts of it are here."""
+        """Returns the length and chunk roots of a dataset; None where neither whole nor parts of it are
+        here."""
         size = self.store.get_size_bytes(key)
         if size is None:
             return self._find_kept(key)

@@ -70,7 +70,7 @@ class PartStore:
             self._connection.close()
 
     def count_rows(self) -> int:
-        """Leaves that are here."""
+        """Returns leaves that are here."""
         return self._rows
 
     def put_outline(self, outline: Outline) -> None:
@@ -143,7 +143,8 @@ class PartStore:
                 expected="a writable disk with space",
                 actual=str(error),
                 where=str(self.path),
-                remedy="Free some space; or stop the node and delete this file: parts are fetched again.",
+                remedy="Free some space. Or stop the node and delete this file: the node fetches the parts "
+                "again.",
             ) from error
 
 
@@ -160,7 +161,7 @@ def _open(path: Path) -> sqlite3.Connection:
     except (sqlite3.DatabaseError, InvalidInput) as error:
         if isinstance(error, sqlite3.OperationalError):  # Locked, no room, no such folder.
             raise
-        log.warning("%s is begun anew: %s", path, error)
+        log.warning("%s is made again, empty: %s", path, error)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return _connect(path)

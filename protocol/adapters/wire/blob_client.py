@@ -180,7 +180,8 @@ class BlobClient:
         return await self._session.try_often(act)
 
     def get_silence(self, peer: Peer) -> float:
-        """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
+        """Returns when the peer last gave no timely answer: who was silent longest ago, or never, is asked
+        first."""
         return self._session.get_silence(peer)
 
     def get_answer_s(self, peer: Peer) -> float:

@@ -28,7 +28,7 @@ class OwnResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Addresses of `host`. Raises OSError where it has none."""
+        """Returns addresses of `host`. Raises OSError where it has none."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)

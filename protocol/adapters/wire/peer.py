@@ -25,7 +25,7 @@ class Peer:
                 expected=f"{FORM} and a fingerprint of 32 bytes",
                 actual=f"{shown} and {len(self.fingerprint)} bytes",
                 culprit=self.account,
-                remedy="Ask another peer; this one has to register anew.",
+                remedy="Ask another peer; this one has to announce its endpoint again.",
             )
 
     def format_url(self, path: str) -> str:

@@ -22,7 +22,7 @@ class NoStrangersNoise(logging.Filter):
 
 
 def make_request_log() -> logging.Logger:
-    """For the library that reads requests."""
+    """Returns a log for the library that reads requests."""
     log = logging.getLogger(__name__)
     if not log.filters:
         log.addFilter(NoStrangersNoise())

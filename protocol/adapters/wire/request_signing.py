@@ -118,7 +118,7 @@ class RequestVerifier:
         return int(self._now())
 
     def count_remembered(self) -> int:
-        """Nonces that are kept, of all accounts."""
+        """Returns nonces that are kept, of all accounts."""
         return len(self._seen)
 
     def _remember(self, account: str, nonce: bytes) -> None:
@@ -147,5 +147,5 @@ def _refuse(what: str, expected: object, actual: object, account: str) -> Protoc
         expected=expected,
         actual=actual,
         culprit=account,
-        remedy="Sign each request anew with the staked key; check the clock and the registered endpoint.",
+        remedy="Sign each request again, with the staked key. Check the clock and the announced endpoint.",
     )

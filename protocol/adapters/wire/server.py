@@ -204,7 +204,8 @@ class BlobServer:
         return _answer(200, self._policy.get_status())
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
-        """Answers with signed reports. The caller is not known, so the request counts as one of a stranger."""
+        """Answers with signed reports. The caller is not known, so the request counts as one of a
+        stranger."""
         if not self._reports_rate.try_take(_find_caller(request)) or not self._try_take_strange(request):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])

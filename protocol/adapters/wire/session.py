@@ -127,8 +127,8 @@ class PeerSession:
                 yield response
 
     def get_silence(self, peer: Peer) -> float:
-        """When the peer last gave no timely answer, in seconds of the loop's clock; 0 where it never was
-        silent, or has answered since."""
+        """Returns when the peer last gave no timely answer, in seconds of the loop's clock; 0 where it never
+        was silent, or has answered since."""
         return self._silent_at.get(peer.account, 0.0)
 
     def get_answer_s(self, peer: Peer) -> float:

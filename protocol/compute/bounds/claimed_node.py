@@ -83,7 +83,7 @@ class Claim(NodeViews):
 
 
 def counting_from(start: int) -> Name:
-    """Names for a tile whose elements follow each other from number `start`."""
+    """Returns names for a tile whose elements follow each other from number `start`."""
     return lambda positions: positions + start
 
 
@@ -101,7 +101,7 @@ def unravel(numbers: Tensor, sizes: Sequence[int]) -> Places:
 
 
 def take(values: Tensor, places: Places) -> Tensor:
-    """Elements of a view over the output's loops, as float64 [elements]."""
+    """Returns elements of a view over the output's loops, as float64 [elements]."""
     return (values[places] if places else values.unsqueeze(0)).double()
 
 
@@ -127,7 +127,7 @@ def judge_choice(claimed: Tensor, accepted: Sequence[Tensor], magnitude: Tensor)
 
 
 def excuse(ratios: Tensor, *operands: Tensor) -> Tensor:
-    """No fault where an operand that matters is not finite."""
+    """Finds no fault where an operand that matters is not finite."""
     for operand in operands:
         is_finite = operand.isfinite()
         ratios = torch.where(is_finite if operand.dim() == 1 else is_finite.all(1), ratios, 0.0)
@@ -156,7 +156,7 @@ def require_index(index: Tensor, size: int) -> None:
     low, high = (int(x) for x in index.aminmax())
     if low < 0 or high >= size:
         raise InvalidInput(
-            what="an index lies outside its table",
+            what="an index is outside of its table",
             expected=f"0 to {size - 1}",
             actual=(low, high),
             remedy="Check tokens and labels against the task's vocabulary first.",

@@ -52,8 +52,8 @@ def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iter
 
 
 def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str) -> int | None:
-    """Bits that the element must not have; None where it may have any. Raises EnvironmentFault where Python's
-    referee convicts what this machine computed."""
+    """Returns bits that the element must not have; None where it may have any. Raises EnvironmentFault where
+    Python's referee convicts what this machine computed."""
     node, output = excerpt.program.nodes[number], find_output(excerpt.program, number, element)
     runs = list_sample_runs(excerpt.program, Sample(number, (element,)), excerpt.get)
     values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}
@@ -73,7 +73,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
 
 
 def _choose_wrong(honest: Judgement) -> int:
-    """Bits of a value well outside the bound; those of 0 where there is no right one."""
+    """Returns bits of a value well outside the bound; those of 0 where there is no right one."""
     exact = honest.exact or Fraction(0)
     return round_to_bits(exact + SPOILED_BOUNDS * honest.bound + max(abs(exact), Fraction(1)))
 

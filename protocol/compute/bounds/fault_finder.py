@@ -104,7 +104,7 @@ class FaultFinder:
         return build_buffer_tree(self.program, self.get_own, buffer).root
 
     def _compare(self, inputs: Inputs, roots: Sequence[bytes]) -> frozenset[int]:
-        """Numbers of the buffers whose root is not that of the own run; nothing is fetched yet."""
+        """Returns numbers of the buffers whose root is not that of the own run; nothing is fetched yet."""
         if len(roots) != len(self.program.buffers):
             raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
         different = set[int]()

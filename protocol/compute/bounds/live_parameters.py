@@ -56,7 +56,7 @@ def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor,
             noisy |= dict.fromkeys(find_noisy(step.layout, one, other))
     if noisy:
         raise InvalidInput(
-            what="the model has parameters whose gradient is rounding noise",
+            what="the gradient of some parameters is rounding noise",
             expected="a gradient that data can move, for every trained parameter",
             actual="; ".join(noisy),
             remedy="Freeze them or take them out, or train in an exact format: in this one honest machines "
@@ -78,7 +78,7 @@ def _compute_moved(
 
 
 def find_noisy(layout: WeightsLayout, found: Tensor, probed: Tensor) -> Sequence[str]:
-    """Names of parameters of which too many elements that moved differ."""
+    """Returns names of parameters of which too many elements that moved differ."""
     moved = found != 0
     wrong = moved & ((found - probed).abs() > NOISE_SHARE * found.abs())
     counts = {

@@ -46,7 +46,7 @@ class NodeReport:
 
 def check_node(node: Node, view: MakeView) -> NodeReport:
     """Judges all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
-    InvalidInput where an index lies outside its table."""
+    InvalidInput where an index is outside of its table."""
     claim = Claim(node, view)
     first, second = _CHECKS[node.operation]
     first(claim)

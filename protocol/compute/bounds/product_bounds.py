@@ -69,7 +69,7 @@ class _Factors:
         return largest(self.left) * largest(self.right) * self.node.terms < SAFELY_FINITE
 
     def find_finite(self) -> Tensor:
-        """Numbers of the elements that have no operand which is not finite."""
+        """Returns numbers of the elements that have no operand which is not finite."""
         rows, columns = self.left.isfinite().all(2).unsqueeze(2), self.right.isfinite().all(1).unsqueeze(1)
         return self._make_name(0)((rows & columns).flatten().nonzero().flatten())
 
@@ -93,7 +93,7 @@ class _Factors:
         sizes = self.node.output_sizes
 
         def name(positions: Tensor) -> Tensor:
-            """Element numbers of the node's output at these positions (int64)."""
+            """Returns the element numbers of the node's output at these positions (int64)."""
             places = unravel(positions + first, [sizes[n] for n in self.loops])
             numbers = torch.zeros_like(positions)
             for n, size in enumerate(sizes):

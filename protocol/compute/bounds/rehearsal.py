@@ -78,6 +78,6 @@ def _require_traced_alike(state: TrainingState, spec: TrainingSpec, batch: Batch
                 actual="others",
                 where=name,
                 remedy="Do not stake on this task from this machine: its claims could not be shown in a "
-                "dispute. Tell its submitter, and whoever makes this software.",
+                "dispute. Tell its submitter and the developers of Touchstone.",
                 retryable=False,
             )

@@ -60,8 +60,8 @@ def _judge_sum(claim: Claim, places: Places) -> Tensor:
 
 
 def _judge_terms(claimed: Tensor, values: Tensor, count: Tensor) -> Tensor:
-    """Sums of `count` of the values, the others being zero. One term, or none, is no sum: it is handed on,
-    or flushed where it is subnormal."""
+    """Returns sums of `count` of the values, the others being zero. One term, or none, is no sum: it is
+    handed on, or flushed where it is subnormal."""
     exact, total = values.sum(1), values.abs().sum(1)
     several = judge(claimed, exact, _sum_bound(count, total), total * (1 + count * 2 * UNIT))
     single = judge_choice(claimed, (exact, flush(exact)), total)
@@ -98,7 +98,7 @@ def _cut_selected_sum(claim: Claim) -> Iterator[tuple[Node, Tensor, Name]]:
 def _name_in_part(
     sizes: Sequence[int], part: Sequence[int], loop: int, first: int, positions: Tensor
 ) -> Tensor:
-    """Numbers of elements, by flat positions in a part that begins at `first` of a loop."""
+    """Returns numbers of elements, by flat positions in a part that begins at `first` of a loop."""
     places, numbers = unravel(positions, part), torch.zeros_like(positions)
     for at, (place, size) in enumerate(zip(places, sizes, strict=True)):
         numbers = numbers * size + place + (first if at == loop else 0)

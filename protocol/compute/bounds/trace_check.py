@@ -47,7 +47,7 @@ class KindReport:
     worst_ratio: float = 0.0
 
     def add(self, node: NodeReport) -> "KindReport":
-        """With one more node."""
+        """Adds one more node."""
         return KindReport(
             self.elements + node.elements,
             self.outside + node.outside,
@@ -129,7 +129,8 @@ def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
 
 
 def compute_last_uses(program: Program, nodes: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """By node: the buffers, inputs and constants included, that none of the `nodes` behind it touches."""
+    """Returns, by node, the buffers, inputs and constants included, that none of the `nodes` behind it
+    touches."""
     last: dict[int, int] = {}
     for number in nodes:
         node = program.nodes[number]

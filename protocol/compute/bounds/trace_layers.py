@@ -79,7 +79,7 @@ def list_layers(program: Program) -> list[Layer]:
 
 
 def _measure_worst(program: Program, layers: Sequence[Layer]) -> int:
-    """Bytes of all cuts and of the dearest layer."""
+    """Returns bytes of all cuts and of the dearest layer."""
     cuts = {program.nodes[layer.target].output.buffer for layer in layers if layer.is_cut}
     return sum(4 * program.buffers[cut].size for cut in cuts) + max(layer.price for layer in layers)
 
@@ -151,7 +151,7 @@ class _Reach:
         return found[1]
 
     def _join(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-        """Bits and price of both."""
+        """Returns bits and price of both."""
         bits = one[0] | other[0]
         if bits == one[0]:
             return one

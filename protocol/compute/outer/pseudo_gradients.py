@@ -91,7 +91,7 @@ PART_ELEMENTS = 1 << 20
 
 
 def count_delta_bytes(parameter_count: int) -> int:
-    """Bytes of an encoded pseudo-gradient: 260 for each state leaf."""
+    """Returns bytes of an encoded pseudo-gradient: 260 for each state leaf."""
     return count_tensor_leaves(parameter_count) * DELTA_LEAF_BYTES
 
 

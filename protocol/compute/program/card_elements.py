@@ -71,7 +71,7 @@ def find_corner(
 
 @compile_card
 def step_along(index: tl.tensor, stride: tl.tensor, kind: tl.constexpr, unit: tl.constexpr) -> Any:
-    """Places of a tile along one of its loops."""
+    """Returns places of a tile along one of its loops."""
     if kind == 2:
         places = index * (stride * unit)
     else:
@@ -101,7 +101,7 @@ def read_tile(
 
 @compile_card
 def count_range(start: tl.tensor, block: tl.constexpr, is_wide: tl.constexpr) -> Any:
-    """Numbers of a tile's loop: from 0, as wide as places within a tile have to be."""
+    """Returns numbers of a tile's loop: from 0, as wide as places within a tile have to be."""
     numbers = tl.arange(0, block)
     if is_wide:
         numbers = numbers.to(tl.int64)
@@ -258,7 +258,7 @@ def find_unit(number: int) -> int:
 
 
 def _list_counts(tiling: Tiling) -> tuple[int, ...]:
-    """Sizes and tiles as a kernel gets them, and the units of x and y."""
+    """Returns sizes and tiles as a kernel gets them, and the units of x and y."""
     x, y, _, o1, o2 = tiling.sizes
     units = find_unit(x), find_unit(y)
     tiles = -(-x // tiling.block_x), -(-y // tiling.block_y)

@@ -76,8 +76,8 @@ class Tiling:
         return -(-x // self.block_x) * -(-y // self.block_y) * prod(outer)
 
     def describe(self, place: int, at_once: int = FLOATS_AT_ONCE) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For a kernel, of tensor number `place`: its strides, in units of the last of (kind along x, kind
-        along y, elements that rows and tiles are aligned to)."""
+        """Returns, for a kernel, the strides of tensor number `place`, in units of the last of (kind along x,
+        kind along y, elements that rows and tiles are aligned to)."""
         own = self.strides[place]
         kinds = tuple(min(stride, APART) for stride in own[:2])
         is_aligned = all(stride <= 1 or stride % at_once == 0 for stride in own[:2])

@@ -267,7 +267,7 @@ def plan_product(node: Node, group: ProductLoops) -> Product | None:
 
 
 def choose_block(product: Product) -> Block:
-    """By the product's sizes."""
+    """Chooses the block by the product's sizes."""
     if product.columns <= NARROW[1]:
         return NARROW if product.terms > SHORT_NARROW[2] else SHORT_NARROW
     return SQUARE if product.terms > SHORT[2] else SHORT
@@ -323,7 +323,7 @@ def make_byte_product(
 def _make_through_doubles(
     product: Product, flats: list[Tensor], out: Tensor, scales: tuple[Tensor, Tensor]
 ) -> Kernel:
-    """Sums of 20 bits are below 2^53."""
+    """Makes a product through float64: sums of 20 bits are below 2^53."""
     sizes = (product.rows, product.columns)
     block_m, block_n = FINISH_TILE
     grid = product.count_programs(block_m, block_n)

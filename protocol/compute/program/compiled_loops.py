@@ -26,5 +26,5 @@ TURN = np.float32(1.5 * 2.0**23)
 
 
 def compile_loop(loop: Callable[..., Any]) -> Any:
-    """Without the interpreter's lock, and with divisions as the processor does them."""
+    """Compiles a loop without the interpreter's lock, and with divisions as the processor does them."""
     return numba.njit(error_model="numpy", nogil=True)(loop)

@@ -41,7 +41,7 @@ class Device(Protocol):
         """Copies a tensor from anywhere into one on the device. The caller may change `source` at once."""
 
     def wait(self) -> None:
-        """Until all is done that was begun before."""
+        """Waits until all work is done that was begun before."""
 
     def fetch(self, source: Tensor, target: Tensor) -> None:
         """Copies a flat tensor that is done into one on the host; waits for no later step."""
@@ -69,7 +69,7 @@ class CudaDevice:
             relax()
 
     def wait(self) -> None:
-        """For this thread's stream."""
+        """Waits for this thread's stream."""
         torch.cuda.current_stream(self._device).synchronize()
 
     def fetch(self, source: Tensor, target: Tensor) -> None:

@@ -278,8 +278,8 @@ class Interpreter:
             relax()
 
     def make_static(self) -> None:
-        """From now on W, m, v before and after a step lie in memory of their own: `put` inputs, `launch`, and
-        read `memory`. `run` is not for such an interpreter any more."""
+        """Fixes memory: from now on W, m, v before and after a step lie in memory of their own: `put` inputs,
+        `launch`, and read `memory`. `run` is not for such an interpreter any more."""
         self._bind({n: allocate(self.program.buffers[n].size, device=self._device) for n in self._external})
         self._prepare()
 

@@ -35,7 +35,7 @@ STATES_BYTES = 36
 
 
 def forget_steps() -> None:
-    """Let go of the memory in which this process has computed steps: it computes none for long."""
+    """Releases the memory in which this process has computed steps: it computes none for long."""
     _idle.clear()
     _idle_on_device.clear()
     forget_spare()

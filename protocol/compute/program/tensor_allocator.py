@@ -45,7 +45,7 @@ _rooms: list[Room] = []
 
 
 def use_room(room: Room | None) -> None:
-    """Have large tensors of this process lie in `room` from now on; None: in memory."""
+    """Makes large tensors of this process lie in `room` from now on; None: in memory."""
     _rooms[:] = [] if room is None else [room]
 
 
@@ -134,6 +134,6 @@ def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tenso
 
 
 def relax() -> None:
-    """Let go of mapped pages, where this process has more in memory than it wants."""
+    """Releases mapped pages, where this process has more in memory than it wants."""
     if _rooms:
         _rooms[0].relax()

@@ -42,7 +42,7 @@ class TrainingState:
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
     def cut(self, start: int, stop: int) -> "TrainingState":
-        """Elements start .. stop of each vector, where they lie."""
+        """Returns elements start .. stop of each vector, where they lie."""
         weights, first, second = (vector[start:stop] for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
@@ -63,7 +63,7 @@ class PiecewiseState(Protocol):
         """Of each vector."""
 
     def cut(self, start: int, stop: int) -> TrainingState:
-        """Elements start .. stop of each vector."""
+        """Returns elements start .. stop of each vector."""
 
 
 class Batch(NamedTuple):

@@ -87,8 +87,9 @@ def measure_distances(
 def measure_apart(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> tuple[tuple[float, float], ...]:
-    """Of first moment, second moment and weights: the largest distance, and the limit of the task that it is
-    to be compared with. `learning_rate_sum` in units of 2^-64. Holds a part of the states at a time."""
+    """Returns, for first moment, second moment and weights, the largest distance, and the limit of the task
+    that it is to be compared with. `learning_rate_sum` in units of 2^-64. Holds a part of the states at a
+    time."""
     _require_same_place(claimed, replayed)
     floors = Floors(_units(limits.eps_m), _units(limits.floor_v), _tau(limits.tau_r))
     farthest = [0.0, 0.0, 0.0]
@@ -130,7 +131,7 @@ def _cut_off(vector: Tensor) -> Tensor:
 
 
 def _measure_size(vector: Tensor) -> Tensor:
-    """Magnitudes in float64; 0 where not finite, where every distance is infinite."""
+    """Returns magnitudes in float64; 0 where not finite, where every distance is infinite."""
     return vector.double().abs_().nan_to_num_(nan=0.0, posinf=0.0)
 
 

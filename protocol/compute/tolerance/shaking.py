@@ -33,7 +33,7 @@ def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingStat
 
 
 def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tensor]]:
-    """Parts of the shaken weights, and where each begins."""
+    """Yields parts of the shaken weights, and where each begins."""
     generator = torch.Generator().manual_seed(seed)
     for start in range(0, state.elements, PART_ELEMENTS):
         part = state.weights[start : start + PART_ELEMENTS]

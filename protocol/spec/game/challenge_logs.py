@@ -37,12 +37,12 @@ def apply_contested(ledger: Ledger, values: Values) -> None:
 
 
 def apply_nodes_posted(ledger: Ledger, values: Values) -> None:
-    """NodesPosted: the contester has to name one."""
+    """Applies NodesPosted: the contester has to name one."""
     _move_contest(ledger, values, turn=ContestTurn.CONTESTER, answerer=values["answerer"])
 
 
 def apply_child_named(ledger: Ledger, values: Values) -> None:
-    """ChildNamed: a node to be answered, or the leaf."""
+    """Applies ChildNamed: a node to be answered, or the leaf."""
     contest = ledger.state.contests[ledger.game.names[values["id"]]]
     level = contest.level + 1
     is_leaf = level >= ledger.state.terms.contest_levels
@@ -56,7 +56,7 @@ def _move_contest(ledger: Ledger, values: Values, **changes: object) -> None:
 
 
 def apply_contest_ended(ledger: Ledger, values: Values) -> None:
-    """ContestEnded. A fall is told by the logs behind it."""
+    """Applies ContestEnded. A fall is told by the logs behind it."""
     number, outcome = ledger.close(values["id"]), _CONTEST_ENDS[int(values["outcome"])]
     contest = ledger.state.contests[number]
     # Who brought the leaf is told by the purse's log behind it (`apply_given`).
@@ -81,7 +81,7 @@ def apply_given(ledger: Ledger, values: Values) -> None:
 
 
 def apply_ask_opened(ledger: Ledger, values: Values) -> None:
-    """AskOpened."""
+    """Applies AskOpened."""
     number, vote = ledger.open(values["id"]), read_vote(values["vote"])
     ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank)
     place = (number, ref, int(values["seat"]), vote.word, int(values["leaf"]))
@@ -90,7 +90,7 @@ def apply_ask_opened(ledger: Ledger, values: Values) -> None:
 
 
 def apply_ask_ended(ledger: Ledger, values: Values) -> None:
-    """AskEnded. A conviction is told by the logs behind it."""
+    """Applies AskEnded. A conviction is told by the logs behind it."""
     number, outcome = ledger.close(values["id"]), _ASK_ENDS[int(values["ending"])]
     ask = ledger.state.asks[number]
     _end_bond(ledger, number, outcome, ask.asker, ledger.state.seats[ask.seat].account)
@@ -98,7 +98,7 @@ def apply_ask_ended(ledger: Ledger, values: Values) -> None:
 
 
 def apply_dispute_opened(ledger: Ledger, values: Values) -> None:
-    """DisputeOpened. The log has the clock of the first turn, the machine that of the last."""
+    """Applies DisputeOpened. The log has the clock of the first turn, the machine that of the last."""
     number, ref = ledger.open(values["dispute"]), read_statement(values["statement"])
     clock = compute_dispute_clock(ledger.state, ledger.block)
     opened = RunningDispute(number, ref, int(values["seat"]), values["opener"], clock)
@@ -107,7 +107,7 @@ def apply_dispute_opened(ledger: Ledger, values: Values) -> None:
 
 
 def apply_dispute_ended(ledger: Ledger, values: Values) -> None:
-    """DisputeEnded. A conviction is told by the logs behind it."""
+    """Applies DisputeEnded. A conviction is told by the logs behind it."""
     number, outcome = ledger.close(values["dispute"]), _DISPUTE_ENDS[int(values["outcome"])]
     dispute = ledger.state.disputes[number]
     _end_bond(ledger, number, outcome, dispute.opener, ledger.state.seats[dispute.seat].account)

@@ -32,7 +32,7 @@ def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
 
 
 def count_unserved(game_round: GameRound, slot: int) -> int:
-    """Draws of a claim in which two auditors said UNSERVED; each costs the solver a fee."""
+    """Returns draws of a claim in which two auditors said UNSERVED; each costs the solver a fee."""
     return sum(is_unserved(votes) for place, votes in game_round.votes.items() if place[0] == slot)
 
 
@@ -44,13 +44,13 @@ def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
 
 
 def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
-    """In which block an accepted draw was decided: no vote counts after the one that decides. (In a failed
-    one an UNSERVED still does.)"""
+    """Returns the block in which an accepted draw was decided: no vote counts after the one that decides. (In
+    a failed one an UNSERVED still does.)"""
     return max(vote.block for vote in votes.values())
 
 
 def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> int | None:
-    """In which block the votes had accepted a claim, None where they have not."""
+    """Returns the block in which the votes had accepted a claim, None where they have not."""
     if game_round.seed is None:
         return None
     all_votes = [get_votes(game_round, slot, d) for d in range(count_claim_draws(state, game_round, slot))]
@@ -84,7 +84,7 @@ def has_undecided(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
-    """Slots of the claims that may be merged: accepted by close + audit_max, not convicted."""
+    """Returns slots of the claims that may be merged: accepted by close + audit_max, not convicted."""
     closed, merged = game_round.closed, []
     for slot in sorted(game_round.claims):
         accepted = get_accepted_block(state, game_round, slot)

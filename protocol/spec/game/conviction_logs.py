@@ -12,21 +12,21 @@ from touchstone.protocol.spec.game.state import Fall
 
 
 def apply_seat_convicted(ledger: Ledger, values: Values) -> None:
-    """SeatConvicted: the stake is taken. It is shared with the log behind it."""
+    """Applies SeatConvicted: the stake is taken. It is shared with the log behind it."""
     ledger.state = replace(ledger.game, finder=values["finder"])
     ledger.emit(SeatConvicted(int(values["seat"]), ProofKind(int(values["proof"])), None))
     ledger.move(stake_of(int(values["seat"])), SLASHED, values["stake_wei"])
 
 
 def apply_statement_convicted(ledger: Ledger, values: Values) -> None:
-    """StatementConvicted: of what the seat was convicted."""
+    """Applies StatementConvicted: of what the seat was convicted."""
     ref, proof = read_statement(values["statement"]), ProofKind(int(values["proof"]))
     ledger.emit(SeatConvicted(int(values["seat"]), proof, ref))
     ledger.share_slash()
 
 
 def apply_pay_restored(ledger: Ledger, values: Values) -> None:
-    """PayRestored: out of what the slash would have burned."""
+    """Applies PayRestored: out of what the slash would have burned."""
     index, slot, account = int(values["round"]), int(values["slot"]), values["account"]
     ledger.move(BURNED, credit_of(account), values["wei_"])
     burn_lost_pay(ledger, ledger.state.rounds[index], slot)
@@ -34,7 +34,7 @@ def apply_pay_restored(ledger: Ledger, values: Values) -> None:
 
 
 def apply_restitution_held(ledger: Ledger, values: Values) -> None:
-    """RestitutionHeld: the end of a fall."""
+    """Applies RestitutionHeld: the end of a fall."""
     number, held = int(values["fall"]), int(values["held_wei"])
     owed = int(values["owed_wei"])
     ledger.emit(PayHeld(Fall(number, int(values["first_round"]), int(values["last_round"]), owed, held)))

@@ -97,7 +97,7 @@ def list_drawn(state: GameState, account: str, block: int) -> Iterator[DrawnAudi
 
 
 def list_heard(state: GameState, from_block: int) -> Iterator[int]:
-    """Rounds that closed, or whose late audits were drawn, at `from_block` or later."""
+    """Yields rounds that closed, or whose late audits were drawn, at `from_block` or later."""
     for index, game_round in state.rounds.items():
         if max(game_round.closed or 0, game_round.late_from or 0) >= from_block:
             yield index

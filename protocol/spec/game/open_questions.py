@@ -42,5 +42,6 @@ def has_bond_alone(state: GameState, account: str) -> bool:
 
 
 def has_duties(state: GameState, account: str) -> bool:
-    """Returns whether an account has a seat, or a bond that needs its moves without one."""
+    """Returns whether an account has a seat, or a bond in an open game, which needs its moves even without a
+    seat."""
     return find_seat(state, account) is not None or has_bond(state, account)

@@ -121,7 +121,7 @@ def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) 
 
 
 def _deal(state: GameState, randomness: bytes, last_round: int) -> GameState:
-    """Beacons for all frozen rounds up to `last_round` that have neither a beacon nor begun."""
+    """Returns beacons for all frozen rounds up to `last_round` that have neither a beacon nor begun."""
     beacons = dict(state.beacons)
     for index in state.pools:
         if state.next_round <= index <= last_round and index not in beacons:
@@ -222,7 +222,7 @@ def _fold_task_stood(state: GameState, event: events.TaskStood, block: int) -> G
 
 
 def _drop_unopened(state: GameState) -> GameState:
-    """Pools and beacons of rounds that were not opened are of no use any more."""
+    """Forgets pools and beacons of rounds that were not opened: nothing needs them any more."""
     pools = {r: pool for r, pool in state.pools.items() if r < state.next_round}
     beacons = {r: beacon for r, beacon in state.beacons.items() if r < state.next_round}
     return replace(state, pools=pools, beacons=beacons, start=None)

@@ -36,7 +36,7 @@ class RoundMoney:
 
 
 def compute_round_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
-    """Pay and fees of a seat for a round."""
+    """Returns pay and fees of a seat for a round."""
     sums = list_round_sums(state, seat, game_round, block)
     paid, burned, fees = (
         sum(wei for reason, wei in sums.items() if reason in reasons) for reasons in (PAID, BURNED_PAY, FEES)

@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.timing import compute_draw_window, get_closin
 
 
 def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
-    """When the beacon of a round without one can be sealed; None where it has one or is over."""
+    """Returns when the beacon of a round without one can be sealed; None where it has one or is over."""
     if game_round.beacon is not None or game_round.beacon_block is None:
         return None
     if game_round.phase != RoundPhase.RUNNING:
@@ -31,7 +31,7 @@ def apply_seal_round(draft: Draft, call: SealRound, sender: str) -> None:
 
 
 def get_seal_audits_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
-    """When the draw of a round can be sealed; None while it runs, once it is sealed or undone."""
+    """Returns when the draw of a round can be sealed; None while it runs, once it is sealed or undone."""
     if game_round.closed is None or game_round.seed is not None or game_round.phase == RoundPhase.UNDONE:
         return None
     return compute_draw_window(state, game_round.closed)

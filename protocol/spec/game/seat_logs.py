@@ -11,20 +11,20 @@ from touchstone.protocol.spec.game.settling import is_in_pool
 
 
 def apply_joined(ledger: Ledger, values: Values) -> None:
-    """SeatJoined: the stake comes out of the account's credit."""
+    """Applies SeatJoined: the stake comes out of the account's credit."""
     seat = int(values["seat"])
     ledger.emit(events.SeatJoined(seat, SeatRole(seat >> 16), values["account"]))
     ledger.move(credit_of(values["account"]), stake_of(seat), values["stake_wei"])
 
 
 def apply_topped_up(ledger: Ledger, values: Values) -> None:
-    """SeatToppedUp: more stake."""
+    """Applies SeatToppedUp: more stake."""
     seat = int(values["seat"])
     ledger.move(credit_of(ledger.state.seats[seat].account), stake_of(seat), values["wei_"])
 
 
 def apply_freed(ledger: Ledger, values: Values) -> None:
-    """SeatFreed: the stake goes back."""
+    """Applies SeatFreed: the stake goes back."""
     seat = int(values["seat"])
     account = ledger.state.seats[seat].account
     ledger.move(stake_of(seat), credit_of(account), get_stake(ledger.state, seat))
@@ -32,7 +32,8 @@ def apply_freed(ledger: Ledger, values: Values) -> None:
 
 
 def apply_settled(ledger: Ledger, values: Values) -> None:
-    """SeatSettled. The log has the sums of pay and fees; what a slash holds for undone rounds is computed."""
+    """Applies SeatSettled. The log has the sums of pay and fees; what a slash holds for undone rounds is
+    computed."""
     seat, until = ledger.state.seats[int(values["seat"])], int(values["until_round"])
     credit = credit_of(seat.account)
     for index in range(seat.settled, until + 1):
@@ -47,7 +48,7 @@ def apply_settled(ledger: Ledger, values: Values) -> None:
 
 
 def apply_closed(ledger: Ledger, values: Values) -> None:
-    """GameClosed: what is left of the escrow goes to the submitter."""
+    """Applies GameClosed: what is left of the escrow goes to the submitter."""
     for fall in ledger.state.falls:
         pot = restitution_of(fall.number)
         ledger.move(pot, BURNED, ledger.state.purse.get_wei(pot))
@@ -56,10 +57,10 @@ def apply_closed(ledger: Ledger, values: Values) -> None:
 
 
 def apply_revenue(ledger: Ledger, values: Values) -> None:
-    """RevenuePaid."""
+    """Applies RevenuePaid."""
     ledger.move(credit_of(values["payer"]), REVENUE, values["wei_"])
 
 
 def apply_claimed_revenue(ledger: Ledger, values: Values) -> None:
-    """RevenueClaimed."""
+    """Applies RevenueClaimed."""
     ledger.move(REVENUE, credit_of(values["holder"]), values["wei_"])

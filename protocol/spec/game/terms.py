@@ -120,7 +120,7 @@ def compute_least_segments(terms: GameTerms) -> int:
 
 
 def compute_late_reach(windows: GameWindows) -> int:
-    """Blocks from a round's close to the latest seal of the next round's draw, when all is slow."""
+    """Returns blocks from a round's close to the latest seal of the next round's draw, when all is slow."""
     return windows.audit_max + windows.post + windows.train_max + windows.audit_max // 3
 
 

@@ -72,7 +72,7 @@ def compute_draw_window(state: GameState, from_block: int) -> tuple[int, int]:
 
 
 def compute_reserve_block(state: GameState, from_block: int) -> int:
-    """From which block reserves count without a word of the primary."""
+    """Returns the block from which reserves count without a word of the primary."""
     return from_block + state.terms.windows.audit_max // 3
 
 
@@ -159,8 +159,8 @@ def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
 
 
 def get_closing_from(state: GameState, block: int) -> int | None:
-    """From where the closing seed counts: the last round's close + audit_max, at the earliest when the task
-    came to stand still. None where no closing seed is due."""
+    """Returns the block from which the closing seed counts: the last round's close + audit_max, at the
+    earliest when the task came to stand still. None where no closing seed is due."""
     missing = list_late_missing(state, block)
     if not missing or get_live_round(state) is not None or is_start_alive(state, block):
         return None

@@ -58,7 +58,7 @@ def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int
 
 
 def list_members(state: GameState) -> tuple[str, ...]:
-    """Accounts of the seats that were not convicted, in an order that all nodes agree on."""
+    """Returns accounts of the seats that were not convicted, in an order that all nodes agree on."""
     return tuple(sorted({s.account for s in state.seats.values() if s.status != SeatStatus.CLOSED}))
 
 

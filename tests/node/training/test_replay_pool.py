@@ -138,7 +138,7 @@ async def test_an_audit_in_a_worker_process_says_what_it_says_without(tmp_path: 
     named: dict[str, Any] = {"replay_processes": 2, "memory_mb": 3_000, "notify": lines.append}
     keep(auditor.folder / STORE_FOLDER, stage.spec.training)
     pool = open_pool(NodeConfig(auditor.folder, tmp_path, "", make_key(1), **named))
-    assert lines == ["replays: 2 at once at most, each in a process of its own"]
+    assert lines == ["replays: 2 at once at most, one process each"]
     auditor.room.train, auditor.room.run_apart, auditor.room.close = pool.train, pool.run_apart, pool.close
     async with make_solver(stage, tmp_path).run(), auditor.run():
         vote = await audit(auditor.room, stage.get_drawn())

@@ -111,7 +111,7 @@ def _join(planes: Tensor) -> Tensor:
 
 
 def _make_product_sum(views: NodeViews) -> Kernel:
-    """Operands of a matrix product lie [batch, rows, terms]: QUANTIZE wrote them so."""
+    """Makes a product sum. Its operands lie [batch, rows, terms]: QUANTIZE wrote them so."""
     node, group, out = views.node, sort_loops(views.node), views.output
     batch, rows, columns, terms = (prod(node.sizes[n] for n in loop) for loop in group)
     first, second = (_look_at_rows(views, place) for place in range(2))
@@ -167,7 +167,7 @@ def _widen(values: Tensor, size: int) -> Tensor:
 
 
 def _sum_doubles(a: Tensor, b: Tensor) -> Tensor:
-    """Sums of integers below 2^53."""
+    """Returns sums of integers below 2^53."""
     if a.shape[1] == b.shape[1] == 1:
         return (a * b).sum(2, keepdim=True)
     return torch.bmm(a, b.transpose(1, 2))

@@ -40,7 +40,7 @@ class OperandRows:
 
 
 def find_rows(views: NodeViews, place: int, reduced: int, allows_columns: bool = False) -> OperandRows:
-    """Rows of operand number `place` over the last `reduced` loops."""
+    """Returns rows of operand number `place` over the last `reduced` loops."""
     node, access = views.node, views.node.operands[place]
     outer = len(node.sizes) - reduced
     sizes, terms = node.sizes[:outer], node.sizes[outer:]

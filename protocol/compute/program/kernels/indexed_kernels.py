@@ -51,7 +51,7 @@ def _make_row_gather(
 
 
 def _places(access: Access, sizes: Sequence[int], device: torch.device) -> Tensor:
-    """Element numbers that an access reaches, over the loops (int64)."""
+    """Returns the element numbers that an access reaches, over the loops (int64)."""
     places = torch.tensor(access.offset, device=device)
     for size, stride in zip(sizes, access.strides, strict=True):
         places = places.unsqueeze(-1) + torch.arange(size, device=device) * stride

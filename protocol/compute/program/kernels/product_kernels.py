@@ -32,7 +32,7 @@ def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Ke
 
 
 def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """Products in the order in which the first operand lies in memory, then their sums. Rows are
+    """Returns products in the order in which the first operand lies in memory, then their sums. Rows are
     summed each by itself: they go some at a time, unless they are longer than those of programs. A long
     row that stands alone would be shared out among threads, which changes its bits."""
     node = views.node

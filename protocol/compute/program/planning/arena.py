@@ -33,7 +33,7 @@ def list_external(program: Program) -> dict[int, Role]:
 def list_internal(
     program: Program, lifetimes: Mapping[int, Lifetime], hidden: Set[int] = frozenset()
 ) -> list[int]:
-    """Tensors that lie in the arena. hidden: those that lie in no memory of their own."""
+    """Returns tensors that lie in the arena. hidden: those that lie in no memory of their own."""
     elsewhere = hidden | list_external(program).keys()
     return [
         number
@@ -85,7 +85,7 @@ class _Gaps:
         return start
 
     def give_back(self, start: int, stop: int) -> None:
-        """It is free again, in one with what is free beside it."""
+        """Frees a region, and joins it with free regions beside it."""
         place, size = bisect_left(self._starts, start), stop - start
         if place < len(self._starts) and self._starts[place] == stop:
             size += int(self._sizes[place])
@@ -139,7 +139,7 @@ def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
 
 
 def count_words(buffer: Buffer) -> int:
-    """Elements of an arena, of four bytes each, that a tensor needs."""
+    """Returns elements of an arena, of four bytes each, that a tensor needs."""
     return -(-buffer.size * ELEMENT_BYTES[buffer.role] // 4)
 
 

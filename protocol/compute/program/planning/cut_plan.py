@@ -132,7 +132,7 @@ def _split(node: Node, place: int, period: int) -> Node:
 
 def _split_loop(node: Node, loop: int, inner: int) -> Node:
     def split(access: Access) -> Access:
-        """Returns the access with a stride more."""
+        """Returns the access with one more stride."""
         before, stride, after = access.strides[:loop], access.strides[loop], access.strides[loop + 1 :]
         return replace(access, strides=(*before, stride * inner, stride, *after))
 

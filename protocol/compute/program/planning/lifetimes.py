@@ -15,7 +15,7 @@ class Lifetime:
 
 
 def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
-    """Of every tensor; the outputs live to the end."""
+    """Returns the lifetime of every tensor. The outputs live to the end."""
     lifetimes: dict[int, Lifetime] = {}
     for number, node in enumerate(program.nodes):
         for access in node.operands:
@@ -32,7 +32,7 @@ def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
 
 
 def list_written(program: Program) -> dict[int, list[int]]:
-    """By node: the tensors that are whole when it has been computed."""
+    """Returns, by node, the tensors that are whole when it has been computed."""
     written: dict[int, list[int]] = {}
     for buffer, lifetime in compute_lifetimes(program).items():
         written.setdefault(lifetime.written, []).append(buffer)
@@ -40,8 +40,8 @@ def list_written(program: Program) -> dict[int, list[int]]:
 
 
 def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
-    """Of the tensors of a program whose nodes may also read what those of another one with the same numbers
-    read."""
+    """Returns the lifetimes of the tensors of a program whose nodes may also read what those of another one
+    with the same numbers read."""
     lifetimes = compute_lifetimes(program)
     for buffer, life in compute_lifetimes(other).items():
         lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))

@@ -144,7 +144,7 @@ def _find_update(program: Program) -> tuple[int, Mapping[str, Access]]:
 
 def _own_leaves(node: Node, owned: set[int], leaves: range) -> Node:
     def move(access: Access) -> Access:
-        """From the first own leaf on, in what lies whole."""
+        """Moves an access to the first own leaf of a whole tensor."""
         is_whole = access.strides == (1,) and access.buffer not in owned
         return replace(access, offset=access.offset + leaves.start) if is_whole else access
 
