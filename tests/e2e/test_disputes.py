@@ -31,7 +31,7 @@ SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)
 """One round without late audits."""
 HALTED_PLAN = replace(PLAN, rounds=2, schedule=replace(SCHEDULE, total_steps=2 * TINY_PLAN.inner_steps))
-DROPPED = "its end may be drift: not disputed"
+DROPPED = "the difference may be drift: not disputed"
 
 
 async def play_until_closed(world: World, cast: Mapping[str, Part], names: set[str]) -> set[str]:

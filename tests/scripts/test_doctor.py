@@ -427,7 +427,7 @@ def test_a_port_that_is_taken(home: Path) -> None:
         patient = make_patient(home)
         patient.config = replace_config(patient, listen_port=port)
         fault = find(patient, endpoint_checks.check_port)
-    assert "could not listen" in fault.what and f"127.0.0.1:{port}" in str(fault.expected)
+    assert "cannot listen" in fault.what and f"127.0.0.1:{port}" in str(fault.expected)
     patient.config = replace_config(patient, listen_port=claim_port(0))
     assert "is free" in get_view(patient, endpoint_checks.check_port)
 

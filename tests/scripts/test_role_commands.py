@@ -363,7 +363,7 @@ def test_ray_that_is_not_installed_is_named_with_the_command_before_the_password
     alone = {"executor": "process", "replay_processes": 1, "workers": 1}
     assert choose_executor(SeatRole.SOLVER, None, config) == alone
     assert choose_executor(SeatRole.VERIFIER, "process", config) == {"executor": "process"}
-    with pytest.raises(InvalidInput, match="on processors alone"):
+    with pytest.raises(InvalidInput, match="only on processors"):
         choose_executor(SeatRole.VERIFIER, None, structs.replace(config, device="cuda"))
 
 
@@ -371,7 +371,7 @@ def test_a_solver_alone_has_workers_and_on_processors_alone(home: Path) -> None:
     config = structs.replace(read_config(home), workers=2)
     assert choose_executor(SeatRole.SOLVER, None, config)["workers"] == 2
     assert "workers" not in choose_executor(SeatRole.VERIFIER, None, config)
-    with pytest.raises(InvalidInput, match="on processors alone"):
+    with pytest.raises(InvalidInput, match="only on processors"):
         choose_executor(SeatRole.SOLVER, None, structs.replace(config, device="cuda"))
 
 

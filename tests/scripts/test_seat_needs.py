@@ -321,4 +321,4 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_refused(
     assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]
     monkeypatch.setattr(node_config, "load_ray", lambda address: None)
     lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
-    assert "looks like the work of somebody else" in lines[0]
+    assert "look like the use of the machine by somebody else" in lines[0]

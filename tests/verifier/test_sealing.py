@@ -64,7 +64,7 @@ async def test_a_solver_that_is_late_is_asked_again_until_its_time_is_over(
         await asyncio.sleep(0.05)
         assert not waiting.done() and silent.count
         await stage.pass_blocks(until)
-        with pytest.raises(NotServed, match="not served"):
+        with pytest.raises(NotServed, match="serves the data"):
             await waiting
     asked = silent.count
     await asyncio.sleep(0.05)

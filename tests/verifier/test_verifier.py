@@ -238,5 +238,5 @@ def test_what_may_not_be_read_is_not_asked_for() -> None:
     assert require_public(stage.game, place, stage.head + 2).phase == RoundPhase.POSTED
     for changes in ({"round": 5}, {"slot": 7}, {"segment": 4}, {"segment": -1}):
         other: dict[str, Any] = changes
-        with pytest.raises(InvalidInput, match="no such segment"):
+        with pytest.raises(InvalidInput, match="no segment of this number"):
             require_public(stage.game, replace(place, **other), stage.head + 2)

@@ -162,7 +162,7 @@ async def test_the_contester_names_the_first_node_that_its_own_tree_lacks(
         (move,) = list_moves(node, stage.world.block)
         assert move == MoveContest(NAME, InnerTurn.CONTESTER, 0)
         if child is None:
-            with pytest.raises(EnvironmentFault, match="right as far as it was opened"):
+            with pytest.raises(EnvironmentFault, match="right at every entry that was shown"):
                 await move.perform(node.list_challenges().contesting)
         else:
             await move.perform(node.list_challenges().contesting)

@@ -110,7 +110,7 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
     with open_onlooker(tmp_path, game=make_exact(play_round())) as node:
         node.state.head_block = get_heard_until(play_round(), get_place(false_rejection.vote))
         [found] = list_suspected(node, false_rejection, excess_leaf=None)
-        with pytest.raises(ProtocolFault, match="end where the claim does"):
+        with pytest.raises(ProtocolFault, match="end in the claimed state"):
             await node.list_challenges().case_judging.judge_case(found)
         node.state.head_block += compute_grace_blocks(node.game.terms) + 1
         await node.list_challenges().case_judging.judge_case(found)

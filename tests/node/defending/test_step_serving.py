@@ -60,7 +60,7 @@ async def test_a_cheap_seat_elsewhere_has_nothing_computed(
 async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block(
     node: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each wake all duties are listed, in the thread that serves."""
+    """At each notice all duties are listed, in the thread that serves."""
     changed, drawn = list[str](), "0x" + "4" * 40
     monkeypatch.setattr(step_requests, "is_auditor", lambda _, account, asked: account == drawn)
     for member in (drawn, *(f"0x{number:040x}" for number in range(MAX_WANTED + 1))):

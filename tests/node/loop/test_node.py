@@ -66,7 +66,7 @@ def test_a_journal_that_is_younger_than_its_seat_says_what_it_does_not_audit(
     for is_new in (True, False):
         with open_joined(tmp_path, state, account=account, head_block=9, notify=lines.append) as node:
             assert node.task.audits.room.book.begun == 9
-        is_told = any("begins in block" in line for line in lines)
+        is_told = any("begins at block" in line for line in lines)
         assert is_told == (is_new and role != SeatRole.SOLVER)
         lines.clear()
 

@@ -75,7 +75,7 @@ async def test_an_answer_that_does_not_hash_to_the_root_is_not_believed(tmp_path
 async def test_a_root_of_which_no_peer_tells_is_not_built_on(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         node = stage.nodes[1]
-        with pytest.raises(EnvironmentFault, match="what stands behind"):
+        with pytest.raises(EnvironmentFault, match="the data of an outer root"):
             await node.rooms.model.load_outer(make_word("root"))
 
 
@@ -132,7 +132,7 @@ async def test_a_node_tells_of_roots_of_its_own_task_alone(tmp_path: Path) -> No
         right = encode_message(AskOuter(TASK, root))
         assert await node.rooms.model.answer_outer("0x", right) == OuterAnswer(*vars(header).values())
         for asked in (AskOuter(make_word("other task"), root), AskOuter(TASK, make_word("other root"))):
-            with pytest.raises(EnvironmentFault, match="what stands behind"):
+            with pytest.raises(EnvironmentFault, match="the data of an outer root"):
                 await node.rooms.model.answer_outer("0x", encode_message(asked))
         with pytest.raises(EnvironmentFault, match="joined no task"):
             await ask_unjoined(node, OUTER, AskOuter(TASK, root))

@@ -158,7 +158,7 @@ async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(
         signers = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(3))
         stage.world.send(calls.PostRoot(0, (0, 1, 2), make_word("wrong"), signers), get_account(1))
         stage.sync()
-        with pytest.raises(ProtocolFault, match="not what its claims come to"):
+        with pytest.raises(ProtocolFault, match="not the merge of its claims"):
             await stage.nodes[1].rooms.outer_steps.check_base(make_word("wrong"))
         assert TASK in stage.nodes[1].state.games
 

@@ -250,7 +250,7 @@ async def test_a_guessed_root_that_is_posted_over_other_claims_is_not_built_on(
         assert duty is not None
         await duty.perform(first.rooms.speculation)
         making = post(stage, get_expected_root(first, duty), *others)
-        with pytest.raises(ProtocolFault, match="not what its claims come to"):
+        with pytest.raises(ProtocolFault, match="not the merge of its claims"):
             await making.perform(first.rooms.training)
         assert not get_sent(first)
 

@@ -108,5 +108,5 @@ def test_a_device_that_is_not_there_is_refused(
     "name", ["mps", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:100", "cpu:0", "", "cpu\n"]
 )
 def test_a_device_of_another_kind_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match="not computed on such a device"):
+    with pytest.raises(InvalidInput, match="no steps on a device of this kind"):
         require_device(name)

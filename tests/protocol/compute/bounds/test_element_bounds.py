@@ -214,7 +214,7 @@ def test_gathered_rows_and_chosen_elements_are_those_of_the_index() -> None:
     assert find_outside(ELEMENT_CHECKS, select, torch.tensor([1.0, 6.0, 3.0]), *numbers) == []
     assert find_outside(ELEMENT_CHECKS, select, torch.tensor([5.0, 2.0, 3.0]), *numbers) == [0, 1]
     for wrong in (8, -1):
-        with pytest.raises(InvalidInput, match="outside its table"):
+        with pytest.raises(InvalidInput, match="outside of its table"):
             find_outside(ELEMENT_CHECKS, gather, right, torch.tensor([3, wrong, 2]), table)
 
 
@@ -331,5 +331,5 @@ def test_an_index_is_required_to_lie_in_its_table() -> None:
     require_index(index, 9)
     require_index(index.unsqueeze(1).expand(2, 10**9, 2), 9)
     for size, changed in ((8, index), (9, index - 1)):
-        with pytest.raises(InvalidInput, match=f"outside its table: expected 0 to {size - 1}"):
+        with pytest.raises(InvalidInput, match=f"outside of its table: expected 0 to {size - 1}"):
             require_index(changed.unsqueeze(1).expand(2, 3, 2), size)

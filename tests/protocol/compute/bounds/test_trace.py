@@ -133,7 +133,7 @@ def test_indices_are_four_bytes(built: BuiltProgram, trace: Trace) -> None:
     for bad in (-1, 1 << 32):
         changed = trace[tokens].clone()
         changed[1] = bad
-        with pytest.raises(InvalidInput, match="outside its table"):
+        with pytest.raises(InvalidInput, match="outside of its table"):
             build_trace_tree(built.program, {**trace, tokens: changed}.__getitem__)
 
 
