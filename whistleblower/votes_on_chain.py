@@ -23,7 +23,7 @@ from touchstone.protocol.spec.commitments import compute_boundary_leaf
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, get_ever_drawn, get_place
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
-from touchstone.protocol.spec.statement_checks import is_vote_whole
+from touchstone.protocol.spec.statement_checks import is_vote_complete
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
 
 LOGGED = ("VotesCounted", "VotesOpened")
@@ -204,7 +204,7 @@ def _rebuild(
     vote = Vote(*where, *leaves, VoteWord(word), named)
     shown = (handed.a, handed.b, handed.c, handed.d)
     # A vote that is not whole does not count and convicts no seat: it must not stand for one that does.
-    if not is_vote_whole(vote):
+    if not is_vote_complete(vote):
         return None
     return drawn, vote, VoteOpening(vote, *shown) if kind == WITH_OPENING else None
 

@@ -30,7 +30,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 CONTEST_LEVELS = 7
 """of 2^31 parameters."""
 VOTE_CASES = (Case(4, 24), Case(16, 96))
-"""Pools of which all places are dealt."""
+"""Pools of which all positions are drawn."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
 from touchstone.protocol.spec.params import SPOT_ASKS
-from touchstone.protocol.spec.statement_checks import is_vote_whole
+from touchstone.protocol.spec.statement_checks import is_vote_complete
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 
@@ -111,7 +111,7 @@ def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -
     """The seat that answers for a claim, or for a vote that is known; None where no seat answers for it any
     more."""
     if known is not None:
-        is_whole = is_vote_whole(known.vote)
+        is_whole = is_vote_complete(known.vote)
         return find_signer(state, known.vote, known.auditor) if is_whole else None
     claim = find_claim(state, ref.round, ref.slot)
     seat = None if claim is None else state.seats.get(claim.seat)

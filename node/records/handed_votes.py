@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.events import VoteCounted
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.statement_checks import is_vote_whole
+from touchstone.protocol.spec.statement_checks import is_vote_complete
 from touchstone.protocol.spec.statements import Vote, VoteOpening
 
 WITH_OPENING, WITHOUT_OPENING = 1, 0
@@ -49,7 +49,7 @@ def sign_off(vote: Vote, drawn: DrawnAudit) -> SignedVote:
     """Returns a vote in the form that the round's machine (`spec/game`) takes. Its signature was checked when
     this node took it."""
     where = (vote.slot, vote.draw, vote.rank, vote.claim_root, vote.seed, vote.segment)
-    return SignedVote(*where, vote.word, drawn.seat.account, is_whole=is_vote_whole(vote))
+    return SignedVote(*where, vote.word, drawn.seat.account, is_complete=is_vote_complete(vote))
 
 
 def list_handed(book: AuditBook, game: GameState, block: int, index: int) -> tuple[HandedVote, ...]:

@@ -13,7 +13,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn, get_place
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.statement_checks import do_roots_fit_word, does_opening_fit, is_vote_whole
+from touchstone.protocol.spec.statement_checks import do_roots_fit_word, does_opening_fit, is_vote_complete
 from touchstone.protocol.spec.statements import Vote, VoteOpening
 
 VOTES_FORM = make_form(VotesHanded)
@@ -70,7 +70,7 @@ async def _is_signed(room: AuditRoom, account: str, drawn: DrawnAudit, signature
 def _is_about(room: AuditRoom, drawn: DrawnAudit, vote: Vote) -> bool:
     """Whether a vote of a drawn place says all that it must, of the segment that was drawn, in time."""
     is_heard = room.block <= get_heard_until(room.get_game(), drawn.place)
-    return is_heard and vote.segment == drawn.segment and is_vote_whole(vote)
+    return is_heard and vote.segment == drawn.segment and is_vote_complete(vote)
 
 
 def _is_fitting(room: AuditRoom, drawn: DrawnAudit, opening: VoteOpening | None) -> bool:

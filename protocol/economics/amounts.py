@@ -6,7 +6,7 @@ from math import ceil
 
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.economics.money_rules import MoneyRule, check_money
-from touchstone.protocol.economics.refusing import compute_least_fee
+from touchstone.protocol.economics.withholding import compute_least_fee
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI

@@ -31,23 +31,23 @@ class GasCosts:
 
 @dataclass(frozen=True)
 class Figures:
-    """cost: C. gain: V. round_blocks: a usual round. refused_gain: the smaller V that the task states to bear
-    against refusal to serve, None where it is V. drift_gain: V of drift that the limits of single steps leave
-    room for: it costs a claim and never a seat. voided_share: of honest claims, voided in unstable phases.
-    owned: s. detection: d, the chance that an honest auditor sees a false segment that it replays."""
+    """cost: C. gain: V. round_blocks: a usual round. withholding_gain: the smaller V that the task states to
+    bear against refusal to serve, None where it is V. drift_gain: V of drift that the limits of single steps
+    leave room for: it costs a claim and never a seat. voided_share: of honest claims, voided in unstable
+    phases. owned: s. detection: d, the chance that an honest auditor sees a false segment that it replays."""
 
     cost: int
     gain: int
     round_blocks: int
     gas: GasCosts = GasCosts()
-    refused_gain: int | None = None
+    withholding_gain: int | None = None
     drift_gain: int = 0
     voided_share: Fraction = Fraction(0)
     owned: Fraction = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
     detection: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        least = min(self.cost, self.gain, self.refused_gain or 0, self.drift_gain)
+        least = min(self.cost, self.gain, self.withholding_gain or 0, self.drift_gain)
         is_share = 0 <= self.owned < 1 and 0 <= self.voided_share < 1 and 0 < self.detection <= 1
         if least < 0 or not is_share or self.round_blocks < 1:
             raise InvalidInput(
@@ -58,9 +58,9 @@ class Figures:
             )
 
     @property
-    def refusal_gain(self) -> int:
+    def assumed_withholding_gain(self) -> int:
         """V of a false claim whose solver refuses to serve where honest auditors are drawn."""
-        return self.gain if self.refused_gain is None else self.refused_gain
+        return self.gain if self.withholding_gain is None else self.withholding_gain
 
 
 def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:

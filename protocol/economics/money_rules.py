@@ -21,8 +21,8 @@ from touchstone.protocol.economics.cheating_gains import (
     compute_least_idler_burn,
 )
 from touchstone.protocol.economics.false_claims import list_cheats
-from touchstone.protocol.economics.refusing import compute_fee_stake, compute_least_fee
 from touchstone.protocol.economics.slashes import SHARE_DIVISOR, compute_stake_burning
+from touchstone.protocol.economics.withholding import compute_fee_stake, compute_least_fee
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.pending_draws import count_pending_draws, count_round_draws
 from touchstone.protocol.spec.game.terms import GameTerms
@@ -79,7 +79,7 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     stake = compute_stake_burning(max(0, ceil(burden)), cap)
     rule = "burned(S) >= (1/p + D) ((1 - p1) V - C'), and one false claim gains less than honest work"
     yield MoneyRule("solver_stake", amounts.solver_stake, stake, rule)
-    rule = "S out of which F takes more than refusing gains, in the R rounds before the first fees are taken"
+    rule = "S covers all fees that a solver can owe before the first are collected (R rounds)"
     yield MoneyRule("solver_stake", amounts.solver_stake, compute_fee_stake(terms, figures), rule)
     lie = compute_least_auditor_burn(terms, figures)
     rule = "burned(A) >= (V/2 + C/n) (1 + a D)"
@@ -105,7 +105,7 @@ def _list_fall_rules(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
 
 def _list_fees(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     amounts, fee = terms.amounts, terms.amounts.unserved_fee
-    rule = "F x (draws that own auditors do not decide) > what refusing to serve gains, for every claim"
+    rule = "F x (draws that own auditors do not decide) > what withholding data gains, for every claim"
     yield MoneyRule("unserved_fee", fee, compute_least_fee(terms, figures), rule)
     for role in (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER):
         least = UNSERVED_DIVISOR * fee * count_round_draws(terms, role)

@@ -15,7 +15,7 @@ from touchstone.protocol.spec.statements import (
 )
 
 
-def is_vote_whole(vote: Vote) -> bool:
+def is_vote_complete(vote: Vote) -> bool:
     """Returns whether a vote says all that its word needs. One that does not counts for nothing.
 
     An auditor that compared has seen both leaves and has sealed. Without this rule an ACCEPT could leave a

@@ -53,7 +53,7 @@ from touchstone.scripts.documents.home_documents import InitDocument
     help="preset for this chain's time of a block, by which tasks are judged; with --devnet: local",
 )
 @click.option(
-    "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's tap"
+    "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's faucet"
 )
 def init(**options: Any) -> InitDocument:
     """Make a home: keystore, TLS certificate, configuration."""

@@ -1,4 +1,4 @@
-"""A test network: Anvil, the contracts, money from a tap.
+"""A test network: Anvil, the contracts, money from a faucet.
 
 Parties start from nothing, so accounts are given coin (by Anvil) and DevTokens (any account may mint them).
 """

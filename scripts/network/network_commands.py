@@ -29,7 +29,7 @@ from touchstone.scripts.command_line.shared_options import with_deployment, with
 def devnet(
     output: JsonOutput, port: int, out: Path | None, fund: tuple[str, ...], parties: int, no_skip: bool
 ) -> None:
-    """Run a test network: Anvil, the contracts, money from a tap, a clock that skips idle time."""
+    """Run a test network: Anvil, the contracts, money from a faucet, a clock that skips idle time."""
     from touchstone.scripts.network.devnet import DevnetOptions
     from touchstone.scripts.network.devnet_clock import NEVER
     from touchstone.scripts.network.devnet_service import serve_devnet

@@ -97,10 +97,10 @@ async def play_role(
     the seat has left; returns which."""
     use, deployment = config.use, config.read_deployment()
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
-        sitting = SeatSession(chain, config, home, name, offer, console)
-        is_closed = await (sitting.run() if use is None else with_company(sitting.run(), use.follow()))
+        session = SeatSession(chain, config, home, name, offer, console)
+        is_closed = await (session.run() if use is None else with_company(session.run(), use.follow()))
     console.notify(TASK_CLOSED if is_closed else SEAT_LEFT)
-    facts = {"task": format_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+    facts = {"task": format_id(session.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
     return msgspec.convert(facts, DOCUMENTS[offer.role])
 
 

@@ -20,11 +20,11 @@ from touchstone.scripts.tasks.toml_tables import build_container, malformed, ref
 
 COST_SHARE = Fraction(3, 10)
 """Of a solver's pay: the compute of its round, where nothing is stated."""
-REFUSAL_SHARE = Fraction(1, 10)
+WITHHOLDING_SHARE = Fraction(1, 10)
 """Of the gain outside: what is to be borne against refusal to serve, where nothing is stated."""
 GAS_PRICE_WEI = 10**11
 """wei of the task's token for one gas: a million gas is a tenth of a token."""
-MONEY = ("compute_cost", "outside_gain", "refused_gain", "drift_gain", "proof_cost")
+MONEY = ("compute_cost", "outside_gain", "withholding_gain", "drift_gain", "proof_cost")
 """Keys that may be in whole tokens, in quotes. 0 is no amount of tokens: without quotes it is wei."""
 
 BOUNDS: Mapping[str, tuple[int, int | None]] = {
@@ -43,7 +43,7 @@ class Stated:
 
     compute_cost: int
     outside_gain: int
-    refused_gain: int
+    withholding_gain: int
     drift_gain: int
     proof_cost: int
     gas_price: int
@@ -59,7 +59,7 @@ def assume(terms: GameTerms) -> Stated:
     return Stated(
         compute_cost=int(pay * COST_SHARE),
         outside_gain=pay,
-        refused_gain=int(pay * REFUSAL_SHARE),
+        withholding_gain=int(pay * WITHHOLDING_SHARE),
         drift_gain=0,
         proof_cost=0,
         gas_price=GAS_PRICE_WEI,
@@ -103,7 +103,7 @@ def _make_figures(stated: Stated, terms: GameTerms) -> Figures:
         gain=stated.outside_gain,
         round_blocks=stated.round_blocks,
         gas=price_gas(stated.gas_price, terms.contest_levels, stated.proof_cost, *sizes),
-        refused_gain=stated.refused_gain,
+        withholding_gain=stated.withholding_gain,
         drift_gain=stated.drift_gain,
         voided_share=Fraction(stated.voided_percent, 100),
         owned=Fraction(stated.owned_percent, 100),

@@ -81,7 +81,8 @@ class TaskFile:
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """Reads a task file. Raises InvalidInput naming the first key that is missing, unknown or misshapen."""
+    """Reads a task file. Raises InvalidInput naming the first key that is missing, unknown or of another
+    type."""
     document = read_toml(path)
     known = {*TOP_KEYS, "model", *STEP_OWNS, *(one.name for one in fields(RoundPlan))}
     for name in document:

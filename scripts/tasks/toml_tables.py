@@ -1,6 +1,6 @@
 """Reads tables of TOML files into typed values.
 
-A value that is missing, unknown or misshapen is refused by its key.
+A value that is missing, unknown or of another type is refused by its key.
 """
 
 import tomllib

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,52 +10,90 @@ import pytest
 from tests.architecture.sources import ROOT, list_sources, parse
 
 OLD = {
+    "beyond_leaf": "excess_leaf",
+    "CaseBook": "DisputeRecords",
+    "casebook": "dispute records",
+    "CaseMade": "DisputePlanned",
+    "ClaimFate": "ClaimStatus",
+    "compute_draw_fate": "compute_draw_status",
     "Conduct": "Strategy",
+    "conduct": "strategy",
+    "crowd": "accounts",
+    "Crowds": "ManyAccounts",
+    "deal_leaves": "assign_leaves",
+    "deal_shards": "assign_shards",
+    "dealt": "assigned",
     "Desk": "RequestHandler",
+    "doubt": "open query",
+    "DrawFate": "DrawStatus",
     "EvidenceDesk": "EvidenceRequests",
+    "fate": "status",
+    "Fates": "MinedNonces",
+    "fates": "statuses",
+    "get_claim_fate": "get_claim_status",
     "GiveUpSeat": "LeaveWhenBusy",
     "Guess": "ExpectedRound",
-    "Lookout": "ReachabilityProbe",
-    "Party": "Node",
-    "PartyConfig": "NodeConfig",
-    "SeenTrouble": "SeenHealthIssue",
-    "SeatWish": "SeatRequest",
-    "Sentence": "StatementKey",
-    "Sitting": "SeatSession",
-    "StateShelf": "StateStore",
-    "StepDesk": "StepRequests",
-    "Suspicion": "SuspectedFault",
-    "TaskBits": "DeterminismFingerprint",
-    "Trouble": "HealthIssue",
-    "TroubledWorld": "FaultyWorld",
-    "ClaimFate": "ClaimStatus",
-    "DrawFate": "DrawStatus",
-    "CaseBook": "DisputeRecords",
-    "CaseMade": "DisputePlanned",
-    "casebook": "dispute records",
-    "conduct": "strategy",
-    "doubt": "open query",
-    "fate": "status",
-    "fates": "statuses",
-    "knock": "probe",
+    "guess": "speculation",
+    "guesses": "speculations",
+    "is_beyond": "exceeds_limits",
     "is_crowded_out": "is_outbid",
+    "is_just_dealt": "is_just_assigned",
+    "is_vote_whole": "is_vote_complete",
+    "knock": "probe",
     "lent": "idle mode",
+    "Lookout": "ReachabilityProbe",
     "lookout": "probe",
     "make_desks": "list_answers",
     "menagerie": "attack suite",
+    "MiningPatience": "ResendPolicy",
+    "offers": "served data",
+    "Party": "Node",
     "party": "node, or what it is looked at for",
+    "PartyConfig": "NodeConfig",
+    "Patience": "RetryPolicy",
+    "patience": "retry_policy",
+    "patience_s": "grace_s",
+    "raid": "attack",
+    "Refusal": "Withholding",
+    "refused_gain": "withholding_gain",
     "retraining": "recompute_queue",
     "say": "notify",
+    "SeatWish": "SeatRequest",
+    "SeenTrouble": "SeenHealthIssue",
+    "Sentence": "StatementKey",
     "sentence": "statement_key",
     "shelf": "states",
+    "Sitting": "SeatSession",
+    "sitting": "session",
     "slander": "false_rejection",
     "spell_id": "format_id",
+    "StateShelf": "StateStore",
+    "StepDesk": "StepRequests",
+    "Suspicion": "SuspectedFault",
+    "tap": "faucet",
+    "TaskBits": "DeterminismFingerprint",
+    "TrainAhead": "TrainSpeculatively",
+    "Trouble": "HealthIssue",
     "trouble": "health issue, or fault",
+    "TroubledWorld": "FaultyWorld",
     "troubles": "health_issues",
+    "Wake": "NotifyLoop",
+    "wake": "notify_loop",
+    "Wakes": "OncePerBlock",
+    "wakes": "notices",
     "wish": "request",
+    "woken": "changed",
+    "zoo": "attacks",
 }
 """Name of the past -> what it is called now."""
 PRODUCT = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+VERB = re.compile(r"_?tell_")
+"""Functions describe, format or notify: each says which."""
+GONE = re.compile(
+    r"\b([Zz]oo|[Rr]aids?|[Cc]rowds?|[Ff]ates?|[Dd]ealt|[Ss]lander|[Ll]ookout|[Mm]enagerie|[Cc]asebook|"
+    r"[Rr]etraining|[Ww]oken|[Tt]roubles?|[Mm]isshapen)\b"
+)
+"""Words of the past that have no plain use in this project's sentences."""
 
 
 def list_names(tree: ast.AST) -> set[str]:
@@ -68,18 +107,42 @@ def list_names(tree: ast.AST) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", list_sources(*PRODUCT), ids=str)
+def find_past(names: set[str]) -> list[str]:
+    """Names of the past among these."""
+    return sorted(name for name in names if name in OLD or VERB.match(name))
+
+
+def list_texts(tree: ast.AST) -> Iterator[str]:
+    """Every message and docstring of a file."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value
+
+
+@pytest.mark.parametrize("path", list_sources(*PRODUCT, "tools"), ids=str)
 def test_no_name_of_the_past_comes_back(path: Path) -> None:
-    found = list_names(parse(path)) & OLD.keys()
-    assert not found, [f"{name}: {OLD[name]}" for name in sorted(found)]
+    found = find_past(list_names(parse(path)))
+    assert not found, [f"{name}: {OLD.get(name, 'describe_, format_ or notify_')}" for name in found]
+
+
+@pytest.mark.parametrize("path", list_sources(*PRODUCT, "tools", "lab"), ids=str)
+def test_no_message_says_a_word_of_the_past(path: Path) -> None:
+    assert not [found[0] for text in list_texts(parse(path)) for found in GONE.finditer(text)]
 
 
 def test_names_of_parameters_and_attributes_are_read() -> None:
     text = "def act(party): return party.x.sentence\nact(wish=1)\nclass Desk: ...\n"
-    assert list_names(ast.parse(text)) & OLD.keys() == {"party", "sentence", "wish", "Desk"}
+    assert find_past(list_names(ast.parse(text))) == ["Desk", "party", "sentence", "wish"]
+    assert find_past(list_names(ast.parse("def _tell_vote(vote): ..."))) == ["_tell_vote"]
+
+
+def test_messages_in_braces_are_read() -> None:
+    text = 'notify(f"{one} has a trouble"); notify("a crowded pool")'
+    assert [found for one in list_texts(ast.parse(text)) for found in GONE.findall(one)] == ["trouble"]
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
 def test_no_page_names_what_is_called_otherwise_now(page: Path) -> None:
-    code = re.findall(r"`([A-Za-z_]+)`", page.read_text())
-    assert not set(code) & OLD.keys()
+    text = page.read_text()
+    assert not find_past(set(re.findall(r"`([A-Za-z_]+)`", text)))
+    assert not GONE.findall(text)

@@ -1,4 +1,4 @@
-"""docs/node.md is walked as it stands: its commands, on a chain with a gas price and without a tap.
+"""docs/node.md is walked as it stands: its commands, on a chain with a gas price and without a faucet.
 
 The blocks of commands of the page are run, each in the shell of a party with a home folder of its own. Only
 what the page cannot know is put in: the endpoint, the token, the id of the task, where a node is found. The

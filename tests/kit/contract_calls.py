@@ -213,7 +213,7 @@ class ContractCalls(ABC):
 
     def _notify(self, made: Vote, vote: SignedVote, ref: StatementRef) -> Vote:
         """With what the vote says otherwise than a right one."""
-        start = made.start_leaf if vote.is_whole else bytes(32)
+        start = made.start_leaf if vote.is_complete else bytes(32)
         about = replace(made, claim_root=vote.claim_root, seed=vote.seed, segment=vote.segment)
         return replace(about, start_leaf=start)
 

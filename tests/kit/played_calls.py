@@ -57,7 +57,7 @@ class PlayedCalls(ContractCalls):
     def _notify(self, made: Vote, vote: SignedVote, ref: StatementRef) -> Vote:
         """As its base; what an opening does not bear out is said as it is."""
         is_borne = (ref.round, ref.slot, ref.draw, ref.rank) not in self.own_ends
-        return super()._notify(made, vote if is_borne else replace(vote, is_whole=True), ref)
+        return super()._notify(made, vote if is_borne else replace(vote, is_complete=True), ref)
 
     def _own_end(
         self, claim: ZeroClaim, ref: StatementRef, segment: int, word: VoteWord

@@ -45,7 +45,7 @@ def terms(tmp_path: Path) -> GameTerms:
 def test_what_is_not_stated_follows_from_the_task(terms: GameTerms) -> None:
     figures = read_figures({}, terms, PATH)
     assert (figures.cost, figures.gain) == (3 * TOKEN_WEI, 10 * TOKEN_WEI)
-    assert (figures.refused_gain, figures.drift_gain) == (TOKEN_WEI, 0)
+    assert (figures.withholding_gain, figures.drift_gain) == (TOKEN_WEI, 0)
     assert figures.round_blocks == terms.windows.train_min and figures.owned == Fraction(1, 2)
 
 

@@ -34,7 +34,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until, is_wanted
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import StateHeader
-from touchstone.protocol.spec.statement_checks import does_opening_fit, does_vote_misname, is_vote_whole
+from touchstone.protocol.spec.statement_checks import does_opening_fit, does_vote_misname, is_vote_complete
 from touchstone.protocol.spec.statements import Vote, VoteWord
 from touchstone.verifier.replaying import audit
 
@@ -54,7 +54,7 @@ async def run_audit(stage: Stage, folder: Path, *, last_block: int = 0, **change
 def require_true(stage: Stage, vote: Vote, auditor: Node) -> None:
     """What an honest word must be: whole, about the claim's own leaves, and opened by what was sealed."""
     drawn = stage.get_drawn()
-    assert is_vote_whole(vote)
+    assert is_vote_complete(vote)
     for boundary in range(5):
         assert not does_vote_misname(vote, boundary, stage.claim.levels[0][boundary])
     opening = auditor.room.book.open_vote(auditor.room.book.votes[drawn.place])
@@ -196,7 +196,7 @@ async def test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time(tmp_p
         assert not waiting.done(), "blocks count, not seconds"
         await stage.pass_blocks(until)
         vote = await waiting
-    assert vote is not None and vote.word == VoteWord.UNSERVED and is_vote_whole(vote)
+    assert vote is not None and vote.word == VoteWord.UNSERVED and is_vote_complete(vote)
 
 
 async def test_a_node_that_has_not_read_the_whole_chain_asks_before_it_judges(tmp_path: Path) -> None:

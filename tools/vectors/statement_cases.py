@@ -141,7 +141,7 @@ def _votes(votes: list[tuple[str, Vote, VoteOpening]]) -> Table:
             solver=SOLVER,
             auditor=AUDITOR,
             stranger=OTHER,
-            whole=statement_checks.is_vote_whole(vote),
+            whole=statement_checks.is_vote_complete(vote),
             fits=statement_checks.does_opening_fit(vote, opening, SOLVER, AUDITOR),
             fitsExactly=statement_checks.do_roots_fit_word(opening),
         )

@@ -29,7 +29,7 @@ LIMITS = LIMITS_LOCAL
 ROUNDS, SEGMENTS, DRAWS = 8, 10, 2
 SOLVERS, VERIFIERS, WHISTLEBLOWERS = 5, 6, 6
 TRAIN_BLOCKS = 30
-"""From when a round is dealt until an honest claim is committed."""
+"""From when a round has its beacon until an honest claim is committed."""
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=36, train_max=90, audit_max=20, post=5, respond=120, dispute=1_440,
     ask=720,
@@ -43,7 +43,7 @@ FIGURES = Figures(
     gain=100 * TOKEN_WEI,
     round_blocks=TRAIN_BLOCKS + 6,
     gas=price_gas(GAS_PRICE, 1, LOOK, SOLVERS, DRAWS),
-    refused_gain=10 * TOKEN_WEI,
+    withholding_gain=10 * TOKEN_WEI,
     owned=Fraction(1, 3),
 )
 """C 30, V 100, where a solver refuses to serve the task states to bear 10."""

@@ -182,7 +182,7 @@ class Leaves(Spoils):
 
 @dataclass(frozen=True)
 class ComesAndGoes(Strategy):
-    """Leaves when its shard is dealt, joins again when it is paid out, around every draw."""
+    """Leaves when its shard is assigned, joins again when it is paid out, around every draw."""
 
     def plan(self, play: Play) -> Sends:
         """What its seat allows."""
@@ -201,7 +201,7 @@ def _make(
 
 LAST, THIRD = -1, (1, 2, 2)
 FEE_BOUND = "Refusal to serve bounds V by F"
-assert FIGURES.refused_gain is not None
+assert FIGURES.withholding_gain is not None
 AGENTS = (
     _make("idle solver", "computes nothing, serves noise", Spoils(ALL)),
     _make("one false segment", "spoils one segment in each round", Spoils()),
@@ -250,7 +250,7 @@ AGENTS = (
         "drifter",
         "stays inside the limits of each step, beyond those of a segment",
         Spoils(frozenset({0}), is_drifting=True),
-        gain=FIGURES.refused_gain,
+        gain=FIGURES.withholding_gain,
     ),
     _make("withheld pseudo-gradient", "commits a root without data", Refuses(Shown.ENDS)),
     _make("withholder", "serves nobody", Refuses()),
@@ -270,7 +270,7 @@ AGENTS = (
         "spoils one segment, shows it to its own auditors only; V as the task states",
         Refuses(where="hit", spoiled=frozenset({0})),
         THIRD,
-        gain=FIGURES.refused_gain,
+        gain=FIGURES.withholding_gain,
     ),
     _make(
         "hider, V 100",
@@ -316,5 +316,5 @@ AGENTS = (
     _make("copier of a claim", "commits another's root", Copies()),
     _make("best of two runs", "trains twice", Chooses()),
     _make("early exit", "leaves once its false claim stands", Leaves()),
-    _make("guest around draws", "leaves when its shard is dealt, and joins again", ComesAndGoes()),
+    _make("guest around draws", "leaves when its shard is assigned, and joins again", ComesAndGoes()),
 )

@@ -101,7 +101,7 @@ class Ground:
         return get_step(self.spec).parameters
 
     def get_batches(self, stage: int) -> GetBatch:
-        """The data that was dealt for the round of a stage."""
+        """The data that was assigned for the round of a stage."""
         beacon = sha256(bytes([stage // self.arena.inner_steps])).digest()
         return lambda step: get_batch(self.corpus, self.spec, beacon, self.arena.seed, step)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from touchstone.protocol.economics.assumptions import Figures, read_sampling
 from touchstone.protocol.economics.false_claims import Cheat, list_cheats
-from touchstone.protocol.economics.refusing import compute_taken_fees, list_refusals
 from touchstone.protocol.economics.slashes import compute_burned
+from touchstone.protocol.economics.withholding import compute_taken_fees, list_withholdings
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
 from touchstone.scripts.tasks.task_example import TASK_FILE
@@ -145,8 +145,8 @@ def compute_fall(deal: Deal) -> Fraction:
 def compute_serving_net(deal: Deal) -> Fraction:
     """Of the best way of refusing to serve whoever is not one's own, wei, worth the V that the task states to
     bear."""
-    gain = deal.figures.refusal_gain
+    gain = deal.figures.assumed_withholding_gain
     return max(
         one.compute_gain(gain) - compute_taken_fees(deal.terms, deal.figures, one)
-        for one in list_refusals(deal.terms, deal.figures)
+        for one in list_withholdings(deal.terms, deal.figures)
     )

@@ -118,7 +118,7 @@ def read_text(spec: TaskSpec, data: bytes) -> None:
     refuse_broken(find_training_malformations(replace(spec, training=training)))
 
 
-def make_refusals() -> tuple[bytes, ...]:
+def make_withholdings() -> tuple[bytes, ...]:
     """The data of all custom errors, and of a bare reason."""
     entries = list_entries("error")
     reason = (
@@ -150,7 +150,7 @@ def list_parsers() -> Iterator[Parser]:
     posted = next(entry for _, entry in events if entry.name == "TaskPosted")
     terms = make_log(0, posted)[2 + WORD * 3 :]
     yield Parser("posted tasks", (terms,), lambda data: take_posted(posted, data), 3.0)
-    yield Parser("refusals", make_refusals(), lambda data: explain_revert(data, "here"), 2.0)
+    yield Parser("refusals", make_withholdings(), lambda data: explain_revert(data, "here"), 2.0)
     yield Parser("texts of tasks", (encode_training(spec.training),), lambda data: read_text(spec, data), 3.0)
     signature, recover = sign_request()
     yield Parser("signatures", (signature,), recover, 0.2)

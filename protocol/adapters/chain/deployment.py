@@ -109,7 +109,7 @@ FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")
 def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
     """Reads a deployment file. digest: of the deployment for which a home was made, empty for none. Raises
     InvalidInput where the file is missing, not JSON, or of another deployment, or where a field is missing or
-    misshapen."""
+    malformed."""
     found = FORM.read_file(path, REMEDY)
     if not digest:
         return found

@@ -130,8 +130,8 @@ class CommitRound(GameCall):
 @dataclass(frozen=True)
 class SignedVote:
     """A vote as it is handed in. claim_root, seed, segment: what it says it is about. Facts: signer, the
-    account that its signature recovers to; is_whole, it says all that its word needs (`is_vote_whole`), and
-    in an exact task an opening that it is handed in with bears it out (`do_roots_fit_word`)."""
+    account that its signature recovers to; is_complete, it says all that its word needs (`is_vote_complete`),
+    and in an exact task an opening that it is handed in with bears it out (`do_roots_fit_word`)."""
 
     slot: int
     draw: int
@@ -141,7 +141,7 @@ class SignedVote:
     segment: int
     word: VoteWord
     signer: str
-    is_whole: bool = field(default=True, kw_only=True)
+    is_complete: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)

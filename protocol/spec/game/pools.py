@@ -39,8 +39,8 @@ def freeze_pool(state: GameState) -> Pool:
     """Returns the pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the
     others stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces
     another also serves in the pool."""
-    sitting = sorted(number for number, seat in state.seats.items() if is_active(state, seat))
-    by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
+    active = sorted(number for number, seat in state.seats.items() if is_active(state, seat))
+    by_role = {role: tuple(n for n in active if state.seats[n].role == role) for role in SeatRole}
     solvers = tuple(sorted(choose_largest(state, by_role[SeatRole.SOLVER])))
     return Pool(solvers, by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])
 

@@ -27,7 +27,7 @@ def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, blo
         "RoundUndone": game_round.phase == RoundPhase.UNDONE,
         "WrongSigner": seat is None or vote.signer != seat.account,
         "SeatClosed": seat is not None and seat.status == SeatStatus.CLOSED,
-        "NotWhole": not vote.is_whole,
+        "NotComplete": not vote.is_complete,
         "OtherStatement": not is_about(state, game_round, vote),
         "AlreadyCounted": vote.rank in votes,
         "DrawOver": is_too_late(state, game_round, vote, block),

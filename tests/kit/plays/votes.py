@@ -65,7 +65,7 @@ def a_bad_vote_is_skipped() -> World:
     bad = (
         replace(good, signer=world.get_party("zoe").address), replace(good, seed=bytes(32)),
         replace(good, claim_root=bytes(32)), replace(good, segment=(good.segment + 1) % 5),
-        replace(good, is_whole=False),
+        replace(good, is_complete=False),
     )  # fmt: skip
     for one in bad:
         world.send(JudgeVotes(0, (one,), ()), STRANGER)
@@ -277,7 +277,7 @@ def exact_votes_bear_out_their_word() -> World:
     slot = world.get_slot("ann", 0)
     world.votes("ann", ACCEPT)
     world.own_ends[0, slot, 1, 0] = FAR
-    world.votes("ann", ACCEPT, draw=1, is_whole=False, is_fitting=False)
+    world.votes("ann", ACCEPT, draw=1, is_complete=False, is_fitting=False)
     require_words(world, "ann", 1)
     world.votes("ann", ACCEPT, draw=1, is_opened=False)
     world.votes("ann", ACCEPT, draw=1, is_fitting=False)
@@ -287,7 +287,7 @@ def exact_votes_bear_out_their_word() -> World:
     world.votes("bob", REJECT_STATE, rank=1)
     world.votes("bob", ABSTAIN, draw=1, is_opened=False)
     world.own_ends[0, slot, 1, 1] = bytes(len(FAR))
-    world.votes("bob", REJECT_STATE, draw=1, rank=1, is_whole=False, is_fitting=False)
+    world.votes("bob", REJECT_STATE, draw=1, rank=1, is_complete=False, is_fitting=False)
     require_words(world, "bob", 1, ABSTAIN)
     world.votes("bob", REJECT_START, draw=1, rank=1)
     require_words(world, "bob", 1, ABSTAIN, REJECT_START)

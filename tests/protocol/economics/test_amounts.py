@@ -21,7 +21,7 @@ FIGURES = Figures(
     gain=100 * TOKEN_WEI,
     round_blocks=180,
     owned=THIRD,
-    refused_gain=10 * TOKEN_WEI,
+    withholding_gain=10 * TOKEN_WEI,
     gas=price_gas(10**11, contest_levels=3, look=5 * TOKEN_WEI),
 )
 UNIT = TOKEN_WEI // 10
@@ -124,7 +124,7 @@ def test_the_pay_is_raised_where_it_does_not_cover_the_compute() -> None:
 
 def test_the_stake_is_smallest_from_twice_the_least_fee_on() -> None:
     """Close to the least F the stake that it is taken out of grows without end."""
-    stated = replace(FIGURES, gain=0, refused_gain=100 * TOKEN_WEI)
+    stated = replace(FIGURES, gain=0, withholding_gain=100 * TOKEN_WEI)
     margins = (Fraction(11, 10), Fraction(2), Fraction(6))
     stakes = [derive_amounts(make(), stated, UNIT, margin).amounts.solver_stake for margin in margins]
     assert stakes[2] == stakes[1] < stakes[0]

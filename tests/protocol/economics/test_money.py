@@ -33,7 +33,7 @@ from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 
 THIRD = Fraction(1, 3)
 GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)
-FIGURES = Figures(cost=30, gain=100, round_blocks=180, owned=THIRD, refused_gain=0, gas=GAS)
+FIGURES = Figures(cost=30, gain=100, round_blocks=180, owned=THIRD, withholding_gain=0, gas=GAS)
 
 
 def make(segment_count: int = 10, draws: int = 2, **changes: Any) -> GameTerms:
@@ -229,7 +229,7 @@ def test_only_what_never_abstains_for_money_is_advice() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"cost": -1}, {"gain": -1}, {"owned": Fraction(1)}, {"detection": Fraction(0)}, {"round_blocks": 0},
-     {"refused_gain": -1}, {"drift_gain": -1}, {"voided_share": Fraction(1)}],
+     {"withholding_gain": -1}, {"drift_gain": -1}, {"voided_share": Fraction(1)}],
     ids=str,
 )  # fmt: skip
 def test_impossible_figures_are_refused(wrong: dict[str, Any]) -> None:
@@ -267,9 +267,9 @@ def test_a_task_bears_refusal_as_far_as_fee_and_stake_go() -> None:
     terms = make(**RICH)
     gain = compute_borne_gains(terms, FIGURES).refusal
     for v, expected in ((gain, True), (gain + 2, False)):
-        stated = replace(FIGURES, refused_gain=v)
+        stated = replace(FIGURES, withholding_gain=v)
         fee = get_rules(terms, "unserved_fee", stated)[0]
-        stake = get_rules(terms, "solver_stake", stated, "F takes more")[0]
+        stake = get_rules(terms, "solver_stake", stated, "S covers all fees")[0]
         assert (fee.holds and stake.holds) == expected
 
 

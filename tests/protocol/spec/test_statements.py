@@ -101,19 +101,19 @@ def test_the_merged_claims_are_a_list_in_order() -> None:
 @pytest.mark.parametrize("name", ["start_leaf", "end_leaf", "seal"])
 def test_who_compared_has_seen_everything(said: VoteWord, name: str) -> None:
     is_lenient = said in (VoteWord.UNSERVED, VoteWord.ABSTAIN)
-    assert statement_checks.is_vote_whole(make_vote(word=said))
-    assert statement_checks.is_vote_whole(make_vote(word=said, **{name: ZERO})) == is_lenient
+    assert statement_checks.is_vote_complete(make_vote(word=said))
+    assert statement_checks.is_vote_complete(make_vote(word=said, **{name: ZERO})) == is_lenient
 
 
 @pytest.mark.parametrize("said", VoteWord)
 def test_a_leaf_is_named_by_two_words_only(said: VoteWord) -> None:
     names = said in (VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA)
-    assert statement_checks.is_vote_whole(make_vote(word=said, named_leaf=9)) == names
+    assert statement_checks.is_vote_complete(make_vote(word=said, named_leaf=9)) == names
 
 
 @pytest.mark.parametrize("said", [0, 7])
 def test_what_is_no_word_is_no_vote(said: int) -> None:
-    assert not statement_checks.is_vote_whole(make_vote(word=said))
+    assert not statement_checks.is_vote_complete(make_vote(word=said))
 
 
 # --- Openings -----------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from touchstone.protocol.economics.cheating_gains import (
     count_cheating_rounds,
 )
 from touchstone.protocol.economics.false_claims import list_cheats
-from touchstone.protocol.economics.refusing import compute_taken_fees, list_refusals
 from touchstone.protocol.economics.slashes import compute_burned
+from touchstone.protocol.economics.withholding import compute_taken_fees, list_withholdings
 from touchstone.protocol.spec.game.terms import GameTerms
 
 UNBOUNDED = Fraction(1 << 128)
@@ -70,7 +70,7 @@ def _bear_lies(terms: GameTerms, figures: Figures) -> Fraction:
 
 def _bear_refusals(terms: GameTerms, figures: Figures) -> Fraction:
     gains = [UNBOUNDED]
-    for one in list_refusals(terms, figures):
+    for one in list_withholdings(terms, figures):
         if one.accepted:
             taken = compute_taken_fees(terms, figures, one)
             gains.append((taken + one.spared) / one.accepted - one.earned)

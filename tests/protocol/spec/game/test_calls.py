@@ -154,7 +154,7 @@ def test_every_fact_of_every_call_is_looked_at_above_or_skips_its_vote() -> None
     """What a sender says is said in full, in its place: no fact can slip into it."""
     facts = {(kind, one.name) for kind in KINDS for one in list_facts(kind)}
     tested = {(type(call), fact) for _, call, fact, *_ in FACTS}
-    assert facts - tested == {(SignedVote, "is_whole"), (HandedOpening, "is_fitting")} and tested <= facts
+    assert facts - tested == {(SignedVote, "is_complete"), (HandedOpening, "is_fitting")} and tested <= facts
     optional = {
         (kind, one.name)
         for kind in KINDS
@@ -165,14 +165,14 @@ def test_every_fact_of_every_call_is_looked_at_above_or_skips_its_vote() -> None
 
 
 @pytest.mark.parametrize(
-    ("is_whole", "is_fitting", "counted"), [(True, True, 3), (True, False, 3), (False, True, 2)]
+    ("is_complete", "is_fitting", "counted"), [(True, True, 3), (True, False, 3), (False, True, 2)]
 )
 def test_a_vote_or_an_opening_that_is_not_good_is_skipped_alone(
-    is_whole: bool, is_fitting: bool, counted: int
+    is_complete: bool, is_fitting: bool, counted: int
 ) -> None:
     """The others of its call count: one bad vote does not cost the rest its block."""
     world, call = make_drawn(), make_votes()
-    votes = (*call.votes[:2], replace(call.votes[2], is_whole=is_whole))
+    votes = (*call.votes[:2], replace(call.votes[2], is_complete=is_complete))
     world.send(replace(call, votes=votes, openings=(replace(call.openings[0], is_fitting=is_fitting),)), "x")
     held = world.state.rounds[0].votes
     assert sorted(held) == [(slot, 0) for slot in range(counted)]

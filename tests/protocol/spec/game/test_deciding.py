@@ -178,7 +178,7 @@ def test_votes_that_do_not_count_are_skipped_and_the_others_count() -> None:
         ({"draw": 5}, "NotDrawn"),
         ({"rank": 3}, "NotDrawn"),
         ({"slot": 9}, "NotDrawn"),
-        ({"is_whole": False}, "NotWhole"),
+        ({"is_complete": False}, "NotComplete"),
         ({}, None),
     ],
 )

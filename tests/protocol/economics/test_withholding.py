@@ -1,4 +1,4 @@
-"""What refusing to serve gains, what the fee takes, and what the machine lets a cheat do about it."""
+"""What withholding data gains, what the fee takes, and what the machine lets a cheat do about it."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -12,12 +12,12 @@ from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
 from tests.protocol.spec.game.world import AMOUNTS, World, make_terms, make_vote, vote
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.economics.owned_auditors import DECIDING, compute_deciding_chance
-from touchstone.protocol.economics.refusing import (
-    Refusal,
+from touchstone.protocol.economics.withholding import (
+    Withholding,
     compute_fee_stake,
     compute_least_fee,
     compute_taken_fees,
-    list_refusals,
+    list_withholdings,
 )
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
@@ -92,7 +92,7 @@ def test_the_least_fee_by_hand() -> None:
 def test_a_smaller_gain_that_is_stated_needs_a_smaller_fee() -> None:
     m = compute_deciding_chance(THIRD, 6, 1)
     audits = 10 * (THIRD + Fraction(2, 3) * 2 * Fraction(2, 5))
-    small = replace(FIGURES, refused_gain=7)
+    small = replace(FIGURES, withholding_gain=7)
     assert compute_least_fee(make(), small) == int((m * 107 + audits) / (1 - m)) + 1
 
 
@@ -100,7 +100,7 @@ def test_one_spoiled_segment_that_is_not_served_bounds_the_gain() -> None:
     """10 segments, one draw: it is hit in one of ten rounds, and honest work is forgone."""
     terms = make(10)
     voided = (1 - compute_deciding_chance(THIRD, 6, 1)) / 10
-    one = next(r for r in list_refusals(terms, FIGURES) if r.fees == voided)
+    one = next(r for r in list_withholdings(terms, FIGURES) if r.fees == voided)
     assert abs(one.accepted - (1 - voided)) < Fraction(1, 1 << 31)
     gain = (1 - voided) * 200 - 27 - 70
     assert abs(one.compute_gain(100) - gain) < Fraction(1, 1_000_000)
@@ -112,7 +112,7 @@ def test_every_refusal_loses_at_the_least_fee_and_one_gains_below() -> None:
         terms = make(count)
         least = compute_least_fee(terms, FIGURES)
         for fee, is_safe in ((least, True), (least - 1, False)):
-            refusals = list_refusals(terms, FIGURES)
+            refusals = list_withholdings(terms, FIGURES)
             assert all(one.compute_gain(100) < fee * one.fees for one in refusals) == is_safe
 
 
@@ -124,7 +124,7 @@ def test_no_fee_deters_whose_auditors_decide_every_draw() -> None:
 
 def test_who_computes_nothing_claims_the_whole_round() -> None:
     """40 segments of which one is drawn: no shorter claim of nothing is paid more."""
-    first = next(list_refusals(make(40), FIGURES))
+    first = next(list_withholdings(make(40), FIGURES))
     assert first.earned == 100 and first.most_fees == 1
 
 
@@ -142,7 +142,9 @@ def take_exactly(fee: int, stake: int, draws: int, chance: Fraction) -> Fraction
 def test_taken_fees_are_no_more_than_the_stake_gives(fee: int, stake: int) -> None:
     """79 rounds until the first settle, one draw each, a fifth of them refused in vain."""
     terms = make(unserved_fee=fee, solver_stake=stake)
-    taken = compute_taken_fees(terms, FIGURES, Refusal(THIRD, Fraction(1, 5), 1, Fraction(0), Fraction(0)))
+    taken = compute_taken_fees(
+        terms, FIGURES, Withholding(THIRD, Fraction(1, 5), 1, Fraction(0), Fraction(0))
+    )
     assert 79 * taken <= take_exactly(fee, stake, 79, Fraction(1, 5))
     assert taken <= Fraction(fee, 5)
 
@@ -156,6 +158,6 @@ def test_the_least_stake_for_fees_lets_them_be_taken(margin: Fraction) -> None:
         rich = make(4, unserved_fee=fee, solver_stake=wei)
         safe = (
             compute_taken_fees(rich, FIGURES, one) >= one.compute_gain(100)
-            for one in list_refusals(rich, FIGURES)
+            for one in list_withholdings(rich, FIGURES)
         )
         assert all(safe) == is_safe

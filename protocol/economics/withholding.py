@@ -1,9 +1,9 @@
-"""What a cheat gains that refuses to serve its auditors, and the fee and the stake that deter it. In wei.
+"""What a cheat gains by withholding its data from auditors, and the fee and stake that deter it. In wei.
 
 Symbols: B pay of a round, S stake of a solver, F fee of UNSERVED, and those of `assumptions.py`.
 
-Who refuses is not convicted: it pays F for each draw in which two honest auditors say so, the primary and a
-reserve. So F bounds the V that a task can bear, or the task states a smaller V for it.
+A solver that withholds data is not convicted: it pays F for each draw in which two honest auditors say so,
+the primary and a reserve. So F bounds the V that a task can bear, or the task states a smaller V for it.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ from touchstone.protocol.spec.game.terms import GameTerms
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A way of refusing to serve. accepted: the chance that the claim is accepted nevertheless; fees: draws
-    that cost F on average, most_fees at most; earned: pay if accepted; spared: what the cheat has anyway,
-    subtracted from its gain (the compute that it spends, the honest round that it forgoes; the pay of its
-    auditors with the other sign)."""
+class Withholding:
+    """A way of withholding data from auditors. accepted: the chance that the claim is accepted nevertheless;
+    fees: draws that cost F on average, most_fees at most; earned: pay if accepted; spared: what the cheat has
+    anyway, subtracted from its gain (the compute that it spends, the honest round that it forgoes; the pay of
+    its auditors with the other sign)."""
 
     accepted: Fraction
     fees: Fraction
@@ -42,27 +42,30 @@ class Refusal:
         return self.accepted * (self.earned + gain) - self.spared
 
 
-def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
-    """Yields the ways of refusing to serve. The first is a coalition that computes nothing and serves only
-    its own auditors, compared with doing nothing; the longest claim is paid most. The others are false claims
-    of every size, compared with honest work. Their solvers serve only own auditors where a spoiled segment
-    was drawn."""
+def list_withholdings(terms: GameTerms, figures: Figures) -> Iterator[Withholding]:
+    """Yields the ways of withholding data from auditors. The first is a coalition that computes nothing and
+    serves only its own auditors, compared with doing nothing; the longest claim is paid most. The others are
+    false claims of every size, compared with honest work. Their solvers serve only own auditors where a
+    spoiled segment was drawn."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
     audits = count_draws(terms.draws, terms.segment_count)
     accepted = compute_deciding_chance(figures.owned, terms.least_verifiers, audits)
-    yield Refusal(accepted, audits * fee, audits, Fraction(amounts.solver_pay), -audits * votes)
+    yield Withholding(accepted, audits * fee, audits, Fraction(amounts.solver_pay), -audits * votes)
     honest = amounts.solver_pay - figures.cost
     for cheat in list_cheats(read_sampling(terms, figures)):
         spared = cheat.computed * figures.cost + honest
         earned = cheat.paid * amounts.solver_pay
-        yield Refusal(cheat.accepted, cheat.hits * fee, cheat.audits, earned, spared)
+        yield Withholding(cheat.accepted, cheat.hits * fee, cheat.audits, earned, spared)
 
 
 def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least F above what any refusal gains, for the V that the task states to bear against
-    refusal."""
-    gains = ((one.compute_gain(figures.refusal_gain), one.fees) for one in list_refusals(terms, figures))
+    """Returns the least F above what any withholding gains, for the V that the task states to bear against
+    withholding."""
+    gains = (
+        (one.compute_gain(figures.assumed_withholding_gain), one.fees)
+        for one in list_withholdings(terms, figures)
+    )
     bounds = [_divide(gain, fees) for gain, fees in gains if gain > 0]
     return floor(max(bounds, default=Fraction(-1))) + 1
 
@@ -70,7 +73,7 @@ def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
 def _divide(gain: Fraction, fees: Fraction) -> Fraction:
     if not fees:
         raise InvalidInput(
-            what="no fee deters refusing to serve",
+            what="no fee deters a solver from withholding its data",
             expected="draws that own auditors do not decide",
             actual="none",
             remedy="Wait for more verifiers, or assume that a cheat owns fewer.",
@@ -78,30 +81,30 @@ def _divide(gain: Fraction, fees: Fraction) -> Fraction:
     return gain / fees
 
 
-def compute_taken_fees(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
-    """What F takes of a refusing seat in a round on average, at least: never more than the stake in all
-    rounds that it plays before the first fees are taken.
+def compute_taken_fees(terms: GameTerms, figures: Figures, withholding: Withholding) -> Fraction:
+    """Returns what F takes of a withholding seat in a round on average, at least: never more than the stake
+    in all rounds that it plays before the first fees are taken.
 
     X the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1, and
     E X^2 <= R x (m F + R x) with x the fees of a round on average, m F at most. The best l is 1, or
     2 S / (m F + R x) where that is less."""
-    stake, fees = terms.amounts.solver_stake, terms.amounts.unserved_fee * refusal.fees
-    spread = _compute_spread(terms, figures, refusal)
+    stake, fees = terms.amounts.solver_stake, terms.amounts.unserved_fee * withholding.fees
+    spread = _compute_spread(terms, figures, withholding)
     return fees * stake / spread if spread > 2 * stake else fees * (1 - spread / (4 * stake))
 
 
-def _compute_spread(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
+def _compute_spread(terms: GameTerms, figures: Figures, withholding: Withholding) -> Fraction:
     """m F + R x: by how much fees add up before the first are taken, in wei."""
     rounds = count_pending_rounds(terms, figures.round_blocks)
-    return terms.amounts.unserved_fee * (refusal.most_fees + rounds * refusal.fees)
+    return terms.amounts.unserved_fee * (withholding.most_fees + rounds * withholding.fees)
 
 
 def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least S out of which fees are still taken that exceed what any refusal gains. Refusals that
-    F itself does not deter are left out: another rule names them."""
+    """Returns the least S out of which fees are still taken that exceed what any withholding gains. Refusals
+    that F itself does not deter are left out: another rule names them."""
     least = Fraction(0)
-    for one in list_refusals(terms, figures):
-        gain, fees = one.compute_gain(figures.refusal_gain), terms.amounts.unserved_fee * one.fees
+    for one in list_withholdings(terms, figures):
+        gain, fees = one.compute_gain(figures.assumed_withholding_gain), terms.amounts.unserved_fee * one.fees
         if 0 < gain < fees:
             share = gain / fees if 2 * gain <= fees else fees / (4 * (fees - gain))
             least = max(least, share * _compute_spread(terms, figures, one))
