@@ -42,6 +42,7 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.verifier.judging import Finding, find_carried, is_start_right, judge_ends, judge_work
+from touchstone.verifier.own_network import ReachesNobody
 from touchstone.verifier.sealing import NotServed, ask_until, hold, make_seal
 
 END_FORM = make_form(EndShown)
@@ -140,7 +141,8 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
         except NotServed as fault:
             return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
-            if _may_try_again(room, drawn, since):
+            # Who reaches nobody has waited for the solver as long as it is waited for.
+            if not isinstance(fault, ReachesNobody) and _may_try_again(room, drawn, since):
                 raise
             return await _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
         finally:
