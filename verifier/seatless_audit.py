@@ -162,10 +162,11 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
         waits = 2 * game.terms.windows.audit_max + REORG_BLOCKS
         first = f" (block {game_round.closed + waits})" if game_round.closed else ""
         raise InvalidInput(
-            what="the segment is not for every account yet",
-            expected=f"a posted round, {waits} blocks after its close{first} and the draw of a late audit",
+            what="not every account may read this segment yet",
+            expected=f"a round with a root, {waits} blocks or more after its close{first}, and its late "
+            "audits drawn",
             actual=f"{game_round.phase.name}, closed in block {game_round.closed}, now block {block}",
-            remedy="Wait: until then an auditor that has not sealed could copy it.",
+            remedy="Wait. An auditor that has not sealed its result yet could copy what is shown now.",
         )
     return game_round
 

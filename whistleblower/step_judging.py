@@ -253,7 +253,7 @@ def _require_placed(view: View, claimed: Claimed, headers: Sequence[StateHeader]
 
 def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolFault:
     return ProtocolFault(
-        what=f"the step states of a segment are none: {what}",
+        what=f"a peer showed wrong step states of a segment: {what}",
         expected=expected,
         actual=actual,
         culprit=peer.account,

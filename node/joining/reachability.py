@@ -82,8 +82,9 @@ class Reachability:
             raise make_unreached(own.url, told)
         if not answers:
             self.notify(
-                f"whether peers reach {own.url} is not known ({told}). Going on. A seat that nobody reaches "
-                "serves nobody and pays fees: type `touchstone doctor` once others are up"
+                f"no peer could tell yet whether it reaches {own.url} ({told}); the node goes on. A "
+                "seat that no "
+                "peer reaches pays fees: type `touchstone doctor` once other nodes are up"
             )
         elif not all(answers):
             self.notify(

@@ -245,7 +245,7 @@ async def _export_meanwhile(terminals: Terminals, config: NodeConfig) -> None:
         await export.run(early, task, terminals.folder / "early" / "model")
         with pytest.raises(InvalidInput, match="seat in some task"):
             await export.run(stranger, task, stranger.home / "model")
-        with pytest.raises(InvalidInput, match="not for every account yet"):
+        with pytest.raises(InvalidInput, match="not every account may read"):
             await replay_segment(stranger, task.hex(), 0, "0", 1, Console())
         terminals.go()
         await _wait_for_model(terminals, chain, lambda game, block: choose_settled(game, block) is not None)

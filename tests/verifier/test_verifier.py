@@ -233,7 +233,7 @@ def test_what_may_not_be_read_is_not_asked_for() -> None:
     stage = make_stage()
     place = Place(AUDITED, 0, stage.slot, 1)
     stage.settle()
-    with pytest.raises(InvalidInput, match="not for every account yet"):
+    with pytest.raises(InvalidInput, match="not every account may read"):
         require_public(stage.game, place, stage.head + 1)
     assert require_public(stage.game, place, stage.head + 2).phase == RoundPhase.POSTED
     for changes in ({"round": 5}, {"slot": 7}, {"segment": 4}, {"segment": -1}):

@@ -89,7 +89,7 @@ async def test_a_seat_that_nobody_reaches_is_not_taken(
     [
         ((Reach.REACHED, Reach.REACHED), "peers reach https://"),
         ((Reach.SILENT, Reach.REACHED, Reach.SILENT), "WARNING: not all peers reach"),
-        ((None, Reach.NOT_LOOKED), "is not known"),
+        ((None, Reach.NOT_LOOKED), "no peer could tell yet"),
         # Strangers may use up the looks of honest peers: who is left may lie.
         ((None, None, None, Reach.REFUSED), "WARNING: not all peers reach"),
         ((), "no other account has announced an endpoint"),
