@@ -216,6 +216,7 @@ def the_last_block_of_votes() -> World:
     assert world.state.rounds[0].merged == (world.get_slot("ann", 0),), "bob came too late for the merge"
     world.comes_to(closed + 60)
     world.votes("cid", ACCEPT, index=0, is_opened=False)
+    require_words(world, "cid", 0, ACCEPT)
     world.passes()
     world.votes("cid", ACCEPT, index=0, draw=1, is_opened=False)
     require_words(world, "cid", 1)
@@ -234,6 +235,7 @@ def the_last_block_of_openings() -> World:
     world.votes("bob", REJECT_STATE)
     world.comes_to(closed + 90)
     world.opens("ann", index=0)
+    assert get_votes(world.state.rounds[0], world.get_slot("ann", 0), 0)[0].is_opened
     world.passes()
     world.opens("ann", index=0, draw=1)
     assert not get_votes(world.state.rounds[0], world.get_slot("ann", 0), 1)[0].is_opened

@@ -22,10 +22,9 @@ from touchstone.protocol.spec.game.claim_status import (
     get_votes,
     is_rejected_late,
     is_unserved,
-    list_mergeable,
 )
-from touchstone.protocol.spec.game.enums import ClaimStatus, DrawStatus, ProofKind, RoundPhase
-from touchstone.protocol.spec.game.state import CountedVote, StatementRef
+from touchstone.protocol.spec.game.enums import ClaimStatus, DrawStatus, RoundPhase
+from touchstone.protocol.spec.game.state import CountedVote
 from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -91,20 +90,6 @@ def test_a_late_audit_rejects_by_two_words_against_the_claim(
     assert is_rejected_late({rank: CountedVote(word, 1) for rank, word in words.items()}) == is_rejected
 
 
-def test_a_claim_is_accepted_with_its_last_draw() -> None:
-    world = make_drawn(draws=2, least_verifiers=6, verifiers=6)
-    assert vote(world, 0, 0, 0, A) and status_of(world) == ClaimStatus.UNDECIDED
-    assert vote(world, 0, 1, 0, A) and status_of(world) == ClaimStatus.ACCEPTED
-
-
-def test_a_claim_of_few_segments_has_fewer_draws() -> None:
-    """Only where the round itself has fewer segments than its draws need."""
-    world = make_quiet_world(draws=2, segment_count=3, least_verifiers=6, verifiers=6)
-    commit(world, "solver0")
-    seal_draw(world)
-    assert vote(world, 0, 0, 0, A) and status_of(world) == ClaimStatus.ACCEPTED
-
-
 def test_an_unserved_counts_in_a_failed_draw_until_its_time_is_over() -> None:
     world = make_drawn()
     for slot in range(2):
@@ -120,52 +105,6 @@ def test_an_unserved_counts_in_a_failed_draw_until_its_time_is_over() -> None:
     assert status_of(world) == ClaimStatus.VOID and is_unserved(get_votes(world.state.rounds[0], 0, 0))
     world.jump(164)
     assert not vote(world, 1, 0, 2, U)
-
-
-def test_one_failed_draw_makes_the_claim_void() -> None:
-    world = make_drawn(draws=2, least_verifiers=6, verifiers=6)
-    assert vote(world, 0, 0, 0, A)
-    assert vote(world, 0, 1, 0, R) and vote(world, 0, 1, 2, X)
-    assert status_of(world) == ClaimStatus.VOID
-
-
-def test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max() -> None:
-    world = make_drawn()
-    assert not vote(world, 0, 0, 1, A)
-    assert vote(world, 0, 0, 0, R) and vote(world, 0, 0, 1, A), "the primary did not accept"
-    world.jump(112)
-    assert not vote(world, 1, 0, 1, A)
-    world.jump(113)
-    assert vote(world, 1, 0, 1, A), "close + audit_max // 3"
-
-
-def test_a_vote_counts_until_twice_audit_max() -> None:
-    world = make_drawn()
-    world.jump(163)
-    assert vote(world, 0, 0, 0, A)
-    world.jump(164)
-    assert not vote(world, 1, 0, 0, A) and status_of(world, 1) == ClaimStatus.VOID
-
-
-def test_what_is_accepted_after_audit_max_is_paid_and_not_merged() -> None:
-    world = make_drawn()
-    world.jump(133)
-    assert status_of(world) == ClaimStatus.UNDECIDED and vote(world, 1, 0, 0, A)
-    world.jump(134)
-    assert status_of(world) == ClaimStatus.LATE_UNDECIDED
-    assert vote(world, 0, 0, 0, A) and status_of(world) == ClaimStatus.ACCEPTED
-    assert list_mergeable(world.state, world.state.rounds[0], world.block) == (1,)
-
-
-def test_votes_that_do_not_count_are_skipped_and_the_others_count() -> None:
-    """Somebody hands in one vote of a batch first: the batch still passes."""
-    world = make_drawn()
-    votes = tuple(make_vote(world, world.state, (0, slot, 0, 0), A) for slot in range(3))
-    world.send(calls.JudgeVotes(0, votes[1:2]), "front-runner")
-    world.send(calls.JudgeVotes(0, votes), "x")
-    assert all(status_of(world, slot) == ClaimStatus.ACCEPTED for slot in range(3))
-    world.send(calls.JudgeVotes(0, votes), "again")
-    assert world.try_send(calls.JudgeVotes(3, votes), "x") == "RoundUnknown"
 
 
 @pytest.mark.parametrize(
@@ -190,35 +129,6 @@ def test_a_vote_names_its_claim_seed_and_segment(changes: dict[str, object], fla
     assert (status_of(world) == ClaimStatus.ACCEPTED) == (flaw is None)
 
 
-def test_within_one_call_votes_count_in_their_order() -> None:
-    world = make_drawn()
-    world.jump(113)
-    votes = [make_vote(world, world.state, (0, 0, 0, rank), A) for rank in (1, 2, 0)]
-    world.send(calls.JudgeVotes(0, tuple(votes)), "x")
-    assert list(get_votes(world.state.rounds[0], 0, 0)) == [1, 2], "the primary came when all was decided"
-
-
-def test_a_vote_counts_once_and_never_from_a_convicted_seat() -> None:
-    world = make_drawn()
-    assert vote(world, 0, 0, 0, R) and not vote(world, 0, 0, 0, A)
-    seat = make_vote(world, world.state, (0, 1, 0, 0), A).signer
-    world.send(calls.SealProof(b"d"), "x")
-    world.jump(106)
-    ref = StatementRef(0, 1, 0, 0)
-    world.send(calls.ConvictSeat(ref, ProofKind.TWO_STATEMENTS, b"d"), "x")
-    assert make_vote(world, world.state, (0, 1, 0, 0), A).signer == seat
-    assert not vote(world, 1, 0, 0, A)
-
-
-@pytest.mark.parametrize("second", [A, R, U])
-def test_a_second_word_of_the_same_auditor_counts_for_nothing(second: VoteWord) -> None:
-    """The draw is still open: the other word would decide it."""
-    world = make_drawn()
-    assert vote(world, 0, 0, 0, X)
-    assert not vote(world, 0, 0, 0, second)
-    assert get_votes(world.state.rounds[0], 0, 0)[0].word == X and status_of(world) == ClaimStatus.UNDECIDED
-
-
 def test_an_opening_comes_with_or_after_the_decision() -> None:
     world = make_drawn()
     opening = HandedOpening(0, 0, 0)
@@ -233,28 +143,12 @@ def test_an_opening_comes_with_or_after_the_decision() -> None:
     assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == "AlreadyOpened"
 
 
-def test_openings_are_taken_until_three_times_audit_max() -> None:
-    world = make_drawn()
-    vote(world, 0, 0, 0, A)
-    for block, flaw in ((193, None), (194, "TooLate")):
-        assert get_opening_flaw(world.state, world.state.rounds[0], HandedOpening(0, 0, 0), block) == flaw
-
-
 def test_unserved_and_abstain_have_nothing_to_open() -> None:
     world = make_drawn()
     vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
     for rank in (0, 1):
         opening = HandedOpening(0, 0, rank)
         assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == "NothingToOpen"
-
-
-def test_a_vote_in_a_draw_that_is_never_decided_is_opened_when_its_time_is_over() -> None:
-    world = make_drawn()
-    world.jump(113)
-    assert vote(world, 0, 0, 1, A)
-    game_round = world.state.rounds[0]
-    for block, flaw in ((163, "DrawUndecided"), (164, None)):
-        assert get_opening_flaw(world.state, game_round, HandedOpening(0, 0, 1), block) == flaw
 
 
 def test_late_audits_come_with_the_next_rounds_seed() -> None:

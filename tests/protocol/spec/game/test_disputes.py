@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, judge, make_judged
 from tests.protocol.spec.game.world import (
     AMOUNTS,
@@ -22,7 +21,6 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
-from touchstone.protocol.spec.game.purse import bond_of, credit_of
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.state import StatementRef, compute_seat_id
 from touchstone.protocol.spec.game.upkeep import list_upkeep
@@ -57,6 +55,11 @@ def dispute(
 
 
 # --- ASK ----------------------------------------------------------------------------------------------------
+def test_what_nobody_signed_is_neither_asked_nor_disputed() -> None:
+    world = make_judged()
+    assert ask(world, is_signed=False) == "StatementUnknown" == dispute(world, VOTE, is_signed=False)
+
+
 def test_the_signer_is_asked_until_six_rounds_after_its_votes_time() -> None:
     world = make_judged()
     post(world, (0, 1), (0, 1, 2))
@@ -65,102 +68,9 @@ def test_the_signer_is_asked_until_six_rounds_after_its_votes_time() -> None:
         assert ask(world, 40) == name
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"bond": 39}, "WrongBond"),
-        ({"word": VoteWord.UNSERVED}, "WordNotAsked"),
-        ({"word": VoteWord.REJECT_DELTA}, "WordNotAsked"),
-        ({"is_signed": False}, "StatementUnknown"),
-        ({"is_leaf": False}, "LeafNotAsked"),
-        ({"is_new": False}, "AlreadyAsked"),
-        ({"word": R}, None),
-        ({}, None),
-    ],
-)
-def test_what_can_be_asked(changes: dict[str, object], name: str | None) -> None:
-    assert ask(make_judged(), **changes) == name  # type: ignore[arg-type]
-
-
-def test_exact_tasks_are_never_asked_and_nobody_asks_itself() -> None:
-    assert ask(make_judged(is_exact=True)) == "WordNotAsked"
-    world = make_judged()
-    assert ask(world, by=world.state.seats[get_signer(world)].account) == "OwnStatement"
-    late = calls.AskSigner(StatementRef(0, 0, 1, 0), A, 7, 40)
-    assert world.try_send(late, "x") == "StatementUnknown", "no late audit was drawn"
-
-
-def test_the_kth_open_ask_costs_k_bonds() -> None:
-    world = make_judged()
-    assert ask(world) is None and ask(world) == "WrongBond" and ask(world, 80) is None
-    assert ask(world, 120) is None
-    world.send(calls.AnswerAsk(1), "x")
-    assert ask(world, 120) is None, "one was answered"
-
-
-def test_a_question_that_is_outrun_is_asked_and_pays_what_is_due() -> None:
-    """Somebody else asks, or disputes, between the look at the chain and the own call."""
-    world = make_judged()
-    assert ask(world, by="pest") is None and ask(world, 79) == "WrongBond"
-    before = get_credit(world, "asker")
-    assert ask(world, 200) is None
-    assert world.state.purse.get_wei(bond_of(max(world.state.asks))) == 80
-    assert get_credit(world, "asker") == before + 200 - 80
-    assert dispute(world, sender="pest") is None and dispute(world, bond=159) == "WrongBond"
-    before = get_credit(world, "whistle0")
-    assert dispute(world, bond=400) is None
-    assert world.state.purse.get_wei(bond_of(max(world.state.disputes))) == 160
-    assert get_credit(world, "whistle0") == before + 400 - 160
-
-
-@pytest.mark.parametrize(
-    ("word", "exceeds_limits", "is_convicted"),
-    [(A, False, False), (A, True, True), (R, True, False), (R, False, True)],
-)
-def test_the_contract_compares(word: VoteWord, exceeds_limits: bool, is_convicted: bool) -> None:
-    world = make_judged()
-    number = get_signer(world)
-    ask(world, word=word)
-    assert world.try_send(calls.AnswerAsk(0, is_fitting=False), "x") == "ProofInvalid"
-    world.send(calls.AnswerAsk(0, exceeds_limits=exceeds_limits), "anybody")
-    assert (world.state.seats[number].status == SeatStatus.CLOSED) == is_convicted
-    gained = world.state.purse.get_wei(credit_of(world.state.seats[number].account))
-    assert gained == (0 if is_convicted else 20), "half of the bond"
-    assert world.try_send(calls.AnswerAsk(0), "x") == "NothingOpen"
-
-
-def test_no_answer_costs_the_seat() -> None:
-    world = make_judged()
-    ask(world)
-    clock = world.state.asks[0].clock
-    world.jump(clock)
-    assert world.try_send(calls.EndAsk(0), "x") == "NotLate"
-    world.jump(clock + 1)
-    assert world.try_send(calls.AnswerAsk(0), "x") == "OutsideWindow"
-    world.send(calls.EndAsk(0), "x")
-    assert world.state.purse.get_wei(credit_of("asker")) == 40 + 125, "the bond, and a quarter of 500"
-    assert world.state.purse.get_wei(credit_of("submitter")) == 125 and get_burned(world) == 250
-
-
 def answer_reject(world: World, ask_number: int = 0) -> None:
     """The asked REJECT was false."""
     world.send(calls.AnswerAsk(ask_number, exceeds_limits=False), "x")
-
-
-def test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls() -> None:
-    world = make_judged((R, A, A), rounds=1)
-    ask(world, word=R)
-    answer_reject(world)
-    assert world.state.rounds[0].restored == {0} and get_credit(world, "solver0") == 100
-    assert get_burned(world) == 500 - 125 - 125, "100 less of the slash, and 100 of the escrow"
-    assert get_claim_status(world.state, world.state.rounds[0], 0, world.block) == ClaimStatus.VOID
-    world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
-    answer_reject(world, 1)
-    assert get_credit(world, "solver0") == 100, "paid once"
-    post(world, (0, 1), (1, 2))
-    world.jump(884)
-    world.send(calls.SettleSeat(solver(0), 0), "x")
-    assert get_credit(world, "solver0") == 100, "and nothing at settlement"
 
 
 def test_a_slash_pays_no_more_than_it_has() -> None:
@@ -172,20 +82,6 @@ def test_a_slash_pays_no_more_than_it_has() -> None:
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
     answer_reject(world, 1)
     assert get_credit(world, "solver0") == 250, "once, even if it was not all"
-
-
-def test_an_abstention_made_nothing_void() -> None:
-    world = make_drawn()
-    vote(world, 0, 0, 0, VoteWord.ABSTAIN), vote(world, 0, 0, 1, R)
-    assert convict_vote(world, VOTE) and get_credit(world, "solver0") == 0
-    assert convict_vote(world, StatementRef(0, 0, 0, 1)) and get_credit(world, "solver0") == 100
-
-
-def convict_vote(world: World, ref: StatementRef) -> bool:
-    world.send(calls.SealProof(DIGEST), "x")
-    world.jump(world.block + 1)
-    world.send(calls.ConvictSeat(ref, ProofKind.FALSE_WORD, DIGEST), "x")
-    return world.state.seats[get_signer(world, ref)].status == SeatStatus.CLOSED
 
 
 def make_left() -> World:
@@ -218,45 +114,7 @@ def test_nobody_is_paid_once_the_number_is_used_again() -> None:
     assert dispute(world) == "StatementUnknown", "nor does the stranger answer for the claim"
 
 
-def test_a_convicted_solver_is_not_paid() -> None:
-    world = make_judged((R, A, A))
-    dispute(world)
-    world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
-    ask(world, word=R)
-    answer_reject(world, 1)
-    assert get_credit(world, "solver0") == 0
-
-
 # --- DISPUTE ------------------------------------------------------------------------------------------------
-def test_a_claim_is_disputed_once_decided_and_until_dispute_is_over() -> None:
-    world = make_drawn()
-    assert dispute(world) == "ClaimUndecided"
-    vote(world, 0, 0, 0, A)
-    assert dispute(world, bond=79) == "WrongBond"
-    assert dispute(world, sender="solver0") == "OwnStatement"
-    assert dispute(world, StatementRef(0, 9)) == "StatementUnknown"
-    assert dispute(world, StatementRef(9, 0)) == "RoundUnknown"
-    assert dispute(world, VOTE, is_signed=False) == "StatementUnknown"
-    for word in (VoteWord.UNSERVED, VoteWord.ABSTAIN):
-        assert dispute(world, VOTE, word=word) == "StatementUnknown", "it claims no state"
-    world.jump(303)
-    assert dispute(world) is None and dispute(world, bond=160) is None
-    world.jump(304)
-    assert dispute(world, bond=240) == "OutsideWindow"
-
-
-def test_a_convicted_dispute_takes_the_seat() -> None:
-    world = make_judged()
-    for bond, sender in ((80, "whistle0"), (160, "whistle1")):
-        assert dispute(world, bond=bond, sender=sender) is None
-    world.send(calls.EndDispute(1, outcome=CONVICTED), "x")
-    assert world.get_seat("solver0").status == SeatStatus.CLOSED
-    assert world.state.purse.get_wei(credit_of("whistle1")) == 160 + 150
-    assert world.state.purse.get_wei(credit_of("submitter")) == 500
-    assert get_burned(world) == 2_000 - 150 - 500
-    assert dispute(world) == "SeatClosed", "slashed once"
-
-
 def test_other_questions_on_a_convicted_seat_are_moot_and_anybody_ends_them() -> None:
     world = make_judged()
     assert ask(world) is None and dispute(world, VOTE, bond=80) is None
@@ -273,22 +131,6 @@ def test_other_questions_on_a_convicted_seat_are_moot_and_anybody_ends_them() ->
     assert get_credit(world, "asker") == 40 and get_credit(world, "whistle1") == 160, "bonds come back"
     outcomes = [event.outcome for _, event in world.log if isinstance(event, AskOver | DisputeOver)]
     assert outcomes == [CONVICTED, GameOutcome.MOOT, GameOutcome.MOOT]
-
-
-def test_bonds_of_questions_come_out_of_credit() -> None:
-    world = make_judged()
-    for call in (calls.AskSigner(VOTE, A, 7, 40), calls.DisputeStatement(CLAIM, 80)):
-        assert world.try_send(call, "poor", is_funded=False) == "CreditTooSmall"
-
-
-def test_a_lost_dispute_costs_its_bond_and_acquits_of_nothing() -> None:
-    world = make_judged()
-    assert dispute(world) is None
-    world.send(calls.EndDispute(0), "x")
-    assert world.state.purse.get_wei(credit_of("solver0")) == 40 and get_burned(world) == 40
-    assert dispute(world) is None, "and another may be opened"
-    world.send(calls.EndDispute(1, outcome=CONVICTED), "x")
-    assert world.get_seat("solver0").status == SeatStatus.CLOSED
 
 
 def test_nobody_has_to_show_its_roots_while_a_reserve_could_copy_them() -> None:
@@ -318,15 +160,6 @@ def test_who_was_silent_in_a_dispute_is_convicted_whenever_it_is_ended() -> None
     world.jump(world.state.disputes[0].clock + 100)
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     assert world.get_seat("solver0").status == SeatStatus.CLOSED, "a late end is no acquittal"
-
-
-def test_a_vote_is_disputed_too() -> None:
-    world = make_judged()
-    number = get_signer(world)
-    assert dispute(world, VOTE) is None
-    world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
-    assert world.state.seats[number].status == SeatStatus.CLOSED
-    assert get_claim_status(world.state, world.state.rounds[0], 0, world.block) == ClaimStatus.ACCEPTED
 
 
 def list_undrawn(world: World) -> list[int]:
@@ -428,10 +261,3 @@ def test_a_proof_fits_its_statement(ref: StatementRef, proof: ProofKind, name: s
     invalid = calls.ConvictSeat(ref, proof, DIGEST, is_valid=False)
     assert world.try_send(invalid, "x") == "ProofInvalid"
     assert world.try_send(calls.ConvictSeat(ref, proof, DIGEST), "x") == name
-
-
-def test_a_claim_can_be_convicted_before_it_is_decided() -> None:
-    world = make_drawn()
-    world.send(calls.SealProof(DIGEST), "x")
-    world.jump(world.block + 1)
-    assert world.try_send(calls.ConvictSeat(CLAIM, ProofKind.BOUNDARY_ZERO, DIGEST), "x") is None

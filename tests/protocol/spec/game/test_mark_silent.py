@@ -1,18 +1,11 @@
 """Silence: what a seat has missed is named by who says so, and judged by what it did since."""
 
-from dataclasses import replace
-
-import pytest
-
 from tests.protocol.spec.game.silences import find_silences
-from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.world import World, commit, make_quiet_world, seal_draw, solver, vote
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
-from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.state import MissedPlace
 from touchstone.protocol.spec.game.terms import SILENCES_MAX
-from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.statements import VoteWord
 
 ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_MAX))
@@ -43,45 +36,6 @@ def miss(world: World, index: int) -> None:
     seal_draw(world, index)
     world.jump((world.state.rounds[index].closed or 0) + 36)
     world.send(calls.LetStand(index), "x")
-
-
-def test_a_solver_is_silent_after_three_missed_rounds() -> None:
-    world = make_missed(2)
-    assert find(world, solver(2)) == ROUNDS[:2] and mark(world, solver(2), ROUNDS[:2]) == "NotSilent"
-    assert mark(world, solver(2), ROUNDS) == "NotSilent", "round 2 is still open"
-    miss(world, 2)
-    assert calls.MarkSilent(solver(2), ROUNDS) in list_upkeep(world.state, world.block)
-    assert mark(world, solver(0), ROUNDS) == "NotSilent", "who commits is not silent"
-    assert mark(world, solver(2), ROUNDS) is None
-    assert world.get_seat("solver2").status == SeatStatus.LEAVING
-    assert mark(world, solver(2), ROUNDS) == "SeatClosed"
-
-
-@pytest.mark.parametrize(
-    "missed",
-    [
-        (), ROUNDS[:2], (ROUNDS[0], ROUNDS[1], ROUNDS[1]), (ROUNDS[1], ROUNDS[0], ROUNDS[2]),
-        (*ROUNDS, MissedPlace(9)), (*ROUNDS[:2], MissedPlace(3)),
-        (ROUNDS[0], MissedPlace(0, 0, 1), MissedPlace(0, 1)), (*ROUNDS[:2], MissedPlace(2, 0, 1)),
-    ],
-)  # fmt: skip
-def test_evidence_must_be_missed_rounds_each_once(missed: tuple[MissedPlace, ...]) -> None:
-    assert mark(make_missed(), solver(2), missed) == "NotSilent"
-
-
-def test_a_commitment_clears_the_rounds_before_it() -> None:
-    world = make_missed()
-    commit(world, "solver2", 3), commit(world, "solver0", 3), commit(world, "solver1", 3)
-    assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
-
-
-def test_no_solver_is_silent_while_a_contest_runs() -> None:
-    """An honest one does not train on a wrong root, and waits for the end of the contest."""
-    world = make_missed()
-    world.state = replace(world.state, contests=make_contest().state.contests)
-    assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
-    world.state = replace(world.state, contests={})
-    assert mark(world, solver(2), ROUNDS) is None
 
 
 def test_settled_rounds_are_no_evidence() -> None:

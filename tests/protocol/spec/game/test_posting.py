@@ -93,71 +93,6 @@ def test_a_void_claim_is_not_merged() -> None:
     assert post(world, (0, 1), (0, 2)) is None
 
 
-def test_the_merge_waits_for_undecided_claims_until_audit_max() -> None:
-    world = make_judged((A, None, A))
-    for block, name in ((132, "OutsideWindow"), (133, None)):
-        world.jump(block)
-        assert post(world, (0, 1), (0, 2)) == name
-
-
-def test_a_root_is_posted_once_and_only_of_the_newest_round() -> None:
-    world = make_judged()
-    assert post(world, (0, 1), (0, 1, 2)) is None
-    assert post(world, (0, 1, 2), (0, 1)) == "NotNewest"
-    assert world.state.root == world.state.rounds[0].root == world.state.rounds[1].base_root
-    assert world.try_send(calls.LetStand(0), "x") == "NotNewest"
-
-
-def test_without_a_majority_the_base_root_stands() -> None:
-    world = make_judged()
-    world.jump(138)
-    assert world.try_send(calls.LetStand(0), "x") == "NotLate"
-    world.jump(139)
-    assert post(world, (0, 1), (0, 1, 2)) == "OutsideWindow"
-    assert world.try_send(calls.LetStand(0), "x") is None
-    assert world.state.root == world.state.terms.root == world.state.rounds[1].base_root
-    assert world.state.rounds[0].phase == RoundPhase.STANDING
-
-
-def test_without_accepted_claims_the_root_stands_at_once() -> None:
-    world = make_judged((R, R, R))
-    assert world.try_send(calls.LetStand(0), "x") is None
-    assert world.state.rounds[1].opened == world.block == 105
-
-
-def test_without_commitments_the_root_stands_at_once() -> None:
-    world = make_quiet_world()
-    world.jump(184)
-    assert world.try_send(calls.LetStand(0), "x") is None
-
-
-def test_an_open_round_has_no_root() -> None:
-    world = make_quiet_world()
-    assert post(world, (0, 1), (0,), root=make_word("r")) == "NotNewest"
-    assert world.try_send(calls.LetStand(0), "x") == "NotNewest"
-
-
-def test_a_pool_that_is_too_small_lets_the_task_stand_still() -> None:
-    world = make_judged(least_solvers=3, rounds=4)
-    assert post(world, (0, 1), (0, 1, 2)) is None
-    world.send(calls.LeaveSeat(solver(0)), "solver0")
-    judge(world, (A, A, A), 1)
-    assert post(world, (0, 1), (0, 1, 2), 1) is None
-    judge(world, (A, A, A), 2)
-    assert world.state.pools[3].solvers == (solver(1), solver(2))
-    assert post(world, (0, 1), (0, 1, 2), 2) is None
-    assert 3 not in world.state.rounds and world.state.stands_since == world.block
-    assert world.try_send(calls.StartRounds(), "x") == "PoolTooSmall"
-    world.send(calls.TopUp(solver(1), 1), "solver1")
-
-
-def test_a_halted_task_opens_no_later_round() -> None:
-    world = make_judged()
-    world.send(calls.HaltTask(), "submitter")
-    assert post(world, (0, 1), (0, 1, 2)) is None
-    assert 1 not in world.state.rounds
-
-
 # --- A fall -------------------------------------------------------------------------------------------------
 def make_fall(rounds_after: int = 2) -> World:
     """Signers 0 and 1 post a wrong root; round 1 is posted on it, round 2 is open, then the root falls."""
@@ -298,14 +233,6 @@ def test_the_eighth_fall_halts_the_task(before: int, is_halted: bool) -> None:
     assert world.state.is_halted == is_halted
     joined = world.try_send(calls.JoinSeat(SeatRole.SOLVER, 3_000), "new")
     assert joined == ("TaskHalted" if is_halted else None)
-
-
-def test_after_a_fall_the_others_post_again() -> None:
-    world = make_fall()
-    assert post(world, (0, 1), (0, 1, 2)) == "NoMajority", "convicted seats do not count"
-    assert post(world, (2,), (0, 1, 2)) is None
-    assert world.state.rounds[0].phase == RoundPhase.POSTED and world.state.root == world.state.rounds[0].root
-    assert 3 not in world.state.rounds, "the task stands still"
 
 
 def test_after_a_fall_the_root_stands_once_post_is_over() -> None:

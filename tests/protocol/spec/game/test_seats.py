@@ -3,25 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
-
 from tests.protocol.spec.game.world import (
-    KEEPER,
-    SUBMITTER,
     World,
-    commit,
     get_credit,
-    make_quiet_world,
-    make_terms,
     make_world,
     solver,
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat, freeze_pool
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, move_wei, stake_of
-from touchstone.protocol.spec.game.state import compute_seat_id, create_game
+from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.game.timing import get_live_round
 
@@ -81,98 +73,7 @@ def test_a_leaving_solver_holds_its_number_until_it_is_paid_out() -> None:
 
 
 # --- Credit -------------------------------------------------------------------------------------------------
-def test_money_comes_in_by_deposits_and_stakes_come_out_of_credit() -> None:
-    state = create_game(make_terms(), LIMITS_LOCAL, 100)
-    world = World(state)
-    call = calls.JoinSeat(SeatRole.SOLVER, 2_000)
-    world.send(calls.Deposit(1_999), "a")
-    assert world.try_send(call, "a", is_funded=False) == "CreditTooSmall"
-    world.send(calls.Deposit(2), "a")
-    world.send(call, "a", is_funded=False)
-    assert get_credit(world, "a") == 1 and world.state.purse.get_wei(stake_of(solver(0))) == 2_000
-    assert world.try_send(calls.TopUp(solver(0), 2), "a", is_funded=False) == "CreditTooSmall"
-    world.send(calls.TopUp(solver(0), 1), "a", is_funded=False)
-    assert get_credit(world, "a") == 0 and world.state.purse.get_wei(stake_of(solver(0))) == 2_001
-
-
-def test_credit_can_be_withdrawn_whole() -> None:
-    world = make_world()
-    world.send(calls.Deposit(7), "a")
-    world.send(calls.WithdrawCredit(), "a")
-    assert get_credit(world, "a") == 0 and world.withdrawn["a"] == 7
-
-
 # --- Joining ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("account", "wei", "name"),
-    [("solver0", 2_000, "AlreadySeated"), ("new", 1_999, "StakeWrong"), ("new", (1 << 90) + 1, "StakeWrong")],
-)
-def test_joining_is_refused(account: str, wei: int, name: str) -> None:
-    assert join(make_world(), account, wei) == name
-
-
-def test_nobody_joins_a_halted_task() -> None:
-    world = make_world()
-    assert world.try_send(calls.HaltTask(), "x") == "NotSubmitter"
-    world.send(calls.HaltTask(), SUBMITTER)
-    assert join(world, "new", 2_000) == "TaskHalted"
-    assert world.try_send(calls.HaltTask(), SUBMITTER) == "TaskHalted"
-
-
-def test_nobody_joins_when_all_rounds_are_used() -> None:
-    world = make_quiet_world(rounds=1)
-    assert join(world, "new", 2_000) == "TaskOver"
-
-
-def test_nobody_joins_a_task_that_is_over_by_standing_still() -> None:
-    """Else who joins after each `payOut` keeps it from closing, for gas."""
-    world = make_world()
-    world.jump(299)
-    assert join(world, "early", 2_000) is None, "until dispute has passed it can be started"
-    world.jump(300)
-    assert world.try_send(calls.PayOut(solver(0)), "x") is None, "it is over"
-    assert join(world, "pest", 2_000) == "TaskOver"
-    world.cheats -= {KEEPER}
-    assert world.play().state.is_closed, "nobody can keep it open"
-
-
-def test_a_task_that_is_started_again_takes_members_again() -> None:
-    world = make_world()
-    world.jump(300)
-    world.send(calls.StartRounds(), "x")
-    assert join(world, "new", 2_000) is None
-
-
-def make_full(**changes: int) -> World:
-    """Round 0 runs, all four places of solvers are taken, and nobody acts by duties."""
-    return make_quiet_world(**{"solvers": 4, "rounds": 6, **changes})
-
-
-def freeze(world: World) -> tuple[int, ...]:
-    """Solvers of a pool that is frozen now."""
-    return freeze_pool(world.state).solvers
-
-
-def test_a_larger_stake_takes_the_smallest_place_at_the_next_freeze() -> None:
-    world = make_full()
-    world.send(calls.TopUp(solver(0), 5), "solver0")
-    assert join(world, "new", 2_000) == "SeatsTaken"
-    assert join(world, "new", 2_001) is None
-    assert freeze(world) == (solver(0), solver(1), solver(2), solver(4)), "of equal stakes the lower number"
-    assert world.get_seat("solver3").status == SeatStatus.OPEN, "who waits stays a member"
-    assert world.try_send(calls.PayOut(solver(3)), "x") == "TaskRuns"
-    assert join(world, "newer", 2_000) == "SeatsTaken" and join(world, "newer", 2_001) is None
-    world.send(calls.TopUp(solver(3), 2), "solver3")
-    assert freeze(world) == (solver(0), solver(3), solver(4), solver(5))
-
-
-def test_who_waits_sits_again_once_a_larger_stake_leaves() -> None:
-    world = make_full()
-    assert join(world, "new", 3_000) is None and solver(3) not in freeze(world)
-    world.send(calls.LeaveSeat(solver(4)), "new")
-    assert freeze(world) == tuple(solver(n) for n in range(4))
-
-
 def test_who_joins_and_leaves_before_a_freeze_pushes_nobody_out() -> None:
     """Accounts of one wei more join in one block, leave, are paid out and withdraw: it cost nothing, and
     every honest solver was out for days. A task that stood still so long could be closed by anybody."""
@@ -229,46 +130,3 @@ def test_a_seat_below_its_stake_does_not_sit_until_it_tops_up() -> None:
     assert world.try_send(calls.TopUp(number, 0), "solver2") == "StakeWrong"
     world.send(calls.TopUp(number, 60), "solver2")
     assert number in freeze_pool(world.state).solvers
-
-
-def test_a_leaving_seat_must_still_serve_the_pools_frozen_before() -> None:
-    world = make_quiet_world()
-    number = world.get_seat("solver1").number
-    assert world.try_send(calls.LeaveSeat(number), "solver0") == "NotHolder"
-    world.send(calls.LeaveSeat(number), "solver1")
-    assert world.try_send(calls.LeaveSeat(number), "solver1") == "SeatClosed"
-    assert world.try_send(calls.PayOut(number), "x") == "SeatBusy"
-    assert commit(world, "solver1") is None, "it sits in round 0"
-    assert number in world.state.pools[1].solvers, "and in round 1, frozen at the start"
-    commit(world, "solver0"), commit(world, "solver2")
-    world.jump(world.block + 1)
-    assert number not in world.get_now().pools[2].solvers
-
-
-def test_an_open_seat_is_paid_out_once_the_task_is_over() -> None:
-    world = make_world()
-    for block, name in ((299, "TaskRuns"), (300, None)):
-        world.jump(block)
-        assert world.try_send(calls.PayOut(solver(0)), "x") == name, "it has stood still for dispute"
-    assert get_credit(world, "solver0") == 2_000
-
-
-def test_an_open_seat_is_not_paid_out_before_it_has_settled() -> None:
-    world = make_quiet_world(rounds=1)
-    commit(world, "solver0"), commit(world, "solver1")
-    world.jump(184)
-    assert world.try_send(calls.LetStand(0), "x") is None
-    assert world.try_send(calls.PayOut(solver(0)), "x") == "SeatBusy"
-    world.jump(183 + 201)
-    world.send(calls.SettleSeat(solver(0), 0), "x")
-    assert world.try_send(calls.PayOut(solver(0)), "x") is None
-
-
-def test_unknown_seats_are_refused() -> None:
-    world = make_world()
-    for call in (calls.MarkSilent(99, ()), calls.PayOut(99), calls.LeaveSeat(99)):
-        assert world.try_send(call, "x") == "SeatUnknown"
-
-
-def test_only_credit_is_withdrawn() -> None:
-    assert make_world().try_send(calls.WithdrawCredit(), "solver0") == "NothingMoved"

@@ -2,17 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
-
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, make_judged
 from tests.protocol.spec.game.world import (
     KEEPER,
     SUBMITTER,
     World,
-    commit,
     get_burned,
-    make_quiet_world,
     make_vote,
     make_word,
     make_world,
@@ -50,19 +46,6 @@ def settle(world: World, account: str, block: int, until: int = 0) -> int:
     return sum(after.get_wei(pot) - before.get_wei(pot) for pot in pots)
 
 
-def test_an_accepted_claim_is_paid_for_its_segments() -> None:
-    world = make_quiet_world(rounds=1)
-    commit(world, "solver0"), commit(world, "solver1", segments=4), commit(world, "solver2", segments=1)
-    world.cheats |= {KEEPER}
-    world.jump(105)
-    world.send(world.seal(calls.SealAudits(0)), "x")
-    for slot in range(3):
-        vote(world, slot, 0, 0, A)
-    post(world, (0, 1), (0, 1, 2))
-    gains = [settle(world, f"solver{i}", SETTLE) for i in range(3)]
-    assert gains == [100, 66, 16], "rounded down"
-
-
 def test_the_pay_of_a_rejected_claim_is_burned() -> None:
     """A submitter gains nothing from its own rejecting verifiers."""
     world = make_judged((R, A, A), rounds=1)
@@ -94,19 +77,6 @@ def test_other_pay_of_a_convicted_seat_is_burned() -> None:
     assert settle(world, "solver0", SETTLE) == 0 and get_burned(world) == burned + 100
 
 
-def test_two_unserved_cost_the_solver_and_both_who_said_so() -> None:
-    world = make_drawn(rounds=1)
-    vote(world, 0, 0, 0, U), vote(world, 0, 0, 2, U)
-    voters = [get_account(world, 0, rank) for rank in (0, 2)]
-    world.jump(164)
-    world.send(calls.LetStand(0), "x")
-    escrow = world.state.purse.get_wei(ESCROW)
-    assert settle(world, "solver0", SETTLE) == -70
-    assert world.state.purse.get_wei(ESCROW) == escrow, "the pay goes back to the submitter"
-    assert get_burned(world) == 70
-    assert [settle(world, account, SETTLE) for account in voters] == [-70, -70]
-
-
 def test_one_unserved_costs_nobody() -> None:
     world = make_drawn(rounds=1)
     vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
@@ -114,13 +84,6 @@ def test_one_unserved_costs_nobody() -> None:
     world.send(calls.LetStand(0), "x")
     assert settle(world, "solver0", SETTLE) == 0 and get_burned(world) == 100
     assert settle(world, get_account(world, 0, 0), SETTLE) == 0
-
-
-def test_a_missing_commitment_costs_its_fee() -> None:
-    world = make_quiet_world(rounds=1)
-    commit(world, "solver0"), commit(world, "solver1")
-    world.play()
-    assert world.state.purse.get_wei(credit_of("solver2")) == 1_940
 
 
 def test_a_counted_vote_is_paid_with_its_opening_only() -> None:
@@ -160,19 +123,6 @@ def test_what_a_convicted_seat_earned_is_burned() -> None:
 
 
 # --- When ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("account", ["solver0", "verifier0", "whistle0"])
-def test_all_seats_settle_once_the_longest_window_is_over(account: str) -> None:
-    world = make_judged(rounds=1)
-    post(world, (0, 1), (0, 1, 2))
-    number = world.get_seat(account).number
-    world.jump(SETTLE - 1)
-    assert world.try_send(calls.SettleSeat(number, 0), "x") == "NotSettleable"
-    world.jump(SETTLE)
-    assert world.try_send(calls.SettleSeat(number, 1), "x") == "RoundUnknown"
-    assert world.try_send(calls.SettleSeat(number, 0), "x") is None
-    assert world.try_send(calls.SettleSeat(number, 0), "x") == "AlreadySettled"
-
-
 def test_the_one_horizon_by_hand() -> None:
     """Closed in 103: dispute 200, audit_max 30, ask 720."""
     closed = GameRound(0, Pool(), b"", opened=100, counted=0, closed=103)
@@ -190,18 +140,6 @@ def test_the_one_horizon_by_hand() -> None:
         changed = replace(state, terms=replace(state.terms, windows=windows))
         late = replace(drawn, late_from=290, root_until=0)
         assert get_duty_until(changed, late) == last
-
-
-def test_an_open_question_holds_its_seat_only() -> None:
-    world = make_judged(rounds=1)
-    post(world, (0, 1), (0, 1, 2))
-    world.jump(303)
-    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
-    world.jump(SETTLE)
-    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") == "NotSettleable"
-    assert world.try_send(calls.SettleSeat(solver(1), 0), "x") is None
-    world.send(calls.EndDispute(0), "x")
-    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None
 
 
 def test_a_task_closes_once_all_seats_are_paid_out() -> None:
