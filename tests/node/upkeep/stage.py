@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tests.kit.nodes import NoJournal
 from tests.protocol.spec.game.world import World, make_word
 from touchstone.node.kit.retention_windows import PruningMemory, list_stages
 from touchstone.node.models.expected_merge import make_key
@@ -52,16 +53,6 @@ COUNT = 64
 """Parameters."""
 TENSOR_BYTES = 4 * COUNT
 SEGMENTS = 6
-
-
-class NoJournal:
-    """Takes every record."""
-
-    def append(self, record: Any) -> None:
-        """Nothing is asked again."""
-
-    def replay(self) -> Any:
-        return iter(())
 
 
 @dataclass
