@@ -39,7 +39,7 @@ WALKS = {
     "draw to vote": Walk("tests/verifier/test_replaying.py", "audit", "_vote"),
     "dispute to conviction": Walk("tests/e2e/test_disputes.py", "open_case", "prove_operation"),
     "plan to posted task": Walk("tests/node/test_submit.py", "build_task", "encode_training"),
-    "event to call": Walk("tests/e2e/test_happy_path.py", "decode_log", "_broadcast"),
+    "event to call": Walk("tests/e2e/test_happy_path.py", "decode_log", "_hand_in"),
 }
 
 
