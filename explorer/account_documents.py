@@ -54,8 +54,8 @@ def add_votes(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, 
 def list_accounts(
     found: Mapping[tuple[str, bytes], Counter[str]], names: Names, account: str = ""
 ) -> list[dict[str, Any]]:
-    """A row for each account over all its tasks, or of one account a row for each task; who has trained most
-    comes first, then who has voted most. found: by account and task."""
+    """Returns a row for each account over all its tasks, or a row for each task of one account. The account
+    that trained most comes first, then the one that voted most. found: by account and task."""
     rows = dict[str | bytes, Counter[str]]()
     people, tasks = dict[str | bytes, str](), Counter[str | bytes]()
     for (who, task), done in found.items():

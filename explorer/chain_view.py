@@ -90,7 +90,7 @@ class ChainView:
 
     async def run(self) -> None:
         """Folds what is stored, then follows the chain for ever; a chain that is silent is asked again.
-        Raises EnvironmentFault where waiting cannot help."""
+        Raises EnvironmentFault if waiting cannot help."""
         await self.refold()
         while True:
             try:
@@ -178,7 +178,7 @@ class ChainView:
         self.index.put_lines(lines)
 
     def _begin(self, task: bytes, event: Event) -> None:
-        """Before the events of its block."""
+        """Prepares a task before the events of its block."""
         self.posted[task], self.convictions[task], self.totals[task] = event.block_number, [], {}
         self._pots |= {name_pot(kind, task): task for kind in TOLD_POTS}
 
@@ -237,7 +237,7 @@ class ChainView:
         return add_reports(document | make_losses(game_round, reported), reported)
 
     def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
-        """Returns a round in full, also of an epoch that was freed; None where it was not opened."""
+        """Returns a round in full, also of an epoch that was freed; None if it was not opened."""
         game = self.state.games.get(task)
         if game is not None and number in game.rounds:
             return self._make_whole(task, game, game.rounds[number], self.next_block)

@@ -68,7 +68,7 @@ class ConvictedNumber:
 
     @property
     def distance_shown(self) -> str:
-        """How far the claimed value is from it; empty where that is no number."""
+        """How far the claimed value is from it; empty if that is no number."""
         distance = self.judgement.distance
         return "" if distance is None else f"{float(distance):.3g}"
 
@@ -109,7 +109,7 @@ class ConvictedNumber:
 
 
 def show_bits(bits: int) -> str:
-    """Returns a float32 as people write it, short."""
+    """Returns a float32 as a decimal number of at most 9 digits, or its bits if it is not finite."""
     return f"{bits_to_float(bits):.9g}" if is_finite(bits) else f"0x{bits:08x} (not finite)"
 
 
@@ -140,7 +140,7 @@ async def find_number(
     connection: Connection, disputes: str, event: Event, numeric_format: str
 ) -> ConvictedNumber | None:
     """Returns what the transaction of a conviction proved. disputes: address of the contract; numeric_format:
-    of the task. None where it proved something else than an operation, or where another contract passed the
+    of the task. None if it proved something else than an operation, or where another contract passed the
     proof on: then the contract's word stands, but its call is not what the transaction says. Raises
     EnvironmentFault where the chain's node has lost the transaction."""
     target, data = await connection.sent_call(event.transaction_hash)
@@ -157,7 +157,7 @@ async def find_number(
 
 
 def decode_node(number: int, data: bytes) -> ShownNode:
-    """Inverse of `program_codec.encode_node`. Raises ValueError where `data` is not such bytes."""
+    """Inverse of `program_codec.encode_node`. Raises ValueError if `data` is not such bytes."""
     operation, loops, reduced, operands = data[:4]
     if loops > MAX_LOOPS or reduced > loops:
         raise ValueError(f"expected at most {MAX_LOOPS} loops, got {loops} with {reduced} of them reduced")
@@ -186,7 +186,7 @@ def read_number(
     shown: ShownNode, element: int, openings: bytes, numeric_format: str = "float32"
 ) -> ConvictedNumber | None:
     """Returns the element that `openings` show; None for operations whose operands cannot be found without
-    others. Raises ValueError where there are fewer bytes than the node's operands take."""
+    others. Raises ValueError if there are fewer bytes than the node's operands take."""
     node = shown.node
     if node.operation in UNREADABLE:
         return None

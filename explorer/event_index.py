@@ -66,8 +66,8 @@ class EventIndex:
     """One file, locked as long as it is open: events that another process stored would not be folded here."""
 
     def __init__(self, path: Path, deployment: GameDeployment) -> None:
-        """Opens or makes the file. Raises InvalidInput where it is another deployment's, or of another
-        version, and EnvironmentFault where another explorer has it open."""
+        """Opens or makes the file. Raises InvalidInput if it is another deployment's, or of another version,
+        and EnvironmentFault if another explorer has it open."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._rows = sqlite3.connect(path, timeout=0)
@@ -138,7 +138,7 @@ class EventIndex:
         self._count += self._count_from(first) - before
 
     def put_number(self, transaction_hash: bytes, found: dict[str, Any] | None) -> None:
-        """Stores what a transaction of a conviction shows; None where it shows no number."""
+        """Stores what a transaction of a conviction shows; None if it shows no number."""
         with self._rows:
             row = (transaction_hash, json.dumps(found))
             self._rows.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?)", row)
@@ -176,22 +176,22 @@ class EventIndex:
             self._rows.executemany("INSERT INTO lines VALUES (?, ?, ?, ?)", lines)
 
     def put_round(self, task: bytes, number: int, document: dict[str, Any]) -> None:
-        """A round as it was when the contracts forgot it."""
+        """Stores a round as it was when the contracts forgot it."""
         with self._rows:
             short = {key: value for key, value in document.items() if key != "slots"}
             row = (task, number, json.dumps(document), json.dumps(short))
             self._rows.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?, ?)", row)
 
     def find_round(self, task: bytes, number: int, *, is_short: bool = False) -> dict[str, Any] | None:
-        """Such a round, None where there is none. is_short: without its slots, as a table has it."""
+        """Returns such a round, None if there is none. is_short: without its slots, as a table has it."""
         column = "short" if is_short else "document"
         query = f"SELECT {column} FROM rounds WHERE task = ? AND number = ?"
         found = self._rows.execute(query, (task, number)).fetchone()
         return None if found is None else dict(json.loads(found[0]))
 
     def list_lines(self, task: bytes, before: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
-        """The newest lines of a task before a place (block, log index), newest first, all lines of an event
-        together."""
+        """Returns the newest lines of a task before a place (block, log index). The newest come first, all
+        lines of an event together."""
         rows = self._rows.execute(
             "SELECT block, log, group_concat(line, char(10)) FROM lines"
             " WHERE task = ? AND (block, log) < (?, ?) GROUP BY block, log"
@@ -201,7 +201,7 @@ class EventIndex:
         return rows.fetchall()
 
     def get_line(self, task: bytes, event: Event) -> str:
-        """Returns what tells an event, empty where nothing does."""
+        """Returns what tells an event, empty if nothing does."""
         place = (event.block_number, event.log_index)
         rows = self._rows.execute(
             "SELECT line FROM lines WHERE task = ? AND block = ? AND log = ?", (task, *place)

@@ -32,7 +32,7 @@ def sum_money(money: AccountMoney) -> dict[str, int]:
 
 
 def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
-    """Returns who has what in a task, and why; what nobody has any more, by what it was before."""
+    """Returns who has what in a task, and why; and burned money, by the kind of pot that it came from."""
     burned = {kind: wei for kind, wei in game.money.burned.items() if wei}
     return {
         "columns": list(COLUMNS),

@@ -47,5 +47,5 @@ def show_wei(wei: int) -> str:
 
 
 def make_person(account: str, names: Names) -> dict[str, str]:
-    """An account with the name that it is known by here, which is its first digits where there is none."""
+    """Returns an account with the name that it is known by here; without a name, with its first digits."""
     return {"account": account, "name": names.of(account)}

@@ -91,7 +91,7 @@ class Pause:
     until_s: float = 0.0
 
     def extend(self, now_s: float) -> None:
-        """One more failure."""
+        """Counts one more failure."""
         self.until_s = now_s + min(FIRST_PAUSE_S * 2.0 ** min(self.failures, 16), LONGEST_PAUSE_S)
         self.failures += 1
 
@@ -127,7 +127,7 @@ class ReportAsker:
         answers = [self.ask(client, one) for one in chosen]
         for error in await asyncio.gather(*answers, return_exceptions=True):
             if error is not None:
-                log.error("A node was not asked to the end", exc_info=error)
+                log.error("Asking a node ended with an error", exc_info=error)
 
     def choose(self) -> list[Question]:
         """Returns a few questions, an account in one of them at most. Rounds take turns."""

@@ -304,7 +304,7 @@ class PageServer:
 
 
 async def _write(response: web.StreamResponse, piece: bytes) -> None:
-    """Raises ConnectionResetError where the reader is gone, or takes nothing."""
+    """Raises ConnectionResetError if the reader is gone, or takes nothing."""
     try:
         async with asyncio.timeout(LIMITS.write_seconds):
             await response.write(piece)

@@ -75,7 +75,7 @@ def show_report(report: LossReport | DistanceReport) -> dict[str, Any]:
 
 def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, Any]:
     """Returns the mean losses that the solvers of a round report, in nats. by_shard: in the order of the
-    shards, None where there is no report; mean: of all of them, a claim by its segments: what a report says
+    shards, None if there is no report; mean: of all of them, a claim by its segments: what a report says
     of steps could be anything."""
     known = {one.slot: one for one in reported if one.draw == LOSS}
     right = {

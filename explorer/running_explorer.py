@@ -38,7 +38,7 @@ async def open_explorer(
 ) -> AsyncIterator[Explorer]:
     """Follows the chain and serves the pages until the block ends. index: file to keep the events in; port: 0
     takes a free one; asked: for reports. Raises InvalidInput for another deployment's index and
-    EnvironmentFault where the port is taken."""
+    EnvironmentFault if the port is taken."""
     kept = EventIndex(index, chain.deployment)
     try:
         view = ChainView(chain, kept, names)

@@ -32,7 +32,7 @@ def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
 
 @dataclass(frozen=True)
 class Conviction:
-    """A seat that was closed. dispute: the one that ended with it, None where another proof did it."""
+    """A seat that was closed. dispute: the one that ended with it, None if another proof did it."""
 
     block: int
     transaction_hash: bytes

@@ -43,7 +43,7 @@ def describe_phase(game: GameState, block: int) -> str:
 
 
 def count_active(game: GameState, role: SeatRole) -> int:
-    """Open seats of a role."""
+    """Returns the number of open seats of a role."""
     return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
 
 

@@ -27,7 +27,7 @@ def list_work(
 
 
 def count_work(segments: int, training: dict[str, Any]) -> tuple[int, int, int]:
-    """Steps, tokens and FLOPs of so many segments; nothing where the task has no description."""
+    """Returns the steps, tokens and FLOPs of some segments; nothing if the task has no description."""
     steps = segments * training.get("segment_steps", 0)
     tokens = steps * training.get("tokens_per_step", 0)
     return steps, tokens, FLOPS_PER_WEIGHT_AND_TOKEN * training.get("parameters", 0) * tokens

@@ -55,7 +55,7 @@ class RoundPlan:
     """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes: tokens of
     1, 2 or 4 bytes by the vocabulary. step: the recorded one of any module, in one numeric format and for one
     shape of a batch. initial_seed: `GIVEN_START` where the first weights are given. tokenizer_sha256: of the
-    tokenizer.json that made the tokens, hex; empty where there was none."""
+    tokenizer.json that made the tokens, hex; empty if there was none."""
 
     step: StepFiles
     schedule: ScheduleConfig
@@ -87,7 +87,7 @@ class RoundPlan:
         return self.step.shape.vocabulary_size
 
     def count_parameters(self) -> int:
-        """Returns elements of W."""
+        """Returns the number of elements of W."""
         return self.step.layout.count
 
 
@@ -229,8 +229,8 @@ async def post_task(
     start: Tensor | None = None,
 ) -> bytes:
     """Posts a task that was built, with its escrow, and serves its dataset from now on, with the weights that
-    it begins with (start) where they are given; returns the task's id. Raises InvalidInput where nodes would
-    refuse it, ContractRefused where the account has too few tokens."""
+    it begins with (start) where they are given; returns the task's id. Raises InvalidInput if nodes would
+    refuse it, ContractRefused if the account has too few tokens."""
     escrow_wei = await asyncio.to_thread(refuse_bad_task, chain, terms, training)
     await asyncio.to_thread(store.put, refer_dataset(training), dataset)
     await asyncio.to_thread(keep_step, store, training, get_step(training))

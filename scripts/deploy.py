@@ -64,7 +64,7 @@ async def _deploy(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Deploy as the options say; return the exit status."""
+    """Deploys as the options say; returns the exit status."""
     try:
         deploy.main(arguments, prog_name="python -m touchstone.scripts.deploy", standalone_mode=False)
     except TouchstoneError as error:

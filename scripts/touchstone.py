@@ -47,7 +47,7 @@ for command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; return the exit status (`ExitCode`)."""
+    """Runs one command; returns the exit status (`ExitCode`)."""
     _hear_signals()
     typed = None if arguments is None else list(arguments)
     try:
@@ -64,8 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _hear_signals() -> None:
-    """Asked to end, end as with Ctrl-C: children are stopped and files closed. A script's shell has a command
-    in the background ignore SIGINT: it goes on doing so, but asyncio has to know how to be interrupted."""
+    """Ends as with Ctrl-C when the process is asked to end: children are stopped and files closed. A script's
+    shell has a command in the background ignore SIGINT: it goes on doing so, but asyncio has to know how to
+    be interrupted."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,8 +74,8 @@ def _hear_signals() -> None:
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
-    """SIGTERM does what SIGINT does, even where that is blocked: asyncio takes it between two callbacks, so
-    nothing is left half done and nothing is printed."""
+    """Treats SIGTERM as SIGINT, even if SIGINT is blocked: asyncio takes it between two callbacks, so nothing
+    is left half done and nothing is printed."""
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):
         handler(signal.SIGINT, frame)

@@ -33,7 +33,7 @@ class AuditDraw:
 
 @dataclass(frozen=True)
 class OfferVotes:
-    """Hand the own votes of a round, and their openings, to a solver."""
+    """Hand this node's own votes of a round, and their openings, to a solver."""
 
     round: int
     account: str
@@ -55,7 +55,8 @@ def list_duties(view: View, block: int) -> Iterator[Duty[AuditRoom] | Wait]:
 
 
 def _is_open(view: View, drawn: DrawnAudit, block: int) -> bool:
-    """Whether this node may say something. In a draw that is older than its journal it may have done so."""
+    """Returns whether this node may say something. In a draw that is older than its journal it may have done
+    so."""
     game, book, place = view.game, view.audits.book, drawn.place
     is_done = place in book.votes or place in book.passed or get_start(game, place) <= book.begun
     return not is_done and is_wanted(game, place, block)

@@ -50,8 +50,8 @@ def list_solvers(game: GameState, index: int) -> list[str]:
 
 
 async def offer(room: AuditRoom, index: int, account: str) -> None:
-    """Hands a solver the own votes of a round that it has not taken. Raises EnvironmentFault where it did not
-    take them all: to be tried again."""
+    """Hands a solver this node's own votes of a round that it has not taken. Raises EnvironmentFault if it
+    did not take them all: to be tried again."""
     lacking = _list_lacking(room.book, room.get_game(), index, room.block)
     votes = [one for one in lacking if _is_missing(room.book, one, account)][:VOTES_MAX]
     said = tuple(format_vote(made.vote, made.signature, opening) for made, opening in votes)

@@ -67,7 +67,7 @@ def carry_nothing(about: AuditTask) -> bytes:
 def is_start_right(
     about: AuditTask, index: int, first: StateHeader, base_weights: bytes, carried_root: bytes | None
 ) -> bool:
-    """Tells whether boundary 0 is what a claim of round `index` must start from. carried_root: None where the
+    """Tells whether boundary 0 is what a claim of round `index` must start from. carried_root: None if the
     round that fixes it is forgotten."""
     is_placed = first.global_step == index * about.inner_steps
     is_carried = carried_root in (None, compute_carried_root(first))
@@ -77,7 +77,7 @@ def is_start_right(
 async def find_carried(
     about: AuditTask, game: GameState, place: AuditPlace, ask: Callable[[int, int], Awaitable[bytes]]
 ) -> bytes | None:
-    """Returns the carried root that boundary 0 must have; None where the round that says so is forgotten.
+    """Returns the carried root that boundary 0 must have; None if the round that says so is forgotten.
     ask(round, slot): what a merged claim hands on."""
     if not about.carry_moments:
         return carry_nothing(about)

@@ -1,4 +1,4 @@
-"""Tells a solver that serves nothing apart from an own network that is down.
+"""Tells a solver that serves nothing apart from this node's own network that is down.
 
 An UNSERVED costs the solver a fee, and two auditors as well. So before an auditor says it, somebody must have
 answered: the solver itself, with whatever it sent, or a peer elsewhere. Any peer will do, so a solver gains

@@ -33,7 +33,7 @@ class SegmentReplay:
         return range(first, first + self.about.segment_steps)
 
     async def prepare(self) -> None:
-        """Fetches the data of the segment. Raises EnvironmentFault where no peer serves some of it."""
+        """Fetches the data of the segment. Raises EnvironmentFault if no peer serves some of it."""
         about = self.about
         await prepare_steps(about.corpus, about.training, self.beacon, self.shard, self.steps)
 
@@ -50,7 +50,7 @@ class SegmentReplay:
     def replay(
         self, states: StateStore, start: StateHeader, train: Train, batches: Callable[[int], Batch]
     ) -> StateTrees:
-        """Returns the own end of the segment, hashed. Raises ProtocolFault where it is not finite."""
+        """Returns this node's own end of the segment, hashed. Raises ProtocolFault if it is not finite."""
         place = (self.steps.start, len(self.steps))
         # Only `train` holds the start: from its first step on, memory holds one state less.
         end, _ = train(states.load(start), self.about.training, batches, *place)

@@ -91,9 +91,9 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
 async def _fetch_ends(
     room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, handed: SealHanded
 ) -> None:
-    """Has the end state, the final weights and the pseudo-gradient in the store; no end state of an exact
-    task, whose root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed in again: a
-    solver that was restarted has forgotten to whom it shows what."""
+    """Fetches the end state, the final weights and the pseudo-gradient into the store. An exact task needs no
+    end state, because its root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed
+    in again: a solver that was restarted has forgotten to whom it shows what."""
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
     hold(room, drawn, ends.end.header, ends.last.header)
     try:
@@ -111,16 +111,16 @@ async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
     base = await room.models.load_base(drawn.place.base_root)
     if compute_outer_root(base) != drawn.place.base_root:
         raise ProtocolFault(
-            what="another model than the round started from",
+            what="the fetched model is not the one that the round started from",
             expected=drawn.place.base_root.hex(),
             actual=compute_outer_root(base).hex(),
-            remedy="Fetch the model of the round before again.",
+            remedy="Fetch the model of the previous round again.",
         )
     return base
 
 
 async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
-    """Returns the vote on an audit, in the journal; made once. None where a vote would no longer count.
+    """Returns the vote on an audit, in the journal; made once. None if a vote would no longer count.
     Raises EnvironmentFault for a failure that is not the solver's, as long as there is time to try again."""
     async with room.locks[drawn.place]:
         if drawn.place in room.book.votes:
@@ -150,8 +150,8 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
 
 
 def _may_try_again(room: AuditRoom, drawn: DrawnAudit, since: int) -> bool:
-    """Whether what failed here is tried again: while a solver would be waited for that is asked since then.
-    Of a draw that a reorg took back nothing is said."""
+    """Returns whether what failed here is tried again: while a solver would be waited for that is asked since
+    then. Of a draw that a reorg took back nothing is said."""
     game = room.get_game()
     return find_drawn(game, drawn.place) is None or room.block <= compute_ends_until(game, drawn.place, since)
 

@@ -104,7 +104,7 @@ START_FORM = make_form(StartShown)
 
 
 async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
-    """Fetches the start, replays the segment and writes down the result. None where a vote would no longer
+    """Fetches the start, replays the segment and writes down the result. None if a vote would no longer
     count.
 
     Raises NotServed and ReachesNobody."""

@@ -72,8 +72,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay came to. word: as an auditor would say; claimed_end, own_end: state roots, the own one
-    None where the steps left the finite numbers; distances: (quantity, largest distance, its limit), none
+    """What a replay came to. word: as an auditor would say; claimed_end, own_end: state roots, this node's
+    own None if the steps left the finite numbers; distances: (quantity, largest distance, its limit), none
     where the two roots are one or nothing can be compared."""
 
     solver: str
@@ -108,11 +108,11 @@ class SeatlessAudit:
 
 
 async def replay(config: NodeConfig, place: Place) -> Replayed:
-    """Replays a segment on this machine, and compare. What is fetched lies in a folder of the home until
-    then.
+    """Replays a segment on this machine, and compares both ends. What is fetched lies in a folder of the home
+    until then.
 
-    Raises InvalidInput where the claim has no segment of this number or it may not be read yet,
-    EnvironmentFault where no node serves it, ProtocolFault where what is served is not the claim's."""
+    Raises InvalidInput if the claim has no segment of this number or it may not be read yet, EnvironmentFault
+    if no node serves it, ProtocolFault if what is served is not the claim's."""
     pin_kernels(config.threads, device=config.device)
     with hold_folder(config.home, FOLDER) as folder:
         async with open_reader(replace(config, home=folder)) as reader:
@@ -120,7 +120,7 @@ async def replay(config: NodeConfig, place: Place) -> Replayed:
 
 
 async def compare(audit: SeatlessAudit) -> Replayed:
-    """Fetch, replay and compare. Raises as `replay` does."""
+    """Fetches, replays and compares. Raises as `replay` does."""
     shown = await _ask_any(audit, partial(_ask_segment, audit))
     first, start, end = (proof.header for proof in shown)
     word = VoteWord.ACCEPT if await _is_start_right(audit, first, start) else VoteWord.REJECT_START
@@ -147,7 +147,7 @@ async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> Seatl
 
 
 def require_public(game: GameState, place: Place, block: int) -> GameRound:
-    """Returns the round. Raises InvalidInput where the segment is not there, or not for every account at
+    """Returns the round. Raises InvalidInput if the segment is not there, or not for every account at
     `block`."""
     game_round = game.rounds.get(place.round)
     claim = None if game_round is None else game_round.claims.get(place.slot)
@@ -172,7 +172,7 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
 
 
 async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]]) -> Answer:
-    """Returns the first answer that holds. Raises InvalidInput where nobody is there to ask."""
+    """Returns the first answer that holds. Raises InvalidInput if nobody is there to ask."""
     if not audit.peers:
         raise InvalidInput(
             what="no node is there to ask",
@@ -184,7 +184,7 @@ async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]
 
 
 async def _ask_segment(audit: SeatlessAudit, peer: Peer) -> tuple[BoundaryProof, ...]:
-    """Returns boundary 0, start and end, as one peer shows them. Raises ProtocolFault where they are not of
+    """Returns boundary 0, start and end, as one peer shows them. Raises ProtocolFault if they are not of
     the claim."""
     place = audit.place
     question = SegmentAsked(place.task, place.round, place.slot, place.segment)
@@ -217,7 +217,7 @@ async def _find_handed_on(audit: SeatlessAudit, index: int, slot: int) -> bytes:
 
 
 async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) -> bytes:
-    """Returns what a merged claim hands on, as a peer shows it. Raises ProtocolFault where that is not of the
+    """Returns what a merged claim hands on, as a peer shows it. Raises ProtocolFault if that is not of the
     claim."""
     claim = audit.game.rounds[index].claims[slot]
     question = AskWork(audit.place.task, index, slot, claim.claim_root)
@@ -264,7 +264,7 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     try:
         trees = await asyncio.to_thread(segment.replay, audit.states, start, replay_segment, get_told)
     except ProtocolFault as fault:
-        audit.notify(f"no training leads from the start to an end: {fault}")
+        audit.notify(f"training from the start reaches no end state: {fault}")
         return Replayed(solver, VoteWord.REJECT_STATE, claimed, None)
     own = trees.header
     await asyncio.to_thread(audit.states.put, trees)

@@ -73,7 +73,7 @@ class CaseJudging:
     step_judging: StepJudging
 
     async def judge_case(self, found: SuspectedFault) -> None:
-        """Judges the claimant's steps one by one; write down a case, or that there is none. Raises
+        """Judges the claimant's steps one by one; writes down a case, or that there is none. Raises
         ProtocolFault or EnvironmentFault while they are not shown and there is time."""
         view = self.get_view()
         book, statement_key = self.cases, found.statement_key
@@ -99,7 +99,7 @@ class CaseJudging:
     async def _find_false_step(
         self, found: SuspectedFault, until: int
     ) -> tuple[int | None, tuple[bytes, bytes]]:
-        """Returns the step, None where all lie inside, and the roots of the states around it. until: as of
+        """Returns the step, None if all lie inside, and the roots of the states around it. until: as of
         `Claimed`."""
         view = self.get_view()
         ref = found.statement_key.ref
@@ -128,7 +128,7 @@ def compute_grace_blocks(terms: GameTerms) -> int:
 
 
 def _require_other(claimed: Claimed, found: SuspectedFault, end: bytes) -> None:
-    """Raises ProtocolFault where a vote rejects the very end that its steps come to."""
+    """Raises ProtocolFault if a vote rejects the very end that its steps come to."""
     if end == found.denied:
         raise ProtocolFault(
             what="a rejecting vote shows steps that end in the claimed state",

@@ -91,7 +91,7 @@ class ReadVotes:
         return self.unread.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises EnvironmentFault where the endpoint does not show all of them."""
+        """Raises EnvironmentFault if the endpoint does not show all of them."""
         await tools.votes.read_votes(self.unread)
 
 
@@ -124,7 +124,7 @@ class OpenDispute:
         return self.case.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ContractRefused where the statement cannot be disputed any more."""
+        """Raises ContractRefused if the statement cannot be disputed any more."""
         await tools.opening.open_case(self.case)
 
 
@@ -140,7 +140,7 @@ class QuerySigner:
         return self.query.statement.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ContractRefused where no query counts any more."""
+        """Raises ContractRefused if no query counts any more."""
         await tools.queries.ask(self.query)
 
 
@@ -153,7 +153,7 @@ class ProveStatement:
     proof: Proof = field(compare=False, repr=False)
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ContractRefused where it does not hold, or came too late."""
+        """Raises ContractRefused if it does not hold, or came too late."""
         await tools.proofs.send_proof(self.proof)
 
 
@@ -167,8 +167,8 @@ class ProveWork:
     fault: WorkFault = field(compare=False, repr=False)
 
     async def perform(self, tools: Challenging) -> None:
-        """Gathers what the call needs. Raises EnvironmentFault where it cannot be had, ContractRefused where
-        the proof does not hold, or came too late."""
+        """Gathers what the call needs. Raises EnvironmentFault if it cannot be had, ContractRefused if the
+        proof does not hold, or came too late."""
         if isinstance(self.fault, FalseClaim):
             await tools.work_proofs.prove_claim(self.fault.vote)
         elif isinstance(self.fault, FalseStart):

@@ -21,7 +21,7 @@ Shown = TypeVar("Shown")
 
 
 async def wait_for(get_view: GetView, until: int, asking: Awaitable[Shown]) -> Shown:
-    """Returns what the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at
+    """Returns what the claimant shows. Raises EnvironmentFault if it has not shown it when the chain is at
     block `until`: then the asking has ended."""
     task = asyncio.ensure_future(asking)
     try:
@@ -53,10 +53,10 @@ class BlocksLeft:
 
 def _make_slow(until: int) -> EnvironmentFault:
     return EnvironmentFault(
-        what="a claimant shows too slowly what it owes",
+        what="a claimant has not shown in time what it owes",
         expected=f"all of it before block {until}",
         actual="a part at most",
-        remedy="Nothing: it counts as not shown.",
+        remedy="You need to do nothing: what is missing counts as not shown.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Contests of a posted root: open one where the own merge differs, play it, bring the leaf.
+"""Contests of a posted root: open one where this node's own merge differs, play it, bring the leaf.
 
 All nodes compute the same bits, so a root that differs is wrong. Any account that has the posted root's tree
 may answer. The contester names the node that its own tree lacks. At the leaf any account may bring the
@@ -82,19 +82,19 @@ class Contesting:
         return proof.data + b"".join(proof.path)
 
     def choose_child(self, contest: InnerContest, made: MergeMade) -> int:
-        """Returns the first posted node that the own tree lacks."""
+        """Returns the first posted node that this node's own tree lacks."""
         child = find_differing(self.list_nodes(contest, made), contest.nodes)
         if child is None:
             raise EnvironmentFault(
                 what="a contested root is right at every entry that was shown",
-                expected="a node that the own tree lacks",
+                expected="an entry that this node's own tree lacks",
                 actual="none",
                 remedy="Nothing can be named: the contest is lost.",
             )
         return child
 
     def list_nodes(self, contest: InnerContest, made: MergeMade) -> list[bytes]:
-        """Returns the nodes that open the contested one, in the own tree."""
+        """Returns the nodes that open the contested one, in this node's own tree."""
         roots = (made.weights_root, made.momentum_root)
         if contest.level == 0:
             return list(roots)
@@ -129,7 +129,7 @@ class CheckRoot:
 
 @dataclass(frozen=True)
 class BeginContest:
-    """Contest a posted root that is not the own one. attempt: how many own contests of it have ended."""
+    """Contest a posted root that is not this node's own. attempt: how many own contests of it have ended."""
 
     round: int
     root: bytes
@@ -137,7 +137,8 @@ class BeginContest:
     attempt: int
 
     async def perform(self, room: "Contesting") -> None:
-        """The bond comes out of this account's credit; the k-th open contest costs k bonds."""
+        """Opens the contest. The bond comes out of this account's credit; the k-th open contest costs k
+        bonds."""
         view = room.get_view()
         book, name = room.claims, (self.round, self.root, self.root_until, self.attempt)
         if name not in book.contests:
@@ -159,7 +160,7 @@ class MoveContest:
     level: int
 
     async def perform(self, room: "Contesting") -> None:
-        """Answer, name a child, or bring the leaf. Raises EnvironmentFault where this node has not the tree
+        """Answers, names a child, or brings the leaf. Raises EnvironmentFault if this node has not the tree
         of the posted root."""
         view = room.get_view()
         contest = view.chain_state.contests[view.task].contests[self.name]
@@ -212,8 +213,8 @@ def _list_checks(
 def _list_contest(
     view: View, state: GameState, game_round: GameRound, block: int
 ) -> Iterator[Duty[Contesting] | Wait]:
-    """Yields an own contest, by turns. While another account contests the root, this node waits for the
-    outcome as long as there is time: the other contester may give up, or lose on purpose."""
+    """Yields this node's own contest, by turns. While another account contests the root, this node waits for
+    the outcome as long as there is time: the other contester may give up, or lose on purpose."""
     open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
     assert game_round.root is not None
     if any(contest.contester == view.account for contest in open_ones):

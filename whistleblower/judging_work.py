@@ -39,7 +39,7 @@ class FalseStart:
 
 @dataclass(frozen=True)
 class FalseWorkVote:
-    """A vote that rejects a start or work by which this node stands."""
+    """A vote that rejects a start or a work leaf which this node finds right."""
 
     vote: KnownVote
 

@@ -43,7 +43,7 @@ class ProofCalls:
     async def send_proof(self, proof: Proof) -> None:
         """Seals the call of a proof, and makes it once the seal counts.
 
-        Raises ContractRefused where the proof does not hold, or another account convicted the seat first."""
+        Raises ContractRefused if the proof does not hold, or another account convicted the seat first."""
         evidence, call = self.chain.evidence, (self.get_view().task, *proof.arguments)
         data = encode_call(find_function(load_own_abi("Evidence"), proof.function), call)
         digest = await evidence.digest_of(self.get_view().account, data)

@@ -68,7 +68,7 @@ def list_demands(
     program: Program, layout: TraceLayout, withheld: int | None, chance: Random | None = None
 ) -> list[DemandedLeaf]:
     """Lists at most LEAVES_MAX leaves to demand. withheld: the buffer that the claimant does not serve; None
-    where it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one
+    if it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one
     among them.
 
     A claimant without such a buffer cannot show any leaf of it. The leaves are random, so no claimant can
@@ -113,8 +113,8 @@ LABELS, SCALARS = (INPUTS.index(role) for role in (Role.LABELS, Role.SCALARS))
 
 
 def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
-    """The leaf with a scalar of the step: the learning rate goes by the global step, the bias corrections by
-    the local one."""
+    """Returns the leaf with a scalar of the step. The learning rate depends on the global step, the bias
+    corrections on the local step."""
     leaves = compute_scalar_leaves(view.spec)
     place = start.local_step if which else start.global_step
     return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
@@ -122,7 +122,7 @@ def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
 
 @dataclass(frozen=True)
 class Withheld:
-    """What the claimant does not serve: a buffer of the trace, None where it is the list of their roots.
+    """What the claimant does not serve: a buffer of the trace, None if it is the list of their roots.
     fault: how it was noticed."""
 
     buffer: int | None
@@ -150,7 +150,7 @@ class Prosecuting:
     segments: Segments
 
     async def prove_operation(self, dispute: InnerDispute, start: StateHeader, fault: OperationFault) -> None:
-        """Has the referee compute the element."""
+        """Makes the referee compute the element."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = (fault.node, fault.element, fault.openings)
         await self.chain.disputes.prove_operation(self.get_view().task, dispute.name, facts, start, *proof)
@@ -197,7 +197,7 @@ class Prosecuting:
             self.cases.searched.add(dispute.name)
         elif isinstance(found, OperationFault):
             self.notify(
-                f"dispute {name}: node {found.node.number} errs in element {found.element}: proving it"
+                f"dispute {name}: element {found.element} of node {found.node.number} is wrong: proving it"
             )
             await self.prove_operation(dispute, trace.start, found)
         else:
@@ -205,7 +205,7 @@ class Prosecuting:
             await self.prove_input(dispute, trace.start, found)
 
     async def demand(self, dispute: InnerDispute, withheld: int | None) -> None:
-        """Demand leaves of what is withheld: the claimant shows them on chain, or is convicted."""
+        """Demands leaves of what is withheld: the claimant shows them on chain, or is convicted."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         program = get_program(self.get_view().spec.training).program
         leaves = [
@@ -247,7 +247,7 @@ class Prosecuting:
         loop = asyncio.get_running_loop()
 
         def watch(buffer: int, fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-            """Fetch of a buffer for the searching thread, and write down one that the claimant does not
+            """Fetches a buffer for the searching thread, and writes down a buffer that the claimant does not
             show."""
             try:
                 return asyncio.run_coroutine_threadsafe(
@@ -274,7 +274,7 @@ class Prosecuting:
             return hurry(remote.fetch(buffer))
 
         def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """Returns the first leaf that differs from the own one."""
+            """Returns the first leaf that differs from this node's own."""
             return watch(buffer, remote.find_leaf(buffer, own))
 
         def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
@@ -293,7 +293,8 @@ class Prosecuting:
     async def _find_step_start(
         self, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
     ) -> TrainingState:
-        """Returns the state before the named step: the claimant's, or the own one where it is the same."""
+        """Returns the state before the named step: the claimant's, or this node's own where it is the
+        same."""
         try:
             return await wait_for(
                 self.get_view, until, self.states.fetch_and_load(self.client, [peer], trace.start)

@@ -78,7 +78,7 @@ def _is_asked(view: View, known: KnownVote, leaf: int) -> bool:
 
 
 def _find_leaf(view: View, known: KnownVote) -> int | None:
-    """For which leaf to ask; None where nothing speaks against the vote, or an ask would not show it."""
+    """For which leaf to ask; None if nothing speaks against the vote, or an ask would not show it."""
     vote = known.vote
     replays = view.audits.list_replays(vote.round)
     here = [one for one in replays if (one.ref.slot, one.segment) == (vote.slot, vote.segment)]
@@ -101,8 +101,8 @@ def _is_copied(known: KnownVote) -> bool:
 
 
 def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> bool:
-    """Whether the rejected end is one that this node stands by, and nothing shows that the auditor's own end
-    is another. Where the auditor did come to another end, its own steps are to be judged."""
+    """Returns whether this node finds the rejected end right, and nothing shows that the auditor's own end is
+    another. If the auditor did come to another end, its own steps are to be judged."""
     if known.opening is not None:
         return _is_copied(known)
     if not is_counted(get_now(view), known):  # It harms no claim, and an honest one may have drifted.
@@ -143,4 +143,4 @@ def _find(view: View, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(view, StatementKey(StatementRef(index, 0), 0, signature))
 
 
-"""In place of the own leaf where both ends are one state."""
+"""In place of this node's own leaf where both ends are one state."""

@@ -177,10 +177,11 @@ class StepJudging:
         await self.chain.disputes.name_step(self.get_view().task, dispute.name, step, dispute.roots)
 
     async def find_step(self, dispute: InnerDispute) -> int:
-        """Returns the step that this node has judged false before, if the posted roots around it are the
-        judged ones. Else the first step that lies beyond the limits, from the claimant's own state before it;
-        the one farthest off where none does. Where the states are not shown in half of the time, be it that
-        they come slowly, the first one after which the posted roots part from this node's own."""
+        """Returns the step to name: the one that this node has already judged false, if the posted roots
+        around it are the judged ones. Otherwise the first step beyond the limits, computed from the
+        claimant's own state before it, or the step farthest off if none is beyond. If the claimant has not
+        shown all states when half of the time is over: the first step that could not be judged, or else the
+        first whose posted root differs from this node's own."""
         judged = _find_judged(self.get_view(), dispute)
         if judged is not None:
             return judged
@@ -192,7 +193,7 @@ class StepJudging:
         except (ProtocolFault, EnvironmentFault) as fault:
             if self.get_view().head_block < get_half_time(self.get_view(), dispute):
                 raise
-            self.notify(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
+            self.notify(f"dispute {format_name(dispute)}: {fault.what}; naming a step by what is known")
             if found:
                 return len(found)  # A step whose end is not shown, or is no state, while its start is right.
             start = await self.restore_start(dispute)
@@ -206,7 +207,7 @@ class StepJudging:
         return parted[0] if parted else len(own) - 2
 
     async def restore_start(self, dispute: InnerDispute) -> StateHeader:
-        """Returns what `find_start` finds; of an own claim it is in the store from then on."""
+        """Returns what `find_start` finds; of this node's own claim it is in the store from then on."""
         if find_own_boundary(self.get_view(), dispute) is not None:
             await self.segments.restore_boundary(dispute.statement.round, dispute.segment, dispute.clock)
         return find_start(self.get_view(), dispute)
@@ -262,13 +263,14 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
 
 
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
-    """Returns the step that lies beyond the limits, None where all lie inside."""
+    """Returns the step that lies beyond the limits, None if all lie inside."""
     last = len(verdicts) - 1
     return last if verdicts[last].exceeds_limits else None
 
 
 def _find_judged(view: View, dispute: InnerDispute) -> int | None:
-    """The step that a case of this node on the disputed segment has, if its start and end are posted."""
+    """Returns the step that this node's records name for the disputed segment, if its start and end are
+    posted."""
     for statement_key, case in view.cases.cases.items():
         if (statement_key.ref, statement_key.segment) == (
             dispute.statement,
@@ -281,7 +283,7 @@ def _find_judged(view: View, dispute: InnerDispute) -> int | None:
 
 
 def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
-    """Returns the claimant whose steps are disputed. Raises EnvironmentFault where the claimant has no
+    """Returns the claimant whose steps are disputed. Raises EnvironmentFault if the claimant has no
     endpoint."""
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
@@ -289,8 +291,8 @@ def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
 
 
 def find_start(view: View, dispute: InnerDispute) -> StateHeader:
-    """The state that the disputed segment starts from: of this node's own claim, or as its solver has shown
-    it. Raises EnvironmentFault where there is neither."""
+    """Returns the state that the disputed segment starts from, of this node's claim or as its solver showed
+    it. Raises EnvironmentFault if there is neither."""
     ref, found = dispute.statement, find_own_boundary(view, dispute)
     if found is None:
         shown = view.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)

@@ -1,4 +1,4 @@
-"""Suspected faults: statements that contradict an own replay, and those who stand by them."""
+"""Suspected faults: statements that contradict this node's own replay, and those who stand by them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from touchstone.protocol.spec.statements import VoteWord
 @dataclass(frozen=True)
 class SuspectedFault:
     """A statement that may be false. ends: roots of the segment's first and last state as the statement has
-    them; empty where this node does not know them: then the vote's hashes bind what is shown. denied: the
-    claim's end, of which the statement says that it is another one than its own; empty where it does not."""
+    them; empty if this node does not know them: then the vote's hashes bind what is shown. denied: the
+    claim's end, of which the statement says that it is another one than its own; empty if it does not."""
 
     statement_key: StatementKey
     ends: tuple[bytes, bytes]

@@ -101,7 +101,7 @@ class VotesOnChain:
 
     async def read_votes(self, unread: Unread) -> None:
         """Takes these votes from the calls of their round; each is kept as if its auditor had handed it in.
-        Raises EnvironmentFault where the endpoint does not show all of them."""
+        Raises EnvironmentFault if the endpoint does not show all of them."""
         first = min(counted.block for _, counted in unread.votes)
         events = await self.chain.read_events(first, self.get_view().head_block)
         own = [event for event in events if event.arguments.get("task") == self.get_view().task]
@@ -186,7 +186,8 @@ def _get_word(body: bytes, place: int) -> int:
 def _rebuild(
     state: GameState, index: int, handed: HandedVote
 ) -> tuple[DrawnAudit, Vote, VoteOpening | None] | None:
-    """The vote that was signed: what the call leaves out the chain knows, also of a round that is undone."""
+    """Returns the vote that was signed. The chain knows what the call leaves out, also of a round that is
+    undone."""
     slot, draw, rank, word, kind = _split(handed.place)
     drawn = get_ever_drawn(state, index, slot, draw, rank)
     if drawn is None or word not in list(VoteWord):

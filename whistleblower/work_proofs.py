@@ -50,7 +50,7 @@ class WorkProofs:
         await self._prove_delta(found, openings)
 
     async def prove_wrong_start(self, ref: StatementRef) -> None:
-        """Show boundary 0 of a claim, which is not what the claim must start from."""
+        """Shows boundary 0 of a claim, which is not what the claim must start from."""
         openings = get_openings(self.get_view(), ref.round, ref.slot)
         start = await self.make_start(ref.round, ref.slot, openings)
         await self.proof_calls.send_proof(proof_calls.prove_start(ref.round, ref.slot, start))
@@ -104,7 +104,7 @@ class WorkProofs:
         return await self.claim_data.find_work(before, merged)
 
     async def make_delta(self, index: int, slot: int, leaf: int, openings: ClaimOpenings) -> Form:
-        """Returns a leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault where it
+        """Returns a leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault if it
         is not known."""
         view = self.get_view()
         work, last = openings.work, openings.last
@@ -121,7 +121,8 @@ class WorkProofs:
         return delta_form(work, base, last, (first, second, third))
 
     async def _have_final(self, index: int, slot: int, ref: BlobRef) -> None:
-        """Has the final weights of a claim; of an own one that were pruned they are trained again."""
+        """Brings the final weights of a claim into the store. If this node pruned those of its own claim, it
+        trains them again."""
         solver = find_solver(get_now(self.get_view()), index, slot)
         if solver == self.get_view().account and not self.store.has(ref):
             await self.segments.restore_boundary(index, max(list_own_boundaries(self.get_view(), index)))
@@ -149,5 +150,5 @@ def _make_unknown(index: int, slot: int, what: str) -> EnvironmentFault:
         what="a claim cannot be proven wrong without its openings",
         expected=f"{what} of round {index}, slot {slot}",
         actual="never shown to this node",
-        remedy="Nothing: the auditors of the claim have them.",
+        remedy="You need to do nothing: the auditors of the claim have them.",
     )

@@ -40,7 +40,7 @@ class PostRoots(_InDispute):
     """Post the roots of all steps of a disputed segment."""
 
     async def perform(self, defence: Defence) -> None:
-        """Trains the segment again. Raises ContractRefused where the turn is over."""
+        """Trains the segment again. Raises ContractRefused if the turn is over."""
         await defence.answers.post_roots(self.dispute)
 
 
@@ -48,7 +48,7 @@ class PostTrace(_InDispute):
     """Post the root of the trace of the named step."""
 
     async def perform(self, defence: Defence) -> None:
-        """Runs the step again. Raises ContractRefused where the turn is over."""
+        """Runs the step again. Raises ContractRefused if the turn is over."""
         await defence.answers.post_trace(self.dispute)
 
 
@@ -56,7 +56,7 @@ class ShowLeaves(_InDispute):
     """Show the demanded leaves of a trace."""
 
     async def perform(self, defence: Defence) -> None:
-        """Raises ContractRefused where the turn is over."""
+        """Raises ContractRefused if the turn is over."""
         await defence.answers.show_leaves(self.dispute)
 
 
@@ -97,7 +97,7 @@ class AnswerQuery(_OfQuery):
     """Answer a query about this node's own vote."""
 
     async def perform(self, defence: Defence) -> None:
-        """Trains the segment again where its end is not kept. Raises ContractRefused where time is over."""
+        """Trains the segment again where its end is not kept. Raises ContractRefused if time is over."""
         await defence.queries.answer_own(self.query)
 
 
@@ -105,7 +105,7 @@ class AnswerForAnother(_OfQuery):
     """Answer a query about a vote whose signer is silent."""
 
     async def perform(self, defence: Defence) -> None:
-        """Raises ContractRefused where another node was faster."""
+        """Raises ContractRefused if another node was faster."""
         await defence.queries.answer_others(self.query)
 
 

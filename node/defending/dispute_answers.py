@@ -1,4 +1,4 @@
-"""Answers in a dispute about an own step: roots, a trace, leaves."""
+"""Answers in a dispute about this node's own step: roots, a trace, leaves."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class DisputeAnswers:
-    """Makes the claimant's moves in a dispute about an own statement."""
+    """Makes the claimant's moves in a dispute about this node's own statement."""
 
     get_view: GetView
     store: BlobStore
@@ -127,7 +127,7 @@ class DisputeAnswers:
 
 
 def require_end(end: StateHeader, root: bytes) -> None:
-    """Raises EnvironmentFault where a recomputed segment ends elsewhere than the statement says."""
+    """Raises EnvironmentFault if a recomputed segment ends elsewhere than the statement says."""
     if compute_state_root(end) != root:
         raise EnvironmentFault(
             what="this machine computes other bits than when it made the statement that is disputed",
@@ -138,7 +138,7 @@ def require_end(end: StateHeader, root: bytes) -> None:
 
 
 def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLeaf]) -> list[BufferOpening]:
-    """Open leaves of a kept trace. The step is run again only for a buffer that is lost or damaged."""
+    """Opens leaves of a kept trace. The step is run again only for a buffer that is lost or damaged."""
     layout, constants = describe_layout(tree.program), get_constant_roots(tree.program)
 
     def load(buffer: int) -> Tensor:

@@ -44,8 +44,8 @@ class Ends:
 
 
 def list_own_asked(view: View, block: int) -> Iterator[InnerAsk]:
-    """Open asks on this node's own votes. An answer shows both ends: as long as a reserve could copy them it
-    waits, and its clock waits with it."""
+    """Yields the open asks on this node's own votes. An answer shows both ends: as long as a reserve could
+    copy them it waits, and its clock waits with it."""
     respond = view.game.terms.windows.respond
     for one in get_inner(view).asks.values():
         seat = get_now(view).seats.get(one.seat)
@@ -56,8 +56,8 @@ def list_own_asked(view: View, block: int) -> Iterator[InnerAsk]:
 
 
 def list_others_asked(view: View, block: int) -> Iterator[InnerAsk]:
-    """Open asks on others' votes, in the second half of their time, that this node can answer from what it
-    has: the signer's end is the claim's, and that state is in the store."""
+    """Yields open asks on others' votes, in the second half of their time, that this node can answer: the
+    signer's end is the claim's, and that state is in the store."""
     late = view.game.terms.windows.respond // 2
     for one in get_inner(view).asks.values():
         seat = get_now(view).seats.get(one.seat)

@@ -45,7 +45,7 @@ State = Annotated[bytes, Meta(min_length=STATE_BYTES, max_length=STATE_BYTES)]
 
 
 class StepsAsked(Message, frozen=True):
-    """What are the states of this segment, of your claim or of your replay?"""
+    """Asks for the states of a segment, from the receiver's claim or from its replay."""
 
     task: Word
     round: Number
@@ -71,7 +71,7 @@ SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
 
 @dataclass(frozen=True)
 class StepAnswers:
-    """Answers requests for the steps of own segments."""
+    """Answers requests for the steps of this node's own segments."""
 
     get_view: GetView
     cases: DisputeRecords
@@ -79,7 +79,7 @@ class StepAnswers:
     notify_loop: NotifyLoop
 
     def _look_at_news(self, account: str) -> None:
-        """Has the loop look at what the handler has just noted, once a block for each account. At each look
+        """Makes the loop look at what the handler has just noted, once a block for each account. At each look
         all duties are listed, in the thread that serves."""
         handler = self.cases.step_requests
         if handler.is_news:
@@ -127,9 +127,9 @@ def is_served(view: View, account: str) -> bool:
 
 
 def is_auditor(view: View, account: str, asked: StepsAsked) -> bool:
-    """Whether an account was drawn for the segment in any rank, is the solver that trained it, or has a
-    whistleblower's seat while the claim is convicted. For each only as long as it may have to judge the
-    segment, which it does also in a round that is undone."""
+    """Returns whether an account may have to judge the segment. It may if it was drawn for the segment in any
+    rank, is the solver that trained it, or has a whistleblower's seat while the claim is convicted. For each
+    only as long as it may have to judge the segment, which it does also in a round that is undone."""
     state, game_round = view.game, view.game.rounds.get(asked.round)
     if game_round is None or asked.slot not in game_round.claims:
         return False

@@ -25,14 +25,14 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def compute_place(view: View, slot: int, segment: int) -> int:
-    """The number under which the steps of a segment of a slot's claim are asked for: an auditor may have
-    replayed the same segment of several."""
+    """Returns the number under which the steps of a segment of a slot's claim are asked for. An auditor may
+    have replayed the same segment of several claims."""
     return slot * view.game.terms.segment_count + segment
 
 
 @dataclass(frozen=True)
 class StepServing:
-    """Shows the states of the steps of own segments, and lets them go."""
+    """Shows the states of the steps of this node's own segments, and lets them go."""
 
     get_view: GetView
     store: BlobStore
@@ -42,7 +42,7 @@ class StepServing:
     segments: Segments
 
     async def show_steps(self, dispute: InnerDispute) -> None:
-        """Show the state after each step of a disputed segment from now on."""
+        """Shows the state after each step of a disputed segment from now on."""
         start = await self.segments.restore_own_start(dispute)
         place, book = (dispute.statement.round, dispute.statement.slot), self.cases
         work = (self.keep_steps, place, dispute.segment, start)
@@ -51,21 +51,21 @@ class StepServing:
         book.shown["steps", dispute.name] = list_keys(headers)
 
     def keep_steps(self, place: tuple[int, int], segment: int, start: StateHeader) -> list[StateHeader]:
-        """Keep all k + 1 states of a segment."""
+        """Keeps all k + 1 states of a segment."""
         headers = []
         for state in self.segments.iterate_states(place, segment, start):
             headers.append(self.states.keep(state))
         return headers
 
     def forget(self, name: object) -> None:
-        """Show something no more, and let go of what nothing else needs."""
+        """Stops showing something, and deletes what nothing else needs."""
         book = self.cases
         keys = book.shown.pop(name, frozenset())
         for key in keys - list_spared(self.get_view()):
             self.store.delete(key)
 
     def forget_dispute(self, kind: str, name: bytes) -> None:
-        """Show the steps or the trace of a dispute no more. Two disputes may be about one segment, whose
+        """Stops showing the steps or the trace of a dispute. Two disputes may be about one segment, whose
         states then stay with the other one."""
         self.forget((kind, name))
         book, disputes = self.cases, get_inner(self.get_view()).disputes
@@ -77,8 +77,8 @@ class StepServing:
             book.steps.pop(place, None)
 
     async def show_wanted(self, wanted: tuple[int, int]) -> None:
-        """Recompute a segment that was asked for, (round, place), and show the state after each step from now
-        on; of what others than auditors asked for only the last segments stay. While it waits its turn an
+        """Recomputes a segment that was asked for, (round, place), and shows the state after each step from
+        now on; of what others than auditors asked for only the last segments stay. While it waits its turn an
         auditor may come to ask for it too."""
         (index, place), book, recompute_queue = wanted, self.cases, self.recompute_queue
         asked = (self.get_view().task, index, place)
@@ -97,7 +97,7 @@ class StepServing:
 
 
 def show_trace(view: View, dispute: InnerDispute, traced: TracedStep) -> None:
-    """Show a trace that is in the store, and the states around its step."""
+    """Shows a trace that is in the store, and the states around its step."""
     program = get_program(view.spec.training).program
     layout, constants = describe_layout(program), get_constant_roots(program)
     keys = {BlobKey(BlobKind.ROOTS, traced.tree.root)}
@@ -108,7 +108,7 @@ def show_trace(view: View, dispute: InnerDispute, traced: TracedStep) -> None:
 
 
 def list_keys(headers: list[StateHeader]) -> frozenset[BlobKey]:
-    """The blobs of states."""
+    """Returns the blobs of states."""
     return frozenset(ref.key for header in headers for ref in refer_state(header, 1))
 
 
@@ -136,9 +136,9 @@ def list_wanted(view: View, block: int) -> list[tuple[int, int]]:
 
 
 def find_own_start(view: View, index: int, place: int, block: int) -> StateHeader | None:
-    """The start of the segment at a place, where this node made a statement on it and its steps may be shown.
-    None else, and where it is not on disk: for a question alone no round is trained again. What auditors may
-    ask for before they dispute it stays as long as they need."""
+    """Returns the start of the segment at a place, if this node made a statement on it whose steps may be
+    shown. None otherwise, and if the start is not on disk: no round is trained again for a mere question.
+    What auditors may ask for before they dispute it stays as long as they need."""
     ref, segment = (
         _find_own_statement(view, index, place, block),
         place % view.game.terms.segment_count,

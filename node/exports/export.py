@@ -88,7 +88,7 @@ async def load_weights(
     reader: Reader, config: NodeConfig, task: bytes, spec: TaskSpec, choice: Choice
 ) -> Tensor:
     """Returns the weights of a model: from the task's seed, from this home, or from any node that shows them.
-    Raises EnvironmentFault where none does."""
+    Raises EnvironmentFault if none does."""
     pin_kernels(config.threads)
     peers, last = list(reader.state.network.peers.values()), "no peer is there"
     if choice.after < 0:
@@ -105,13 +105,13 @@ async def load_weights(
         what=f"no peer serves {choice}",
         expected=f"its bytes from one of {len(peers)} announced nodes",
         actual=last,
-        remedy="Try again while a solver or a whistleblower of the task is up: these keep its models. Where "
+        remedy="Try again while a solver or a whistleblower of the task is up: these keep its models. If "
         "a node of this home works on another task now, stop it first: then the home's own models are read.",
     )
 
 
 def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
-    """What a node of this home has computed behind an outer root; None where it has not, or runs: then it is
+    """What a node of this home has computed behind an outer root; None if it has not, or runs: then it is
     asked as any other."""
     path = home / JOURNAL_FILE
     if not path.exists():
@@ -124,8 +124,8 @@ def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
 
 
 async def _load_first(reader: Reader, spec: TaskSpec, peers: list[Peer]) -> Tensor:
-    """W before any training: given weights from the own store, or from a peer, the submitter first. Raises
-    InvalidInput where there is no peer."""
+    """W before any training: starting weights from this node's own store, or from a peer, the submitter
+    first. Raises InvalidInput where there is no peer."""
     if not spec.training.is_start_given:
         return await asyncio.to_thread(make_start, spec)
     first = OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root)
@@ -138,7 +138,7 @@ async def _answer_self(header: OuterHeader) -> OuterHeader:
 
 
 async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list[Peer]) -> Tensor:
-    """W of an outer state, from the own store or from a peer that shows it."""
+    """W of an outer state, from this node's own store or from a peer that shows it."""
     ref = refer_tensor(header.weights_root, spec.terms.parameter_count)
     if not reader.store.has(ref):
         await reader.client.fetch_from_any(peers, ref)

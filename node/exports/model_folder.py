@@ -100,7 +100,7 @@ class WeightsFolder:
     tensors: Mapping[str, Found]
 
     def read(self) -> Tensor:
-        """Returns all parameters as one flat float32 vector. Raises InvalidInput where a number is not finite
+        """Returns all parameters as one flat float32 vector. Raises InvalidInput if a number is not finite
         or so large that limits do not tell it from others, or a tied output matrix is not the embedding."""
         flat = allocate(sum(map(prod, self.shapes.values())))
         pieces = torch.split(flat, [prod(shape) for shape in self.shapes.values()])
@@ -146,7 +146,7 @@ def _refuse_step(folder: Path) -> None:
 
 def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
     """Returns the folder, its headers read and judged; as `WeightsFolder` has these. Raises InvalidInput
-    where they are not those of the model, or a file is missing, malformed, linked or too large."""
+    if they are not those of the model, or a file is missing, malformed, linked or too large."""
     _refuse_step(folder)
     optional = {name: shapes[other] for name, other in tied.items()}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
@@ -177,7 +177,7 @@ def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
 
 def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: WeightsLayout) -> None:
     """Puts the weights of a folder into a node's store, as those that the task begins with: nothing of them
-    is fetched then. Raises InvalidInput where they are others, and as `open_named` and `read` do. The folder
+    is fetched then. Raises InvalidInput if they are others, and as `open_named` and `read` do. The folder
     may have the first parameter, an embedding, once more, as files of tied models do."""
     shapes = {entry.name: entry.shape for entry in layout.parameters}
     tied = {} if OUTPUT in shapes else {OUTPUT: layout.parameters[0].name}
@@ -219,7 +219,7 @@ def _has_pickle(folder: Path) -> bool:
 
 
 def _measure(path: Path) -> int:
-    """Returns bytes of a file of this folder: no link, no device, nothing outside."""
+    """Returns the length in bytes of a file of this folder: no link, no device, nothing outside."""
     try:
         found = path.lstat()
     except OSError as error:

@@ -37,7 +37,7 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """touchstone.json. row_tokens: of a row of the task; tokenizer_sha256: of the tokenizer.json that the
-    task names, hex; empty where tokens are bytes."""
+    task names, hex; empty if tokens are bytes."""
 
     row_tokens: int
     tokenizer_sha256: Digest = ""
@@ -59,8 +59,8 @@ def format_tokenizer_config(row_tokens: int) -> bytes:
 
 
 def check_tokenizer(path: Path, expected: bytes) -> bytes:
-    """Returns the bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero where the
-    task names none. Raises InvalidInput where it is missing or another one."""
+    """Returns the bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero if the
+    task names none. Raises InvalidInput if it is missing or another one."""
     file = path / TOKENIZER_NAME if path.is_dir() else path
     data = file.read_bytes() if file.is_file() else b""
     found = sha256(data).digest()
@@ -70,7 +70,7 @@ def check_tokenizer(path: Path, expected: bytes) -> bytes:
             expected="a tokenizer.json, where one is named",
             actual="no such file",
             where=str(file),
-            remedy="Leave --tokenizer out where tokens are bytes; else ask the submitter for the file.",
+            remedy="Leave --tokenizer out if tokens are bytes. Otherwise ask the submitter for the file.",
         )
     if not data or (any(expected) and found != expected):
         raise InvalidInput(
@@ -90,7 +90,7 @@ def hash_file(path: Path) -> str:
 
 
 def read_note(folder: Path) -> ModelNote | None:
-    """touchstone.json of a folder, None where there is none. Raises InvalidInput where it is malformed."""
+    """touchstone.json of a folder, None if there is none. Raises InvalidInput if it is malformed."""
     path = folder / NOTE_NAME
     if not path.exists():
         return None

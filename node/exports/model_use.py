@@ -43,8 +43,8 @@ def compute_logits(model: PublishedModel, tokens: Tensor) -> Tensor:
 
 
 def measure_rows(model: PublishedModel, rows: Iterable[Tensor]) -> Measure:
-    """The loss over rows of int64 tokens [n]: each token but the first of a row is predicted from those
-    before it. Raises InvalidInput where there is none, or a token is outside the vocabulary."""
+    """Returns the loss over rows of int64 tokens [n]. Each token but the first of a row is predicted from
+    those before it. Raises InvalidInput if there is none, or a token is outside the vocabulary."""
     total, count = 0.0, 0
     for batch in _stack(rows):
         if not 0 <= int(batch.min()) <= int(batch.max()) < model.vocabulary_size:
@@ -104,7 +104,7 @@ def _choose(logits_V: Tensor, taste: Taste, chance: torch.Generator) -> int:
 def _require_taste(taste: Taste) -> None:
     if not (0 <= taste.temperature < float("inf")) or taste.top_k < 0 or not 0 <= taste.seed < 1 << 63:
         raise InvalidInput(
-            what="tokens cannot be chosen so",
+            what="these options cannot choose tokens",
             expected="a temperature of 0 or more, top-k of 0 or more, a seed of 0 or more",
             actual=f"{taste.temperature}, {taste.top_k}, {taste.seed}",
             remedy="Correct the option.",

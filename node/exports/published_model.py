@@ -89,7 +89,7 @@ class PublishedModel:
 
 def read_published(path: Path, with_weights: bool, seed: int = 0) -> PublishedModel:
     """Returns the model of a folder, or of a `config.json` alone. with_weights: the weights are those of the
-    folder; else they are drawn as the class draws them. Raises InvalidInput where transformers is not
+    folder; else they are drawn as the class draws them. Raises InvalidInput if transformers is not
     installed, for the first field that asks for what cannot be honoured, and as `open_named` and `read` do:
     headers of weights are judged before the model takes memory."""
     file = path / CONFIG_NAME if path.is_dir() else path
@@ -170,7 +170,7 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
 
 
 def _judge_field(plain: Any, name: str, value: Any, where: str) -> None:
-    """Raises InvalidInput where the class has no such field, or one of another type. plain: with defaults."""
+    """Raises InvalidInput if the class has no such field, or one of another type. plain: with defaults."""
     place = f"{where}, {_show(name)}"
     if name in NOT_TAKEN:
         return
@@ -211,7 +211,7 @@ def _judge_harmless(name: str, value: Any, place: str) -> None:
 
 
 def _judge_positions(plain: Any, fields: Mapping[str, Any], where: str) -> None:
-    """Raises InvalidInput where rotary positions are said twice, or by a key that transformers passes over.
+    """Raises InvalidInput if rotary positions are said twice, or by a key that transformers passes over.
     plain: with defaults."""
     own = {"rope_type", "type", "rope_theta", *(getattr(plain, "rope_parameters", None) or {})}
     stated = [name for name in POSITIONS if fields.get(name) is not None]
@@ -272,7 +272,7 @@ def _show(value: object) -> str:
 
 def _refuse(where: str, expected: str, actual: str) -> InvalidInput:
     return InvalidInput(
-        what="a model's config.json asks for what is not offered",
+        what="a model's config.json asks for something that is not supported",
         expected=expected,
         actual="".join(one if one.isprintable() else "?" for one in actual[:300]),
         where=where,

@@ -34,7 +34,7 @@ class Made(Protocol):
         """Sizes of its dimensions."""
 
     def list_pieces(self) -> Iterator[Tensor]:
-        """Returns its elements in their order, flat, some at a time."""
+        """Yields its elements in their order, flat, some at a time."""
 
 
 Tensors = Mapping[str, Tensor | Made]
@@ -46,8 +46,8 @@ def fill(number: float, shape: tuple[int, ...]) -> Tensor:
 
 
 def save_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, str] | None = None) -> None:
-    """A safetensors file, whole or not at all. Raises OSError where the disk has no room; a file that was
-    there before stays. Raises InvalidInput where a tensor is not float32."""
+    """Writes a safetensors file, whole or not at all. Raises OSError if the disk has no room; a file that was
+    there before stays. Raises InvalidInput if a tensor is not float32."""
     header = _make_header(tensors, metadata)
     with write_aside(path) as temporary, temporary.open("wb") as file:
         file.write(header)
@@ -61,7 +61,7 @@ def save_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, str] | Non
 
 
 def measure_tensors(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> int:
-    """Returns bytes of the file that `save_tensors` writes."""
+    """Returns the length in bytes of the file that `save_tensors` writes."""
     return len(_make_header(tensors, metadata)) + sum(map(_measure, tensors.values()))
 
 

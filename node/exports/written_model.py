@@ -40,11 +40,11 @@ def write_model(
     note: ModelNote | None = None,
     tokenizer: bytes | None = None,
 ) -> None:
-    """The folder of a model: `model.safetensors` with all parameters by their names in the module, frozen
-    ones included, for `load_state_dict`; the layout, and the config.json where the layout has one, for
+    """Writes the folder of a model: `model.safetensors` with all parameters by their names in the module,
+    frozen ones included, for `load_state_dict`; the layout, and the config.json where the layout has one, for
     transformers; the tokenizer where there is one. Adapters are added to their matrices there, and lie in the
     folder `adapter` as PEFT has them. Raises InvalidInput, before anything is written, where the folder has
-    the model of another step or the disk too little room, and OSError where the disk refuses a file."""
+    the model of another step or the disk too little room, and OSError if the disk refuses a file."""
     layout = encode_layout(step.layout)
     _refuse_other(folder, layout)
     tensors, config = list_tensors(weights, step), clean_config(step.layout.config)
@@ -103,7 +103,7 @@ def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
 
 def clean_config(text: str) -> bytes | None:
     """Returns the config.json of an export, without fields by which transformers would load code. text: of a
-    layout, which may be a stranger's. None where it is no table in JSON, or has too many tables and lists."""
+    layout, which may be a stranger's. None if it is no table in JSON, or has too many tables and lists."""
     if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
         return None
     try:
@@ -118,7 +118,7 @@ def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_room(folder: Path, needed_bytes: int) -> None:
-    """Raises InvalidInput where the disk of a folder, which need not be there, has fewer bytes free."""
+    """Raises InvalidInput if the disk of a folder, which need not be there, has fewer bytes free."""
     nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     free_bytes = shutil.disk_usage(nearest).free
     if needed_bytes > free_bytes:

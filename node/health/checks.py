@@ -142,7 +142,7 @@ class Watch:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Watch"]:
-        """Watch inside the block, and write down how it ends."""
+        """Watches the node inside the block, and writes down how it ends."""
         self.write()
         looking, end = asyncio.create_task(self._run()), End.FAILED
         try:
@@ -170,7 +170,7 @@ class Watch:
             await asyncio.sleep(LOOK_S)
 
     async def check(self) -> None:
-        """One look at everything, told and written down."""
+        """Looks at everything once, notifies the operator, and writes it down."""
         connection = self.chain.connection
         is_probing = self._looks % (PROBE_LOOKS if self.chain.limits.name in BLOCK_S else 1) == 0
         if is_probing:

@@ -81,7 +81,7 @@ def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
 
 
 def find_side(game: GameState, contester: str, index: int, account: str) -> str:
-    """Returns the part of an account in a contest; empty where it has none."""
+    """Returns the part of an account in a contest; empty if it has none."""
     if contester == account:
         return OPENER
     seat, game_round = find_seat(game, account), game.rounds.get(index)

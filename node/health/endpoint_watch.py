@@ -35,7 +35,7 @@ class Lasting:
     _since_s: float = 0.0
 
     def note(self, found: str) -> None:
-        """One more look. found: what is wrong, empty where nothing is."""
+        """Notes one more look. found: what is wrong, empty if nothing is."""
         self._wrong, self._right = (self._wrong + 1, 0) if found else (0, self._right + 1)
         if found and not self.said and self._wrong >= self.least:
             self.said, self._since_s = found, time.monotonic()
@@ -66,7 +66,7 @@ class EndpointWatch:
 
     async def check(self, deployment: GameDeployment) -> None:
         """Asks for the chain's id, a contract, each in turn, and the block where the deployment begins.
-        Raises EnvironmentFault where the endpoint does not answer."""
+        Raises EnvironmentFault if the endpoint does not answer."""
         chain_id = await self.connection.chain_id()
         if chain_id != deployment.chain_id:
             self.found = f"chain id {chain_id}, the deployment is on {deployment.chain_id}"
@@ -81,8 +81,8 @@ class EndpointWatch:
         self._turn += not self.found
 
     def note(self, *, is_answering: bool, origin: bytes | None, deployment: GameDeployment) -> None:
-        """What the last look came to. origin: hash of the block where the deployment begins, None where it is
-        not known. No answer does not tell which chain it is."""
+        """Notes the result of the last look. origin: hash of the block where the deployment begins, None if
+        it is not known. No answer does not tell which chain it is."""
         if not self.is_lone:
             self.silence.note("" if is_answering else f"the endpoint {self.name} does not answer")
         if is_answering:
@@ -121,7 +121,7 @@ async def close_endpoints(endpoints: Sequence[EndpointWatch], connection: Connec
 
 async def find_origin(endpoints: Sequence[EndpointWatch], folded: Head | None) -> bytes | None:
     """Returns the hash of the block where the deployment begins: what all that answer agree on, else as the
-    endpoint has it that has the newest folded block; None where nothing tells."""
+    endpoint has it that has the newest folded block; None if nothing tells."""
     shown = [(one, one.first.block_hash) for one in endpoints if not one.found and one.first is not None]
     if len({block_hash for _, block_hash in shown}) == 1:
         return shown[0][1]
@@ -132,5 +132,5 @@ async def find_origin(endpoints: Sequence[EndpointWatch], folded: Head | None) -
 
 
 def list_said(lasting: Iterator[Lasting]) -> str:
-    """Returns what lasts, in one line; empty where nothing does."""
+    """Returns what lasts, in one line; empty if nothing does."""
     return "; ".join(one.said for one in lasting if one.said)

@@ -32,8 +32,8 @@ class Parting:
     notify: Notify
 
     def notify_end(self, view: View | None) -> None:
-        """Says it where the account has a seat of the task, and what it has sent that is not mined yet. view:
-        None while the chain has no task that this node works on."""
+        """Tells the operator if the account has a seat of the task, or has sent transactions that are not
+        mined yet. view: None while the chain has no task that this node works on."""
         if unsent := self._describe_unsent():
             self.notify(f"WARNING: {unsent}")
         if view is None:
@@ -53,7 +53,7 @@ class Parting:
         )
 
     def _describe_unsent(self) -> str:
-        """Returns what of this account waits for a block, empty where nothing does."""
+        """Returns what of this account waits for a block, empty if nothing does."""
         sender = self.chain.sender
         count = 0 if sender is None else len(sender.queue.list_all())
         if not count:

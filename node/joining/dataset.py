@@ -35,17 +35,18 @@ class DatasetSource:
     is_whole: bool
 
     async def open(self, spec: TaskSpec) -> PartedCorpus:
-        """The dataset of a task, of which this node fetches what its samples touch; all of it beforehand
-        where the configuration says `whole_dataset` and there is no seat yet: who has one has disputes to
-        answer, and does not wait for peers that serve slowly or not at all. Raises ProtocolFault or
-        EnvironmentFault where not even its outline can be had, InvalidInput where there is no peer."""
+        """Returns the dataset of a task, of which this node fetches what its samples touch. If the
+        configuration says `whole_dataset` and there is no seat yet, it fetches all of it beforehand. A node
+        with a seat does not wait for slow or silent peers, because it has disputes to answer. Raises
+        ProtocolFault or EnvironmentFault if not even its outline can be had, InvalidInput if there is no
+        peer."""
         game = self.peers.chain_state.games[self.peers.task]
         ref, source = refer_dataset(spec.training), LeafSource(self.store, self.parts)
         if self.is_whole and not has_duties(game, self.peers.account):
             await self.fetch_whole(spec)
         elif self.is_whole and not self.store.has(ref):
             self.notify(
-                "WARNING: not all of the dataset is here. Going on in parts: there is a seat, or a bond."
+                "WARNING: not all of the dataset is here. The node has a seat or a bond, so it goes on."
             )
         peers = partial(self.peers.list, first=spec.terms.submitter)
         async with telling(
@@ -65,7 +66,7 @@ class DatasetSource:
         return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), self.notify)
 
     async def fetch_whole(self, spec: TaskSpec) -> BlobRef:
-        """Has all of the dataset in the store, from the submitter or any other peer that has it."""
+        """Fetches the whole dataset into the store, from the submitter or any other peer that has it."""
         submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
         if not self.store.has(ref):
             async with telling_bytes(self.peers.client, self.notify, ref, "the dataset"):
@@ -85,8 +86,9 @@ async def open_data(
     spec: TaskSpec,
     notify: Callable[[str], None],
 ) -> PartedCorpus:
-    """The dataset of a task for who does not join it: fetched from its nodes as it is read, and not kept.
-    notify: shows the operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
+    """Returns the dataset of a task for an account that does not join it. It is fetched from the task's nodes
+    as it is read, and not kept. notify: shows the operator a fault of the dataset. Raises EnvironmentFault if
+    no node serves it."""
     peers, source = partial(sort_peers, state, task, spec), LeafSource(store)
     outline = await open_outline(source, client, refer_dataset(spec.training), peers)
     parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0, notify)

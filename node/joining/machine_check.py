@@ -41,16 +41,16 @@ class MachineCheck:
     model: GlobalModel
 
     async def check_machine(self) -> None:
-        """Refuses a task that this node could lose its stake on although it is honest. Raises InvalidInput
-        where the referee judges otherwise, EnvironmentFault where this machine leaves the bounds (in an exact
-        task: where two kinds of kernels differ) or the chain does not answer. A node that has a seat already
-        says so instead and goes on: silence would cost more."""
+        """Refuses a task that this node could lose its stake on although it is honest. Raises InvalidInput if
+        the referee judges otherwise, EnvironmentFault if this machine leaves the bounds (in an exact task:
+        where two kinds of kernels differ) or the chain does not answer. A node that has a seat already says
+        so instead and goes on: silence would cost more."""
         try:
             await self._rehearse()
         except (InvalidInput, EnvironmentFault) as reason:
             if find_seat(self.get_view().game, self.get_view().account) is None:
                 raise
-            self.notify(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
+            self.notify(f"WARNING: {reason} The node goes on, because it has a seat already. Leave the task.")
 
     async def _rehearse(self) -> None:
         require_start_here(self.get_view())

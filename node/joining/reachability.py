@@ -40,7 +40,7 @@ REACH_WORDS = {
 
 @dataclass(frozen=True)
 class SeenBy:
-    """What a peer saw: who it is, and its answer in words. reach: None where that is not known; is_there: it
+    """What a peer saw: who it is, and its answer in words. reach: None if that is not known; is_there: it
     answered all the same; is_busy: that it serves the question not now."""
 
     who: str
@@ -64,7 +64,7 @@ class Reachability:
     """Whether no seat is to be taken where peers answer and none reaches this node."""
 
     async def require_reached(self) -> None:
-        """Raises EnvironmentFault where peers answer and none of them reaches this node (`is_unreached`).
+        """Raises EnvironmentFault if peers answer and none of them reaches this node (`is_unreached`).
         Tells the operator what they saw, or that nobody could tell."""
         view = self.get_view()
         own = view.chain_state.network.peers.get(view.account)
@@ -122,9 +122,9 @@ def make_unreached(url: str, told: str) -> EnvironmentFault:
 async def ask_peers(
     client: BlobClient, waiting: Sequence[Peer], own: Peer, describe: Callable[[Peer], str]
 ) -> list[SeenBy]:
-    """Returns what peers see at the own endpoint. They are asked in the order of `waiting` until three have
-    answered; those that say "not now" again, unless one of the others reaches it. tell: who a peer is, in
-    words."""
+    """Returns what peers see at this node's own endpoint. They are asked in the order of `waiting` until
+    three have answered; those that say "not now" again, unless one of the others reaches it. tell: who a peer
+    is, in words."""
 
     async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
         return await asyncio.gather(*(ask_peer(client, peer, describe(peer), own) for peer in peers))
@@ -144,7 +144,8 @@ async def ask_peers(
 
 
 def count_missing(seen: Sequence[SeenBy]) -> int:
-    """Returns how many peers are to be asked next: for three answers, and as long as few were asked."""
+    """Returns how many peers are to be asked next: as many as are missing for three answers, as long as few
+    were asked."""
     return min(ANSWERS - sum(one.reach is not None for one in seen), MOST_ASKED - len(seen))
 
 
@@ -166,7 +167,7 @@ def list_askable(state: ChainState, own: Peer, task: bytes | None, first: str = 
 
 
 async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenBy:
-    """Returns what one peer sees at the own endpoint, or why that is not known."""
+    """Returns what one peer sees at this node's own endpoint, or why that is not known."""
     try:
         async with asyncio.timeout(ASK_S):
             said = await client.ask(peer, REACH, ReachAsked(), REACH_SAID)

@@ -60,9 +60,9 @@ class SeatTaking:
     reachability: Reachability
 
     async def take_seat(self, request: SeatRequest) -> None:
-        """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
-        where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
-        then."""
+        """Takes a seat of the joined task, staked from this account's tokens, unless it has one. Raises
+        GameRefusal if the task takes no such seat, EnvironmentFault if no peer reaches this node; no token is
+        moved then."""
         view = self.get_view()
         self.require_records()
         stake_wei = request.stake_wei or get_required_stake(view.game, request.role)
@@ -101,8 +101,8 @@ class SeatTaking:
         )
 
     async def _send_until_accepted(self, call: JoinSeat) -> None:
-        """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right
-        soon. Raises GameRefusal where the task does not take the seat any more."""
+        """Deposits and joins. While nothing may be signed, waits: an endpoint that is wrong now may be right
+        soon. Raises GameRefusal if the task does not take the seat any more."""
         told = ""
         while True:
             try:
@@ -119,7 +119,7 @@ class SeatTaking:
             await asyncio.sleep(SHUT_PAUSE_S)
 
     def require_records(self) -> None:
-        """Raises EnvironmentFault where the chain has a claim or a vote of this account that still counts,
+        """Raises EnvironmentFault if the chain has a claim or a vote of this account that still counts,
         and the journal lacks it: it is another journal than the one that was written to, or an older copy of
         it."""
         view = self.get_view()
@@ -150,12 +150,12 @@ class SeatTaking:
 
     def _not_the_one(self, expected: str, actual: str) -> EnvironmentFault:
         return EnvironmentFault(
-            what="the journal is not the one of what this account did before",
+            what="the journal lacks what this account has signed before",
             expected=expected,
             actual=actual,
             where=str(self.journal.path),
-            remedy="Bring back the newest journal with all its files: what was said cannot be defended "
-            "without. Where it is lost, give up the seat with `touchstone leave`.",
+            remedy="Bring back the newest journal with all its files: without it the node cannot defend its "
+            "statements. If it is lost, give up the seat with `touchstone leave`.",
             retryable=False,
         )
 
@@ -168,7 +168,7 @@ def _describe_when(game: GameState) -> str:
 
 
 def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:
-    """Raises GameRefusal where the machine refuses the seat for anything but the credit, which is deposited
+    """Raises GameRefusal if the machine refuses the seat for anything but the credit, which is deposited
     next. block: the next one."""
     try:
         apply(game, call, account, block)

@@ -75,7 +75,7 @@ class DatasetParts:
         )
 
     async def _keep(self, leaves: dict[int, LeafProof]) -> None:
-        """Raises EnvironmentFault where the disk does not take them: nothing is computed on leaves that a
+        """Raises EnvironmentFault if the disk does not take them: nothing is computed on leaves that a
         dispute could not be answered with."""
         if leaves and self.source.parts is not None:
             root, head = self.outline.ref.key.root, self.get_head()
@@ -114,7 +114,7 @@ class DatasetParts:
     async def _try(
         self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
     ) -> str:
-        """As `_ask`; why there is no answer that can be used, empty where there is one."""
+        """As `_ask`; why there is no answer that can be used, empty if there is one."""
         self._asked = str(peer)
         try:
             await self._ask(peer, wanted, found, is_hasty=is_hasty)
@@ -162,7 +162,7 @@ async def open_outline(
     source: LeafSource, client: BlobClient, ref: BlobRef, peers: Callable[[], Sequence[Peer]]
 ) -> Outline:
     """Returns the roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
-    EnvironmentFault or ProtocolFault where none does."""
+    EnvironmentFault or ProtocolFault if none does."""
     known = await run_apart(source.find_outline, ref.key)
     if known is not None and known.ref == ref and len(known.chunk_roots) == ref.chunk_count:
         return known

@@ -32,7 +32,7 @@ def read_spec(state: ChainState, task: bytes) -> TaskSpec:
 def refuse_harmful(
     terms: GameTerms, spec: TaskSpec, figures: Figures | None, limits: DeploymentLimits
 ) -> None:
-    """Raises InvalidInput where the task could hurt an honest node: windows that no node can meet, roots that
+    """Raises InvalidInput if the task could hurt an honest node: windows that no node can meet, roots that
     are not those of its text, amounts that do not pay."""
     refusal = check_terms(terms, limits)
     if refusal is not None:
@@ -41,15 +41,15 @@ def refuse_harmful(
     broken = [r for r in check_money(terms, figures) if not (r.holds or r.is_advice)] if figures else []
     if broken:
         raise InvalidInput(
-            what="the amounts of the task do not hold what they should",
+            what="the amounts of the task break rules that protect its members",
             expected="; ".join(f"{rule.name} >= {rule.least}: {rule.inequality}" for rule in broken),
             actual="; ".join(f"{rule.name} {rule.amount}" for rule in broken),
-            remedy="Do not stake on it, or judge it by other figures.",
+            remedy="Do not stake on it, or change your figures ([economics] in config.toml).",
         )
 
 
 def require_format(posted: int, spec: TaskSpec) -> None:
-    """Raises InvalidInput where the contracts compare in another numeric format than is trained in. Where
+    """Raises InvalidInput if the contracts compare in another numeric format than is trained in. Where
     they want equal bits of a program with bounds, honest ends differ, and who disputes one loses its bond."""
     expected = FORMAT_NUMBERS[spec.training.numeric_format]
     if posted != expected:
@@ -67,7 +67,8 @@ def compute_dataset_bytes(training: TrainingSpec) -> int:
 
 
 def compute_task_bytes(training: TrainingSpec, costs: ProgramCosts) -> int:
-    """What each node of a task has on its disk whatever it does: the dataset, given weights, and the step."""
+    """What each node of a task has on its disk whatever it does: the dataset, starting weights, and the
+    step."""
     step_bytes = training.program.size_bytes + training.layout.size_bytes + costs.constant_bytes
     return compute_dataset_bytes(training) + compute_start_bytes(training, costs.parameters) + step_bytes
 

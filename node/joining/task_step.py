@@ -39,7 +39,7 @@ class StepSource:
 
     async def have(self, refs: Collection[BlobRef], what: str) -> None:
         """Fetches blobs into the store, each from the first peer that serves it; what is missing is told in
-        one line. Raises EnvironmentFault where none does."""
+        one line. Raises EnvironmentFault if none does."""
         missing = [ref for ref in refs if not self.store.has(ref)]
         if missing:
             self.notify(f"fetching {what}, {sum(ref.size_bytes for ref in missing) / 1e6:.1f} MB")
@@ -56,8 +56,8 @@ def as_reader(reader: Reader, task: bytes, spec: TaskSpec, notify: Callable[[str
 
 
 async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
-    """Program and layout of a task in the store, judged; what the step costs is told. Raises InvalidInput
-    where they are not what a task may have, EnvironmentFault where no peer serves them."""
+    """Program and layout of a task in the store, judged; what the step costs is told. Raises InvalidInput if
+    they are not what a task may have, EnvironmentFault if no peer serves them."""
     await source.have([refer_named(spec.training.program)], "the program of the task's step")
     await source.have([refer_named(spec.training.layout)], "the layout of its weights")
     program, _ = await asyncio.to_thread(
@@ -92,7 +92,7 @@ def sort_peers(state: ChainState, task: bytes, spec: TaskSpec) -> list[Peer]:
 
 
 def refuse_costs(costs: ProgramCosts) -> None:
-    """Raises InvalidInput where a number of the step could not be shown to the contracts, or no node should
+    """Raises InvalidInput if a number of the step could not be shown to the contracts, or no node should
     fetch its constants."""
     if costs.constant_bytes > MAX_CONSTANT_BYTES:
         raise InvalidInput(

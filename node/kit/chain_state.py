@@ -197,7 +197,7 @@ class ChainState:
             setattr(self, name, getattr(fresh, name))
 
     def focus(self, task: bytes) -> None:
-        """Fold of all other tasks only who has a seat, from now on: any account can post a task, and each of
+        """From now on folds of all other tasks only who has a seat: any account can post a task, and each of
         its events would cost every node time and memory."""
         self._focus = task
         self._drop_others()

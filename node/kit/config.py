@@ -51,21 +51,20 @@ SWITCH_S = 5e-5
 @dataclass(frozen=True)
 class NodeConfig:
     """Who acts, where its files are, which chain, and where it listens. `deployment_sha256`: of the
-    deployment for which the home was made (empty: not noted). `listen_port` 0: any free port;
-    `public_url` empty: the address it listens on. `check_reach`: take no seat where peers answer and none
-    reaches this node. `device`: where steps are computed
-    (`determinism.require_device`). `memory_mb`: as much of this machine's memory is to be used
-    at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk for parts of datasets,
-    beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat.
-    `replay_processes`: so many segments are replayed at once, each in a process of `executor` ("process": a
-    child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own).
-    `workers`: so many processes train a segment of a solver together (1: this process).
-    `object_storage`: the own bucket, and those of peers. `metrics_port`: where Prometheus reads what the node
-    counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are
-    written for TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as
-    its blocks come). `use`: tells whether somebody else uses this machine; the node
-    pauses then (None: it works on). `rpc_urls`: more endpoints of
-    the same chain; `max_fee_wei`: the most that one gas may cost. `notify` shows a line to the operator."""
+    deployment for which the home was made (empty: not noted). `listen_port` 0: any free port; `public_url`
+    empty: the address it listens on. `check_reach`: take no seat where peers answer and none reaches this
+    node. `device`: where steps are computed (`determinism.require_device`). `memory_mb`: as much of this
+    machine's memory is to be used at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`:
+    of disk for parts of datasets, beyond those that must stay; `whole_dataset`: fetch all of a dataset before
+    taking a seat. `replay_processes`: so many segments are replayed at once, each in a process of `executor`
+    ("process": a child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of
+    its own). `workers`: so many processes train a segment of a solver together (1: this process).
+    `object_storage`: this node's own bucket, and those of peers. `metrics_port`: where Prometheus reads what
+    the node counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are written for
+    TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as its blocks
+    come). `use`: tells whether somebody else uses this machine; the node pauses then (None: it works on).
+    `rpc_urls`: more endpoints of the same chain; `max_fee_wei`: the most that one gas may cost. `notify`
+    shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -165,8 +164,8 @@ def has_replay_processes(config: NodeConfig) -> bool:
 
 
 def limit_memory(config: NodeConfig) -> None:
-    """Has this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
-    the system cannot."""
+    """Keeps large tensors of this process in files, if its operator wants so. Raises EnvironmentFault if the
+    system cannot."""
     keep_to_memory(make_scratch(config), share_memory_mb(config))
 
 
@@ -212,6 +211,6 @@ def hold_folder(home: Path, name: str) -> Iterator[Path]:
 
 
 def keep_to_memory(folder: Path, memory_mb: int) -> None:
-    """Has this process's large tensors lie in files of `folder`; 0: nothing changes."""
+    """Keeps large tensors of this process in files of `folder`; 0: nothing changes."""
     if memory_mb:
         use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))

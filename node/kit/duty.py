@@ -14,8 +14,8 @@ class Duty(Hashable, Protocol[Tools]):
     """One thing to do now, with the tools of its room."""
 
     async def perform(self, tools: Tools, /) -> None:
-        """Do it. Raises ContractRefused where another account was faster, ProtocolFault or EnvironmentFault
-        where it has to be tried again later."""
+        """Performs the duty. Raises ContractRefused if another account was faster, ProtocolFault or
+        EnvironmentFault if it has to be tried again later."""
 
 
 def name_duty(duty: object) -> str:
@@ -25,7 +25,7 @@ def name_duty(duty: object) -> str:
 
 
 def find_round(about: object) -> int | None:
-    """Returns the round that a duty, or what it is about, belongs to; None where it belongs to none."""
+    """Returns the round that a duty, or what it is about, belongs to; None if it belongs to none."""
     places = (about, getattr(about, "place", None), getattr(about, "statement", None))
     return next((number for one in places if isinstance(number := getattr(one, "round", None), int)), None)
 

@@ -70,7 +70,7 @@ class Following:
             await self.take_next()
 
     async def fold_anew(self, why: str) -> None:
-        """Reads the whole chain again: what was folded may be wrong. Raises EnvironmentFault where that was
+        """Reads the whole chain again: what was folded may be wrong. Raises EnvironmentFault if that was
         done a short while ago: then the service starts the node again."""
         head = self.state.head_block
         self.meter.refolds += 1
@@ -97,8 +97,8 @@ class Following:
         return self.state.head_block
 
     def notify_loop(self) -> None:
-        """Has the loop look again: something came that may make a duty due. Until then the status
-        shows the node as busy."""
+        """Makes the loop look again: something came that may make a duty due. Until then the status shows the
+        node as busy."""
         self.status.waiting_for_block = self.state.head_block
         self.changed.set()
 

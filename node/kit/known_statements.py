@@ -45,7 +45,8 @@ def get_inner(view: View) -> InnerBook:
 
 
 def get_now(view: View) -> GameState:
-    """The joined task as a call of the next block finds it: a round that the clock has closed is closed."""
+    """Returns the joined task as a call of the next block finds it. A round that the clock has closed is
+    closed."""
     book, block = view.cases, view.head_block + 1
     if book.now is None or book.now[0] is not view.game or book.now[1] != block:
         book.now = (view.game, block, get_state_at(view.game, block))
@@ -74,20 +75,20 @@ def get_question(opened: InnerAsk) -> dict[str, Any]:
 
 
 def find_claim(state: GameState, index: int, slot: int) -> SlotClaim | None:
-    """Returns the claim of a slot, None where there is none."""
+    """Returns the claim of a slot, None if there is none."""
     game_round = state.rounds.get(index)
     return None if game_round is None else game_round.claims.get(slot)
 
 
 def find_solver(state: GameState, index: int, slot: int) -> str | None:
-    """Returns the account of a claim's solver, which may have no seat any more; None where there is no
+    """Returns the account of a claim's solver, which may have no seat any more; None if there is no
     claim."""
     claim = find_claim(state, index, slot)
     return None if claim is None else claim.account
 
 
 def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:
-    """Returns the seat that answers for what `auditor` has signed, None where the statement is not of this
+    """Returns the seat that answers for what `auditor` has signed, None if the statement is not of this
     chain."""
     game_round, seat = state.rounds.get(said.round), find_seat(state, auditor)
     if game_round is None or seat is None or seat.settled > said.round:
@@ -108,8 +109,8 @@ def is_of_chain(state: GameState, game_round: GameRound, said: Sealed) -> bool:
 
 
 def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -> Seat | None:
-    """The seat that answers for a claim, or for a vote that is known; None where no seat answers for it any
-    more."""
+    """Returns the seat that answers for a claim, or for a vote that is known. None if no seat answers for it
+    any more."""
     if known is not None:
         is_whole = is_vote_complete(known.vote)
         return find_signer(state, known.vote, known.auditor) if is_whole else None
@@ -125,8 +126,8 @@ def is_counted(state: GameState, known: KnownVote) -> bool:
 
 
 def is_withheld(view: View, known: KnownVote) -> bool:
-    """Whether the signer of a counted vote does not open it: it has answered an ask instead, or no opening
-    counts any more. A vote that does not count is left alone: it harms no claim."""
+    """Returns whether the signer of a counted vote does not open it. Either it has answered an ask instead,
+    or no opening counts any more. A vote that does not count is left alone: it harms no claim."""
     state = get_now(view)
     if known.opening is not None or not is_counted(state, known):
         return False
@@ -152,10 +153,10 @@ def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: st
 
 
 def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
-    """Whether the steps of a segment may be shown before a dispute: once no auditor can copy what follows
-    from them. Its own draw and that of the segment before it, which ends where this one starts, are over:
-    the claim may have failed by another one. A segment that is not drawn waits until the late draw is known;
-    and for a late audit of it, or of the segment before it."""
+    """Returns whether the steps of a segment may be shown before a dispute. They may once no auditor can copy
+    what follows from them. Its own draw and that of the segment before it, which ends where this one starts,
+    are over: the claim may have failed by another one. A segment that is not drawn waits until the late draw
+    is known; and for a late audit of it, or of the segment before it."""
     if get_claim_status(state, game_round, slot, block) not in (ClaimStatus.ACCEPTED, ClaimStatus.VOID):
         return False
     segments = get_segments(state, game_round, slot)
@@ -183,7 +184,7 @@ def _is_recent(game_round: GameRound, since: int) -> bool:
 def find_spot_leaf(
     game: GameState, account: str, dice: bytes, known: KnownVote, leaf_count: int
 ) -> int | None:
-    """Returns the leaf for which `account` asks the signer of a vote; None where it does not ask. dice: 32
+    """Returns the leaf for which `account` asks the signer of a vote; None if it does not ask. dice: 32
     random bytes that `account` keeps secret."""
     opening = known.opening
     if known.vote.word != VoteWord.ACCEPT or opening is None:
@@ -215,7 +216,7 @@ def _throw(dice: bytes, ref: StatementRef) -> bytes:
 
 
 def count_askers(game: GameState, account: str) -> int:
-    """Returns how many seats share the asking; 0 where `account` has none of them."""
+    """Returns how many seats share the asking; 0 if `account` has none of them."""
     seated = [one for one in game.seats.values() if one.status == SeatStatus.OPEN]
     for role in (SeatRole.WHISTLEBLOWER, SeatRole.VERIFIER):
         asking = [one.account for one in seated if one.role == role]
@@ -225,7 +226,7 @@ def count_askers(game: GameState, account: str) -> int:
 
 
 def list_playable(view: View, block: int) -> Iterator[tuple[InnerDispute, tuple[Move, ...]]]:
-    """Open disputes and what this node may do in them."""
+    """Yields open disputes, and what this node may do in them."""
     for dispute in get_inner(view).disputes.values():
         seat = get_now(view).seats.get(dispute.seat)
         if dispute.is_open and seat is not None:

@@ -22,14 +22,14 @@ class LossBoard:
     costs the losses there and nothing else."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises InvalidInput where the library is not installed."""
+        """Raises InvalidInput if the library is not installed."""
         self._library = load_extra(BOARD_LIBRARY, "tensorboard_dir in config.toml", BOARD_EXTRA)
         self._folder = folder
         self._writer: Any = None
         self._is_broken = False
 
     def add(self, first_step: int, losses: Sequence[float]) -> None:
-        """The losses of successive steps, from step `first_step` of the task on."""
+        """Adds the losses of successive steps, from step `first_step` of the task on."""
         try:
             if self._writer is None and not self._is_broken:
                 self._writer = self._library.SummaryWriter(str(self._folder))

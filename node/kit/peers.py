@@ -43,6 +43,6 @@ class Peers:
         await self.client.fetch_from_any(self.list(first), ref)
 
     async def ask(self, peer: Peer, handler: str, question: Message, form: Form[Answer]) -> Answer:
-        """Returns what a peer answers. Raises ProtocolFault for what no honest node says, EnvironmentFault
-        where it does not answer now."""
+        """Returns what a peer answers. Raises ProtocolFault for what no honest node says, EnvironmentFault if
+        it does not answer now."""
         return await self.client.ask(peer, handler, question, form)

@@ -35,7 +35,7 @@ class Reader:
 
 @asynccontextmanager
 async def open_reader(config: NodeConfig) -> AsyncIterator[Reader]:
-    """Open chain, store and client, and fold all events up to the head. Raises what they raise."""
+    """Opens chain, store and client, and folds all events up to the head. Raises what they raise."""
     limit_memory(config)
     deployment, account = config.read_deployment(), config.key.address.lower()
     store = BlobStore(config.home / STORE_FOLDER, is_durable=False)

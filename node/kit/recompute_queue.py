@@ -54,7 +54,7 @@ class Turn:
         return self.until() if callable(self.until) else self.until
 
     def check(self) -> None:
-        """Raises NotWanted where no peer waits for it any more."""
+        """Raises NotWanted if no peer waits for it any more."""
         if self.find_until() >= NOBODY:
             raise NotWanted
 
@@ -72,7 +72,8 @@ class RecomputeQueue:
 
     @asynccontextmanager
     async def take_turn(self, until: Until) -> AsyncIterator[Turn]:
-        """Be the one at work inside the block. Raises NotWanted where no peer waits for it once it is."""
+        """Gives this piece of work its turn inside the block. Raises NotWanted if no peer waits for it once
+        it is."""
         turn = Turn(until, next(self._numbers))
         try:
             await self._enter(turn)
@@ -81,15 +82,15 @@ class RecomputeQueue:
             self._leave(turn)
 
     async def give_way(self, turn: Turn) -> None:
-        """Between two pieces of work: let the others go first whose answers are due before. Raises NotWanted
-        where no peer waits for this one."""
+        """Lets other work whose answers are due earlier go first, between two pieces of work. Raises
+        NotWanted if no peer waits for this one."""
         turn.check()
         if self._find_first() is not turn:
             self._leave(turn)
             await self._enter(turn)
 
     async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """Work of the one whose turn it is."""
+        """Runs a piece of work whose turn it is."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
 
     async def compute(self, until: Until, work: Callable[..., Result], *arguments: object) -> Result:
@@ -98,9 +99,9 @@ class RecomputeQueue:
             return await self.run(work, *arguments)
 
     async def let_own_go(self, get_block: Callable[[], int], round_blocks: int, segment_blocks: int) -> None:
-        """Waits, before each segment of the own claim, for what must be answered first, and hold back what
-        can wait, until `end_own`. get_block: the head of the chain now; round_blocks and segment_blocks: the
-        longest that training a round, or one of its segments, takes."""
+        """Waits, before each segment of this node's own claim, for what must be answered first, and holds
+        back what can wait, until `end_own`. get_block: the head of the chain now; round_blocks and
+        segment_blocks: the longest that training a round, or one of its segments, takes."""
         self._own = (get_block, round_blocks, segment_blocks)
         while True:
             self.look_again()
@@ -109,7 +110,7 @@ class RecomputeQueue:
             await self._changed.wait()
 
     def end_own(self) -> None:
-        """The own claim is trained, or given up: nothing waits for it."""
+        """Notes that this node's own claim is trained, or given up: nothing waits for it any more."""
         self._own = None
         self.look_again()
 
@@ -147,12 +148,13 @@ class RecomputeQueue:
         return min(may_go, key=lambda turn: (untils[turn], turn.number), default=None)
 
     def _may_go(self, until: int) -> bool:
-        """Returns what auditors wait for goes on beside the own claim: it is short."""
+        """Returns whether a piece of work may start now. Work that auditors wait for runs beside this node's
+        own claim, because it is short."""
         return self._own is None or until == AUDITS or self._is_urgent(until)
 
     def _is_urgent(self, until: int) -> bool:
-        """Returns whether the time until this block does not hold the own claim and all answers, a round
-        each."""
+        """Returns whether the time until this block does not hold this node's own claim and all answers, a
+        round each."""
         assert self._own is not None
         get_block, round_blocks, segment_blocks = self._own
         answers = sum(turn.find_until() < AUDITS for turn in self._entered)

@@ -50,9 +50,9 @@ class RemoteTrace:
         return refer_buffer(self.roots[buffer], self.layout[buffer])
 
     async def fetch(self, buffer: int) -> Tensor:
-        """Returns a whole buffer, as `load_buffer` gives it; it may hold anything. Raises
-        ProtocolFault, naming the claimant, where it delivers anything else, and EnvironmentFault where it
-        does not deliver: then its leaves can be demanded on chain."""
+        """Returns a whole buffer, as `load_buffer` gives it; it may hold anything. Raises ProtocolFault,
+        naming the claimant, where it delivers anything else, and EnvironmentFault if it does not deliver:
+        then its leaves can be demanded on chain."""
         ref = self.refer(buffer)
         async with self._lock:
             if not self.store.has(ref):
@@ -68,8 +68,8 @@ class RemoteTrace:
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
 
     async def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """Returns the first leaf of a buffer that differs from the own one, proven under the claimant's root.
-        Fetches the roots of its chunks and one chunk. Raises as `fetch` does."""
+        """Returns the first leaf of a buffer that differs from this node's own, proven under the claimant's
+        root. Fetches the roots of its chunks and one chunk. Raises as `fetch` does."""
         ref = self.refer(buffer)
         roots = await self.client.fetch_chunk_roots(self.peer, ref)
         mine = get_chunk_level(own.levels, ref.key.kind)
@@ -84,7 +84,7 @@ class RemoteTrace:
         raise AssertionError(f"chunk {number} of {ref.key} differs, and none of its leaves does")
 
     def evict(self) -> None:
-        """Remove everything that was fetched; it can be fetched again."""
+        """Removes everything that was fetched; it can be fetched again."""
         self._evict(0, keep=0)
 
     def _evict(self, limit_bytes: int, keep: int) -> None:

@@ -54,8 +54,8 @@ def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def is_just_assigned(game_round: GameRound, block: int) -> bool:
-    """Whether a round was opened, or got its beacon, in `block`: what is trained from something else may be
-    right again, should the chain take that back."""
+    """Returns whether a round was opened, or got its beacon, in `block`. If a reorg undoes that, what was
+    trained from something else may be right again."""
     return block <= max(game_round.opened, game_round.trained_from or 0)
 
 
@@ -66,8 +66,8 @@ def is_questioned(state: GameState, index: int) -> bool:
 
 
 def is_contestable(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether the inputs of the round's outer step may be needed: it has no root yet, or its root can be
-    contested, or is."""
+    """Returns whether the inputs of the round's outer step may be needed. They may as long as it has no root,
+    or as its root is or can be contested."""
     if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
         return True
     is_open = any(contest.round == game_round.index for contest in state.contests.values())
@@ -93,15 +93,15 @@ def is_vote_wanted(state: GameState, ref: StatementRef, block: int) -> bool:
 
 
 def find_votes_until(state: GameState, ref: StatementRef) -> int | None:
-    """Returns the last block in which votes of a draw count; None where there is no such draw."""
+    """Returns the last block in which votes of a draw count; None if there is no such draw."""
     start = _find_start(state, ref)
     return None if start is None else start + 2 * state.terms.windows.audit_max
 
 
 def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Whether the signer of a vote can be asked for both ends, or an ask or dispute on a statement of its
-    round is open. A draw that this chain does not know, after a reorg, may be back: then yes. In an exact
-    task it is so as long as votes count."""
+    """Returns whether the signer of a vote can be asked, or an ask or dispute on its round is open. A draw
+    that this chain does not know, after a reorg, may be back: then yes. In an exact task it is so as long as
+    votes count."""
     until = get_ask_until(state, ref)
     if until is None or is_questioned(state, ref.round):
         return True
@@ -121,8 +121,9 @@ def list_shown_segments(state: GameState, game_round: GameRound, slot: int, bloc
 
 
 def find_shown_until(state: GameState, game_round: GameRound, slot: int, block: int) -> int | None:
-    """The last block in which an auditor waits for ends that `list_shown_segments` names, of the one that
-    gives up first; where none waits any more the last one in which a vote counts, None where none does."""
+    """Returns the last block in which the auditor that gives up first waits for ends of
+    `list_shown_segments`. If no auditor waits any more, the last block in which a vote counts; None if no
+    vote counts."""
     places = [(draw, rank) for draw in range(state.terms.draws + 1) for rank in range(RANKS)]
     refs = [StatementRef(game_round.index, slot, draw, rank) for draw, rank in places]
     votes = [until for until in (find_votes_until(state, ref) for ref in refs) if until and block <= until]
@@ -138,7 +139,8 @@ def list_asked_segments(state: GameState, game_round: GameRound, slot: int, bloc
 
 
 def find_asked_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
-    """The last block in which auditors of a segment may ask for its steps; None where it is not drawn."""
+    """Returns the last block in which auditors of a segment may ask for its steps. None if it is not
+    drawn."""
     draws = _list_draws(state, game_round, slot, segment)
     starts = [get_votes_from(state, game_round, draw) for draw in draws]
     lasts = [start + ASKED_AUDITS * state.terms.windows.audit_max for start in starts if start is not None]
@@ -146,9 +148,9 @@ def find_asked_until(state: GameState, game_round: GameRound, slot: int, segment
 
 
 def find_supported_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
-    """The last block in which whistleblowers may ask for the steps of a segment of a convicted claim: a vote
-    on it that stands by the claim can be disputed. None where the claim is not convicted, or the segment is
-    not drawn."""
+    """Returns the last block in which whistleblowers may ask for the steps of a segment of a convicted claim.
+    Until then they can dispute a vote that supports the claim. None if the claim is not convicted, or the
+    segment is not drawn."""
     claim = game_round.claims.get(slot)
     if claim is None or not claim.is_convicted:
         return None
@@ -164,7 +166,7 @@ def _list_draws(state: GameState, game_round: GameRound, slot: int, segment: int
 
 
 def find_settled(state: GameState, block: int) -> GameRound | None:
-    """Returns the newest round whose root nothing replaces any more; None where there is none."""
+    """Returns the newest round whose root nothing replaces any more; None if there is none."""
     found = None
     for _, game_round in sorted(state.rounds.items()):
         if game_round.phase == RoundPhase.POSTED:
@@ -200,7 +202,7 @@ def _find_start(state: GameState, ref: StatementRef) -> int | None:
 
 
 def name_tensors(*roots: bytes) -> Iterator[BlobKey]:
-    """Returns tensors by their roots."""
+    """Yields the keys of tensors by their roots."""
     return (BlobKey(BlobKind.TENSOR, root) for root in roots)
 
 
@@ -273,7 +275,7 @@ class PruningMemory:
     the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
     looked up; begun: (round, basis) of the last claims that were trained, the newest last; merged: the merge
     that was computed last; unlike_until: up to this round claims and votes were computed with other bits than
-    this machine computes now, -1 where there are none."""
+    this machine computes now, -1 if there are none."""
 
     done: object = None
     strays: dict[BlobKey, int] = field(default_factory=dict)

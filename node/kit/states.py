@@ -35,12 +35,12 @@ class StateStore:
         return self.store.has(ref)
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
-        """Returns the length of a blob; None where it is not here."""
+        """Returns the length of a blob; None if it is not here."""
         return self.store.get_size_bytes(key)
 
     def keep(self, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
         """Hashes a state, once, and puts its three tensors into the store; first it is brought home.
-        is_cached: as for `fill_file`. Raises ProtocolFault where a tensor is not finite."""
+        is_cached: as for `fill_file`. Raises ProtocolFault if a tensor is not finite."""
         trees = build_state_trees(state.bring_home())
         self.put(trees, is_cached=is_cached)
         return trees.header
@@ -50,7 +50,7 @@ class StateStore:
         keep_state_trees(self.store, trees, is_cached=is_cached)
 
     def load(self, header: StateHeader) -> TrainingState:
-        """Returns a state from the store. Raises InvalidInput where a tensor is not there."""
+        """Returns a state from the store. Raises InvalidInput if a tensor is not there."""
         weights, first, second = (load_tensor(self.store, ref) for ref in self.refer(header))
         return TrainingState(weights, first, second, header.local_step, header.global_step)
 

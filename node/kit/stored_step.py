@@ -58,7 +58,7 @@ def keep_step(store: BlobStore, training: TrainingSpec, step: TaskStep) -> None:
 def read_program(
     store: BlobStore, training: TrainingSpec, parameter_count: int
 ) -> tuple[Program, WeightsLayout]:
-    """Program and layout of a task from a store that has them, judged. Raises InvalidInput where they are not
+    """Program and layout of a task from a store that has them, judged. Raises InvalidInput if they are not
     what a task may have."""
     program = decode_program(store.get(refer_named(training.program)))
     layout = decode_layout(store.get(refer_named(training.layout)))
@@ -67,7 +67,7 @@ def read_program(
 
 
 def open_step(store: BlobStore, training: TrainingSpec, parameter_count: int) -> TaskStep:
-    """The step of a task from a store that has all of it; known to this process from now on. Raises
+    """Returns the step of a task from a store that has all of it. This process knows it from now on. Raises
     InvalidInput where it is not what a task may have, or not here."""
     if knows_step(training):
         step = get_step(training)

@@ -1,4 +1,4 @@
-"""The trace of an own step in the store: its buffers and their layout."""
+"""The trace of this node's own step in the store: its buffers and their layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,14 +54,14 @@ class TraceKeeper:
 
     def __init__(self, store: BlobStore, layout: TraceLayout, roots: Mapping[int, bytes]) -> None:
         """roots: the roots that are known already, by buffer: of constants, which are the same for every
-        node, and of others. Raises EnvironmentFault where the disk does not take the trace."""
+        node, and of others. Raises EnvironmentFault if the disk does not take the trace."""
         store.require_space(sum(buffer.size_bytes for buffer in layout), "the trace of a step")
         self._store = store
         self._layout = layout
         self._roots = dict(roots)
 
     def keep(self, number: int, data: bytes | memoryview, levels: Levels) -> None:
-        """Keeps one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput where
+        """Keeps one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput if
         it does not fit the layout, or its root is not the known one."""
         _require_fit(self._layout, number, data, levels)
         root, buffer = levels[-1][0], self._layout[number]
@@ -73,7 +73,7 @@ class TraceKeeper:
         relax()
 
     def finish(self) -> bytes:
-        """Keeps the list of roots; return the trace root. Raises InvalidInput where a buffer has none."""
+        """Keeps the list of roots; returns the trace root. Raises InvalidInput if a buffer has none."""
         roots, count = self._roots, len(self._layout)
         if roots.keys() != set(range(count)):
             missing = next((n for n in range(count) if n not in roots), count)
@@ -82,9 +82,9 @@ class TraceKeeper:
 
 
 def load_buffer(store: BlobStore, root: bytes, buffer: TraceBuffer) -> Tensor:
-    """A buffer of a kept trace: flat float32, int64 where it holds indices, int8, int16 or int32 where it
-    holds quantized values. Raises InvalidInput where it is not in the store, EnvironmentFault where it is
-    damaged."""
+    """Returns a buffer of a kept trace, flat. It is float32, or int64 if it holds indices, or int8, int16 or
+    int32 if it holds quantized values. Raises InvalidInput if it is not in the store, EnvironmentFault if it
+    is damaged."""
     mapped = store.open_map(refer_buffer(root, buffer))
     if buffer.role in INDEX_ROLES:
         return torch.from_numpy(np.frombuffer(mapped, dtype="<u4").astype(np.int64))

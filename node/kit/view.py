@@ -26,7 +26,7 @@ class StoredData(Protocol):
         """Tells whether a blob is here."""
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
-        """Returns the length of a blob; None where it is not here."""
+        """Returns the length of a blob; None if it is not here."""
 
 
 @dataclass(frozen=True)

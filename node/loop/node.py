@@ -66,7 +66,7 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 @dataclass
 class Node:
     """An open node. following: the chain as it was folded; served: what its server offers; parts: leaves of
-    datasets, None where it keeps none; bucket, board: copies of blobs and written losses, None where the
+    datasets, None if it keeps none; bucket, board: copies of blobs and written losses, None if the
     operator wants none; joined: the task that it works on."""
 
     config: NodeConfig
@@ -168,7 +168,7 @@ class Node:
                     return self.game.is_closed
             elif request is not None:
                 self.config.notify(
-                    "training one step of the task here; at the first start its kernels are compiled before"
+                    "training one step of the task; the first start takes longer, since it compiles kernels"
                 )
                 await self.rooms.self_test.check_bits()
                 await self.rooms.seat_taking.take_seat(request)
@@ -199,8 +199,8 @@ class Node:
 
     async def join(self, task: bytes, figures: Figures | None = None) -> None:
         """Works on `task` from now on, without a seat so far: what it needs is fetched and proven. Raises
-        InvalidInput for an unknown or malformed task, EnvironmentFault where this machine lacks the
-        configured device, and what fetching its data raises."""
+        InvalidInput for an unknown or malformed task, EnvironmentFault if this machine lacks the configured
+        device, and what fetching its data raises."""
         config, store = self.config, self.store
         pin_kernels(config.threads, device=config.device)
         spec, game = read_spec(self.state, task), self.state.games[task]
@@ -260,7 +260,7 @@ class Node:
         about = read_audit_task(task, spec, tools.corpus)
 
         def find_peer(account: str) -> Peer:
-            """Of a chain that is read anew it is not known yet: no peer keeps anything back."""
+            """Returns where an account serves. Raises GateShut while the chain is read anew."""
             require_game(state.games.get(task), task)
             return state.network.find(account)
 
@@ -291,8 +291,8 @@ class Node:
         )
 
     async def _have_start(self) -> None:
-        """Has the state before any training in the store, which every seat has to have. A node that has a
-        seat already, or a bond, does not wait for starting weights or disk space: it has moves to make, and
+        """Brings the state before any training into the store: every seat needs it. A node that has a seat
+        already, or a bond, does not wait for starting weights or disk space: it has moves to make, and
         fetches or makes that state when it needs it."""
         try:
             require_start_here(self.get_view())
@@ -300,4 +300,4 @@ class Node:
         except EnvironmentFault as fault:
             if not has_duties(self.game, self.account):
                 raise
-            self.config.notify(f"WARNING: {fault} Going on, for there is a seat already, or a bond.")
+            self.config.notify(f"WARNING: {fault} The node goes on, because it has a seat or a bond.")

@@ -47,7 +47,7 @@ class Pause:
     reason: str = ""
 
     def extend(self, block: int) -> None:
-        """One more failure, seen at head `block`."""
+        """Counts one more failure, seen at head `block`."""
         self.until_block = block + min(2**self.failures, MAX_PAUSE_BLOCKS)
         self.failures += 1
 
@@ -80,7 +80,7 @@ class Loop:
 
     async def run(self) -> bool:
         """Follows the chain until the task is closed (True), or until the seat has left and is paid out
-        (False). Raises EnvironmentFault where what the chain tells cannot be folded."""
+        (False). Raises EnvironmentFault if what the chain tells cannot be folded."""
         try:
             self._look_at_seat()
             while not self._is_over():

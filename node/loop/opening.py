@@ -52,10 +52,10 @@ Kind = TypeVar("Kind", bound=Node)
 async def open_node(
     config: NodeConfig, role: Callable[..., Kind], *, is_held: bool = False
 ) -> AsyncIterator[Kind]:
-    """Open chain, store, journal, server and client, announce the endpoint where it changed, and watch the
-    node. role: the kind of node, which says what it does; is_held: as of `be_reached`. Raises what they
-    raise, and InvalidInput for an endpoint that no peer could use, a bucket that is none, the journal of
-    another account, or where TensorBoard's writer is wanted and not installed."""
+    """Opens chain, store, journal, server and client; announces the endpoint if it changed; watches the node.
+    role: the kind of node, which says what it does; is_held: as of `be_reached`. Raises what they raise, and
+    InvalidInput for an endpoint that no peer could use, a bucket that is none, the journal of another
+    account, or where TensorBoard's writer is wanted and not installed."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -107,7 +107,7 @@ async def open_node(
 
 
 def _require_owner(journal: Journal, account: str) -> None:
-    """Raises InvalidInput where the journal is another account's: what that one trained, on data assigned to
+    """Raises InvalidInput if the journal is another account's: what that one trained, on data assigned to
     it, would be committed to as `account`'s own. A journal without an owner gets this one."""
     owner = next((one.account for one in journal.replay() if isinstance(one, JournalBegun)), None)
     if owner is None:

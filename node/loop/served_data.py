@@ -102,7 +102,7 @@ class ServedData:
         return await self.rooms.answers[name](account, body)
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
-        """Returns what this node reports of round `index`; None where it works on another task. Made once for
+        """Returns what this node reports of round `index`; None if it works on another task. Made once for
         each block and each new report: it takes milliseconds to find out what is public, and strangers may
         ask often."""
         view = None if self.rooms is None else self.rooms.find_view()

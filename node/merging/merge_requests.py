@@ -48,7 +48,7 @@ class MergeRequests:
 
     async def answer_merge(self, account: str, body: bytes) -> MergeAnswer:
         """Returns this node's signature of a merge. Raises EnvironmentFault while it cannot sign it,
-        ProtocolFault where it never will."""
+        ProtocolFault if it never will."""
         view = self.get_view()
         asked = read_message(AskMerge, body, account)
         game_round = _require_waiting(view, asked)
@@ -99,7 +99,7 @@ def _require_waiting(view: View, asked: AskMerge) -> GameRound:
 
 
 def find_missing(view: View, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
-    """Expected and actual, where this node does not sign a merge of these slots; None where it does. It does
+    """Expected and actual, where this node does not sign a merge of these slots; None if it does. It does
     not where a claim is not accepted as far as it knows, one is left out that is and that it has, or one is
     undecided: a signature that is given before could be kept, and used to leave out what is accepted
     later."""

@@ -1,4 +1,5 @@
-"""Asks the solvers of a round for signatures of the own merge, and computes merges that peers ask for."""
+"""Asks the solvers of a round for signatures of this node's own merge, and computes merges that peers ask
+for."""
 
 import asyncio
 import logging
@@ -48,8 +49,9 @@ class MergeSigning:
     outer_steps: OuterSteps
 
     async def gather_signatures(self, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
-        """Signatures of a merge by the number of their seat: the own one, and those of other solvers. It ends
-        with a majority, or when all were asked: a solver that does not answer holds up none of the others."""
+        """Signatures of a merge by the number of their seat: this node's own, and those of other solvers. It
+        ends with a majority, or when all were asked: a solver that does not answer holds up none of the
+        others."""
         seats = {
             seat.number & NUMBER_MASK: seat.account
             for seat in list_open_solvers(self.get_view().game, game_round)
@@ -76,7 +78,7 @@ class MergeSigning:
             kept[number] = signature
 
     async def _ask(self, account: str, made: MergeMade) -> bytes | None:
-        """Returns the signature of a solver; None where it gives none now."""
+        """Returns the signature of a solver; None if it gives none now."""
         try:
             if account == self.get_view().account:
                 return await self.merge_requests.sign_merge(made)
@@ -98,13 +100,14 @@ def _name(made: MergeMade) -> MergeKey:
 
 @dataclass(frozen=True)
 class NameMerge:
-    """Find out what a merge comes to that another solver asked to sign."""
+    """Compute a merge that another solver asked this node to sign."""
 
     key: MergeKey
 
     async def perform(self, room: "MergeSigning") -> None:
-        """Fetch first: a peer that shows its bytes slowly holds up no other merge. Compute it unless it would
-        not be signed any more. Raises EnvironmentFault or ProtocolFault where the bytes cannot be had."""
+        """Fetches the bytes first, so that a slow peer holds up no other merge. Then computes the merge,
+        unless it would not be signed any more. Raises EnvironmentFault or ProtocolFault if the bytes cannot
+        be had."""
         game_round = require_round(room.get_view(), self.key)
         for slot in self.key.slots:
             await room.claim_data.have_delta(game_round, slot)
@@ -129,6 +132,6 @@ def _list_signable(view: View, block: int) -> list[MergeKey]:
 
 
 def _find_round(view: View, block: int) -> GameRound | None:
-    """Returns the waiting round; None where none waits, or its shards are not assigned."""
+    """Returns the waiting round; None if none waits, or its shards are not assigned."""
     game_round = get_waiting_round(get_state_at(view.game, block))
     return None if game_round is None or game_round.beacon is None else game_round

@@ -47,7 +47,8 @@ class PostMerge:
     key: MergeKey
 
     async def perform(self, room: "Posting") -> None:
-        """Merge, ask for signatures until they are a majority or a block has passed, send all at once."""
+        """Merges, asks for signatures until they are a majority or a block has passed, and sends all at
+        once."""
         game_round = room.get_view().game.rounds[self.key.round]
         made, head = await room.outer_steps.merge_claims(self.key), room.get_view().head_block
         signatures = await room.merge_signing.gather_signatures(game_round, made)

@@ -22,8 +22,8 @@ FAR = 1 << 62
 def rotate(
     view: View, game_round: GameRound, since: int, block: int, duty: Duty[RoomTools]
 ) -> Duty[RoomTools] | Wait:
-    """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
-    margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
+    """Yields the duty while it is this node's turn. From `since` on the turn goes round and round, once
+    within the margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
     margin, count = get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
     blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
     groups = min(count, max(1, margin // blocks))
@@ -50,8 +50,8 @@ def take_turn(
 
 
 def compute_rank(view: View, game_round: GameRound) -> int:
-    """How many go before this node in this round: the line of solvers begins at another one each round, then
-    come all others."""
+    """Returns how many nodes go before this one in this round. Solvers come first, each round beginning with
+    another one; then all others."""
     accounts = [seat.account for seat in list_open_solvers(view.game, game_round)]
     if view.account not in accounts:
         return len(accounts)

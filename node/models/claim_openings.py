@@ -22,7 +22,7 @@ from touchstone.protocol.spec.game.state import GameRound, SlotClaim
 
 
 def get_solver(view: View, index: int, claim: SlotClaim) -> str:
-    """Returns the account whose claim on round `index` it is; empty where the chain has forgotten it."""
+    """Returns the account whose claim on round `index` it is; empty if the chain has forgotten it."""
     seat = find_holder(view.game, claim.seat, index)
     return "" if seat is None else seat.account
 
@@ -44,7 +44,7 @@ def is_fetched(view: View, game_round: GameRound, slot: int) -> bool:
 
 @dataclass(frozen=True)
 class ClaimData:
-    """Has the work leaves and pseudo-gradients of claims, own and others'."""
+    """Finds the work leaves and pseudo-gradients of claims, of this node's own and of others."""
 
     get_view: GetView
     store: BlobStore
@@ -53,14 +53,14 @@ class ClaimData:
     claims: ClaimBook
 
     def list_sources(self, solver: str) -> list[Peer]:
-        """The peers to ask about a claim, in order: members of the task and the solver, then the other peers.
+        """Returns the peers to ask about a claim, in order: members of the task and the solver, then others.
 
         In each group, peers that were silent come last. The solver is asked first unless it was silent
         itself."""
         return self.peers.list(first=solver)
 
     async def have_delta(self, game_round: GameRound, slot: int) -> BlobRef:
-        """Has the pseudo-gradient of a claim in the store, and reads nothing of it. Raises as `fetch_delta`
+        """Brings the pseudo-gradient of a claim into the store, without reading it. Raises as `fetch_delta`
         does."""
         claim = game_round.claims[slot]
         proof = await self.find_work(game_round, claim)
@@ -73,15 +73,15 @@ class ClaimData:
     async def fetch_delta(self, game_round: GameRound, slot: int) -> memoryview:
         """Returns the pseudo-gradient of a claim, in the store from then on: this node has fetched it,
         whatever for. It is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived
-        was hashed on the way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
+        was hashed on the way. Raises EnvironmentFault or ProtocolFault if no peer shows it."""
         name = name_claim(self.get_view(), game_round, slot)
         data = await asyncio.to_thread(self.store.open_map, await self.have_delta(game_round, slot))
         self.claims.fetched.add(name)
         return data
 
     async def find_work(self, game_round: GameRound, claim: SlotClaim) -> WorkProof:
-        """The work leaf of a claim: the own one, one that is known, or from the first peer that shows it. It
-        is written down once it is checked."""
+        """Returns the work leaf of a claim: this node's own, a known one, or one from the first peer that
+        shows it. It is written down once it is checked."""
         name, book = name_own(self.get_view(), game_round, claim), self.claims
         if name not in book.proofs:
             if name.solver == self.get_view().account:

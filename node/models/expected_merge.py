@@ -20,8 +20,8 @@ AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})
 def list_expected(
     state: GameState, game_round: GameRound, own_slot: int | None, block: int
 ) -> tuple[int, ...]:
-    """Slots of the claims that will probably be merged: those that the votes accept in time, the own one as
-    long as it can be accepted, and those for which `is_trusted` holds. state: with all known votes."""
+    """Slots of the claims that will probably be merged: those that the votes accept in time, this node's own
+    as long as it can be accepted, and those for which `is_trusted` holds. state: with all known votes."""
     mergeable = list_mergeable(state, game_round, block)
     return tuple(
         slot
@@ -38,8 +38,9 @@ def list_open(state: GameState, game_round: GameRound, block: int) -> tuple[int,
 
 
 def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
-    """Whether no vote is against a claim, and either all of its votes say ACCEPT, one at least, or its seat
-    did not fail in the last round in which it committed."""
+    """Returns whether a claim will probably be accepted. No vote may be against it. Besides, it must have at
+    least one vote, all of them ACCEPT, or its seat must not have failed in the last round in which it
+    committed."""
     places = (votes for place, votes in game_round.votes.items() if place[0] == slot)
     words = [vote.word for votes in places for vote in votes.values()]
     if AGAINST_WORDS & set(words):
@@ -73,8 +74,8 @@ def _is_accepted(state: GameState, game_round: GameRound, slot: int) -> bool:
 def foresee(
     state: GameState, game_round: GameRound, root: bytes, slots: tuple[int, ...], block: int
 ) -> GameState:
-    """The state if `root` over the claims of these slots is posted for the waiting round in `block`: with the
-    next round, if one opens."""
+    """Returns the state if `root` over the claims of these slots is posted in `block` for the waiting round.
+    It has the next round, if one opens."""
     draft = Draft(state, block)
     draft.emit(RootPosted(game_round.index, root, slots, ()))
     open_next(draft)

@@ -49,7 +49,7 @@ Answer = TypeVar("Answer")
 
 
 class AskOuter(Message, frozen=True):
-    """What stands behind this outer root of the task?"""
+    """Asks for the two roots behind an outer root of the task."""
 
     task: Word
     root: Word
@@ -63,7 +63,7 @@ class OuterAnswer(Message, frozen=True):
 
 
 class AskWork(Message, frozen=True):
-    """What does the work leaf of this claim say? The answer is `WorkSaid`, as an auditor gets it."""
+    """Asks for the work leaf of a claim. The answer is `WorkSaid`, as an auditor gets it."""
 
     task: Word
     round: Count
@@ -80,7 +80,8 @@ class WorkSaid(Message, frozen=True):
 
 
 class AskMerge(Message, frozen=True):
-    """Please sign that merging the claims of these slots, in shard order, into the base root gives `root`."""
+    """Asks for a signature: merging the claims of these slots, in shard order, into the base root gives
+    `root`."""
 
     task: Word
     round: Count
@@ -125,7 +126,7 @@ class GlobalModel:
 
     async def load_outer(self, root: bytes) -> OuterHeader:
         """Returns what stands behind an outer root: known, or from the first peer that knows it. Raises
-        EnvironmentFault or ProtocolFault where no peer tells it."""
+        EnvironmentFault or ProtocolFault if no peer tells it."""
         initial, known = get_initial_header(self.get_view()), self.claims.outer
         if root == compute_outer_root(initial):
             return initial
@@ -168,7 +169,7 @@ class GlobalModel:
         return await asyncio.to_thread(load_tensor, self.store, ref)
 
     def keep_outer(self, state: OuterState) -> OuterHeader:
-        """Hashes an outer state, once, and puts it into the store. Raises ProtocolFault where it is not
+        """Hashes an outer state, once, and puts it into the store. Raises ProtocolFault if it is not
         finite."""
         trees = [build_tensor_tree(flat) for flat in (state.weights, state.momentum)]
         for tree in trees:
@@ -176,8 +177,8 @@ class GlobalModel:
         return OuterHeader(trees[0].root, trees[1].root)
 
     async def _begin(self) -> OuterState:
-        """The state before any training, its weights made from the seed or fetched: once, unless the store
-        has lost it. Raises as `StartWeights.load` does."""
+        """Returns the state before any training, with weights made from the seed or fetched. This is done
+        once, unless the store has lost it. Raises as `StartWeights.load` does."""
         header, book = get_initial_header(self.get_view()), self.claims
         if book.begun == header:
             with suppress(InvalidInput, EnvironmentFault):
@@ -195,13 +196,13 @@ class GlobalModel:
 
 
 async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
-    """Returns what a peer says stands behind an outer root. Raises ProtocolFault where that does not hash to
-    it, and EnvironmentFault where the peer does not answer now."""
+    """Returns what a peer says stands behind an outer root. Raises ProtocolFault if that does not hash to it,
+    and EnvironmentFault if the peer does not answer now."""
     said = await client.ask(peer, OUTER, AskOuter(task, root), make_form(OuterAnswer))
     header = OuterHeader(said.weights_root, said.momentum_root)
     if compute_outer_root(header) != root:
         raise ProtocolFault(
-            what="two roots are not those of the outer root",
+            what="two roots do not hash to the outer root",
             expected=root.hex(),
             actual=compute_outer_root(header).hex(),
             culprit=peer.account,

@@ -24,7 +24,7 @@ class Choice:
 
 
 def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Choice | None:
-    """Returns the newest model that an account may have at `block`; None where it may have none that was
+    """Returns the newest model that an account may have at `block`; None if it may have none that was
     trained."""
     if is_member or account == game.terms.submitter:
         return choose_newest(game)
@@ -32,7 +32,7 @@ def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Cho
 
 
 def choose_newest(game: GameState) -> Choice:
-    """The model of the last posted root that is not contested; else the one that the known rounds began
+    """Returns the model of the last posted root that is not contested; else the one that known rounds began
     with."""
     contested = {contest.round for contest in game.contests.values()}
     roots = [one for one in _list_posted(game) if one.index not in contested]
@@ -46,7 +46,7 @@ def _choose_base(game: GameState) -> Choice:
 
 
 def choose_settled(game: GameState, block: int) -> Choice | None:
-    """Returns the newest model that nothing replaces any more; None where none was trained."""
+    """Returns the newest model that nothing replaces any more; None if none was trained."""
     base = _choose_base(game)
     found = base if base.after >= 0 else None
     contested = {contest.round for contest in game.contests.values()}

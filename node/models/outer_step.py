@@ -75,9 +75,9 @@ class OuterSteps:
     model: GlobalModel
 
     async def merge_claims(self, key: MergeKey) -> MergeMade:
-        """The outer step over these claims: computed, kept in the store, and written down the first time;
-        computed again where the store lacks it, since a contest of its root needs it. Raises EnvironmentFault
-        or ProtocolFault where the bytes cannot be had."""
+        """Returns the outer step over these claims: it is computed, kept in the store, and written down the
+        first time. If the store lacks it later, it is computed again, since a contest of its root needs it.
+        Raises EnvironmentFault or ProtocolFault if the bytes cannot be had."""
         async with self.locks["merge", key]:
             book = self.claims
             if key not in book.merges or not _is_kept(self.get_view(), book.merges[key]):
@@ -110,14 +110,14 @@ class OuterSteps:
 
     async def load_base(self, root: bytes) -> OuterHeader:
         """Returns what stands behind the base root of a round, its weights in the store. Raises ProtocolFault
-        where the own merge comes to another root, EnvironmentFault where nothing can be had."""
+        if this node's own merge comes to another root, EnvironmentFault if nothing can be had."""
         await self.check_base(root)
         header = await self.model.load_outer(root)
         await self.model.load_weights(header)
         return header
 
     async def check_base(self, root: bytes) -> None:
-        """Merges what was posted as `root`, where its claims can be had. Raises ProtocolFault where that
+        """Merges what was posted as `root`, where its claims can be had. Raises ProtocolFault if that
         comes to another root."""
         posted = find_posted(self.get_view().game, root)
         if posted is None:
@@ -159,7 +159,7 @@ def _is_kept(view: View, made: MergeMade) -> bool:
 
 
 def require_round(view: View, key: MergeKey) -> GameRound:
-    """Returns the round of a merge. Raises EnvironmentFault where the chain has another one now."""
+    """Returns the round of a merge. Raises EnvironmentFault if the chain has another one now."""
     game_round = view.game.rounds.get(key.round)
     is_there = game_round is not None and game_round.base_root == key.base_root
     if game_round is None or not is_there or not is_on_chain(game_round, key):
@@ -179,8 +179,8 @@ def find_posted(state: GameState, root: bytes) -> GameRound | None:
 
 
 def find_oldest(state: GameState) -> tuple[int, bytes]:
-    """The oldest round that the chain has not forgotten, else the next one, and the root that it starts from.
-    Rounds are forgotten by epochs, once nothing about them can change any more: nothing replaces this
+    """Returns the oldest round that the chain has not forgotten, else the next one; and the root it starts
+    from. Rounds are forgotten by epochs, once nothing about them can change any more: nothing replaces this
     root."""
     index = min(state.rounds, default=state.next_round)
     return index, state.rounds[index].base_root if index in state.rounds else state.root

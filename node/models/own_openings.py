@@ -12,7 +12,8 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def compute_leaves(view: View, index: int, work: ClaimWork, delta_root: bytes) -> list[bytes]:
-    """The leaves of the tree of a claim of this node on round `index`: all boundaries, then the work leaf."""
+    """Returns the leaves of the tree of this node's claim on round `index`: all boundaries, then the work
+    leaf."""
     domain, account, segments = view.domain, view.account, len(work.boundaries) - 1
     leaves = [
         compute_boundary_leaf(
@@ -32,7 +33,7 @@ def list_leaves(view: View, index: int) -> list[bytes]:
 
 
 def get_finished(view: View, index: int) -> ClaimWork:
-    """Returns this node's finished claim on a round. Raises KeyError where it has none."""
+    """Returns this node's finished claim on a round. Raises KeyError if it has none."""
     work = view.claims.find(view.game.rounds[index])
     if work.finished is None:
         raise KeyError(index)
@@ -40,7 +41,7 @@ def get_finished(view: View, index: int) -> ClaimWork:
 
 
 def find_own_root(view: View, index: int) -> bytes | None:
-    """Returns the root of this node's finished claim on a round; None where it has none."""
+    """Returns the root of this node's finished claim on a round; None if it has none."""
     game_round = view.game.rounds.get(index)
     if game_round is None or game_round.beacon is None:
         return None
@@ -55,7 +56,7 @@ def open_boundary(view: View, index: int, boundary: int) -> BoundaryProof:
 
 
 def list_own_boundaries(view: View, index: int) -> Mapping[int, StateHeader]:
-    """Returns the boundaries of this node's own claim of a round; none where it has no claim."""
+    """Returns the boundaries of this node's own claim of a round; none if it has no claim."""
     try:
         return get_finished(view, index).boundaries
     except KeyError:

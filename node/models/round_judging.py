@@ -99,6 +99,6 @@ def find_merge_set(view: View, game_round: GameRound, block: int) -> MergeSet:
 
 
 def is_majority(view: View, game_round: GameRound, count: int) -> bool:
-    """Returns whether so many signatures are more than half of the round's solver seats that are not
+    """Returns whether `count` signatures are more than half of the round's solver seats that are not
     convicted."""
     return 2 * count > len(list_open_solvers(view.game, game_round))

@@ -29,22 +29,22 @@ def refer_start(spec: TaskSpec) -> BlobRef:
 
 
 def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
-    """Returns what given weights take of each node's disk, beside all else."""
+    """Returns what starting weights take of each node's disk, beside all else."""
     return 4 * parameter_count if training.is_start_given else 0
 
 
 @dataclass(frozen=True)
 class StartWeights:
-    """Has the weights that a task begins with in the store."""
+    """Brings the weights that a task begins with into the store."""
 
     store: BlobStore
     peers: Peers
     notify: Notify
 
     async def load(self, spec: TaskSpec) -> Tensor:
-        """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give
-        the root of the terms, EnvironmentFault where no peer serves given weights, InvalidInput where no
-        result on them could be accepted."""
+        """W before any training; it is in the store then. Raises ProtocolFault if the seed does not give the
+        root of the terms, EnvironmentFault if no peer serves starting weights, InvalidInput if no result on
+        them could be accepted."""
         if not spec.training.is_start_given:
             weights = await asyncio.to_thread(make_start, spec)
             put = (spec.terms.initial_weights_root, tensor_bytes(weights))
@@ -56,7 +56,7 @@ class StartWeights:
         return weights
 
     async def fetch(self, spec: TaskSpec) -> BlobRef:
-        """Fetches given weights into the store, from the submitter or any other peer that has them. Raises
+        """Fetches starting weights into the store, from the submitter or any other peer that has them. Raises
         EnvironmentFault where none serves them."""
         ref = refer_start(spec)
         if not self.store.has(ref):
@@ -78,7 +78,7 @@ class StartWeights:
 
 
 def make_start(spec: TaskSpec) -> Tensor:
-    """W from the task's seed. Raises ProtocolFault where the terms name another root."""
+    """W from the task's seed. Raises ProtocolFault if the terms name another root."""
     weights = draw_weights(get_step(spec.training).layout, spec.training.initial_seed)
     root, expected = tensor_root(weights), spec.terms.initial_weights_root
     if root != expected:
@@ -92,8 +92,8 @@ def make_start(spec: TaskSpec) -> Tensor:
 
 
 def require_start_here(view: View) -> None:
-    """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node
-    that starts with a seat or bond does not fetch them: a slow peer would keep it from its disputes."""
+    """Raises EnvironmentFault if this node has a seat or a bond and lacks the starting weights. A node that
+    starts with a seat or bond does not fetch them: a slow peer would keep it from its disputes."""
     spec, is_seated = view.spec, has_duties(view.game, view.account)
     ref = refer_start(spec)
     if is_seated and spec.training.is_start_given and not view.stored.has_blob(ref):

@@ -18,7 +18,8 @@ class WorkRequests:
     get_view: GetView
 
     async def answer_work(self, account: str, body: bytes) -> WorkSaid:
-        """The work leaf of a claim of a closed round, of one's own or as it was shown to this node."""
+        """Returns the work leaf of a claim of a closed round: this node's own, or one that was shown to
+        it."""
         asked = read_message(AskWork, body, account)
         proof = _find_shown(self.get_view(), asked)
         if proof is None:

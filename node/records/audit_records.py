@@ -62,7 +62,7 @@ class EndsShown:
 
 @dataclass(frozen=True)
 class VoteMade:
-    """Before a vote is sent: all that it says, and what it saw; None where it saw no end."""
+    """Before a vote is sent: all that it says, and what it saw; None if it saw no end."""
 
     task: Word
     vote: Vote
@@ -166,8 +166,8 @@ class AuditBook:
         return is_new
 
     def write(self, record: Any) -> None:
-        """Appends a record; on return it is on disk and indexed. Raises InvalidInput where it would
-        contradict an own seal, vote or report: then nothing was written, and nothing may be sent."""
+        """Appends a record; on return it is on disk and indexed. Raises InvalidInput if it would contradict
+        this node's own seal, vote or report: then nothing was written, and nothing may be sent."""
         if isinstance(record, SealMade):
             self._require_new_seal(record)
         elif isinstance(record, VoteMade):
@@ -183,7 +183,7 @@ class AuditBook:
         return frozenset((vote.round, vote.slot, vote.draw) for vote in said)
 
     def list_round(self, index: int) -> Iterator[VoteMade | VoteTaken]:
-        """Yields votes about claims of a round: the own ones and those that were taken, by place."""
+        """Yields votes about claims of a round: this node's own and those that were taken, by place."""
         for place in sorted(self.places[index]):
             vote = self.votes.get(place) or self.taken_votes.get(place)
             if vote is not None:
@@ -198,14 +198,14 @@ class AuditBook:
         return [self.seals[place] for place in sorted(self.places[index]) if place in self.seals]
 
     def list_compared(self, index: int) -> Iterator[tuple[SealMade, EndsShown]]:
-        """Yields own audits of claims of a round, of which the claimed end was shown to this node."""
+        """Yields this node's audits of a round in which the solver showed it the claimed end state."""
         for made in self.list_seals(index):
             vote = self.votes.get(get_place(made.sealed))
             if vote is not None and vote.ends is not None:
                 yield made, vote.ends
 
     def open_vote(self, made: VoteMade) -> VoteOpening | None:
-        """Returns what stands behind an own vote; None where it saw no end."""
+        """Returns what stands behind this node's own vote; None if it saw no end."""
         sealed = self.seals.get(get_place(made.vote))
         if sealed is None or made.ends is None or made.vote.end_leaf == ZERO_WORD:
             return None
@@ -282,7 +282,7 @@ def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
         what="this node has said something else about the same draw",
         expected="one seal, one vote and one report of a draw and rank, the vote on what was sealed",
         actual=f"{type(known).__name__} of round {place.round} slot {place.slot} draw {place.draw}",
-        remedy="Say again what the journal has, or nothing.",
+        remedy="Repeat what the journal has, or say nothing.",
     )
 
 

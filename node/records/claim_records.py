@@ -199,8 +199,8 @@ class WantedMerges:
     notices: OncePerBlock = field(default_factory=OncePerBlock)
 
     def note(self, account: str, key: MergeKey) -> bool:
-        """Returns an account asks for this merge; what was asked about another round, or on another base
-        root, is forgotten. Whether no account waits for it yet."""
+        """Notes that an account asks for this merge, and forgets requests for another round or base root.
+        Returns whether no account had asked for this merge before."""
         is_news = key not in self.by_account.values()
         same = {other: one for other, one in self.by_account.items() if one[:2] == key[:2]}
         self.by_account = {**same, account: key}
@@ -256,7 +256,7 @@ class ClaimBook:
     def _require_new_report(self, report: LossReport) -> None:
         if (report.round, report.claim_root) in self.reports:
             raise InvalidInput(
-                what="this node has reported of the claim before",
+                what="this node has already reported the losses of this claim",
                 expected="one report of the losses of a claim",
                 actual=f"a second one of round {report.round}",
                 remedy="Show the report that the journal has.",

@@ -33,9 +33,9 @@ NO_STEP = -1
 
 @dataclass(frozen=True)
 class DisputePlanned:
-    """Before a dispute is opened: what it is about and its salt, so that it is opened once. step: the one
-    that was judged to lie beyond the limits, from the claimant's state `before` to its state `after` (roots,
-    empty where the claimant showed none)."""
+    """Written before a dispute is opened: its subject and its salt, so that it is opened only once. step: the
+    step that was judged to lie beyond the limits; before, after: the roots of the claimant's states around
+    it, empty if the claimant showed none."""
 
     task: Word
     round: int
@@ -52,8 +52,8 @@ class DisputePlanned:
 
 @dataclass(frozen=True)
 class DisputeDropped:
-    """Each step of a segment lies inside the limits of what this node makes of the claimant's own state
-    before it: its end may be drift, so it is never disputed."""
+    """A segment that this node never disputes: each of its steps lies inside the limits of what this node
+    computes from the claimant's own state before it. So its end may be drift."""
 
     task: Word
     round: int

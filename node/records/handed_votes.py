@@ -21,7 +21,7 @@ WITH_OPENING, WITHOUT_OPENING = 1, 0
 
 class HandedVote(NamedTuple):
     """`IVotes.HandedVote`. Without an opening a is the claim's end leaf and b the seal; with one a is the
-    claim's end root, b the salt of its leaf, c the own end root, d the salt of the seal."""
+    claim's end root, b the salt of its leaf, c this node's own end root, d the salt of the seal."""
 
     place: int
     start_leaf: bytes

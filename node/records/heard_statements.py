@@ -48,7 +48,7 @@ class ClaimOpenings:
 class OwnReplay:
     """What this node's own replay of a drawn segment found. start: the claim's opened start; own_end: what
     the replay came to; claimed_end: the claim's opened end; excess_leaf: the state leaf that lies farthest
-    beyond the limits, None where all lie inside; seal_salt: of the seal that was signed for it."""
+    beyond the limits, None if all lie inside; seal_salt: of the seal that was signed for it."""
 
     ref: StatementRef
     segment: int

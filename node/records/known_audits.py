@@ -107,7 +107,7 @@ class KnownAudits:
         return OwnReplay(ref, said.segment, made.start, made.own_end, end, leaf, made.salt)
 
     def _find_auditor(self, said: Sealed) -> str | None:
-        """Returns the account that a statement is of; None where it is not of the chain."""
+        """Returns the account that a statement is of; None if it is not of the chain."""
         if self.game is None:
             return None
         stated = find_stated(self.game, get_place(said))

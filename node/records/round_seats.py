@@ -10,7 +10,7 @@ from touchstone.protocol.spec.shard_draws import assign_shards
 
 
 def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int | None:
-    """The slot of an account's seat in a round, None where it does not sit in it as a solver."""
+    """Returns the slot of an account's seat in a round; None if it is not a solver of that round."""
     seat = find_seat(state, account)
     is_member = seat is not None and seat.joined <= game_round.index
     if seat is None or not is_member or seat.number not in game_round.pool.solvers:
@@ -19,8 +19,8 @@ def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int 
 
 
 def find_holder(state: GameState, number: int, index: int) -> Seat | None:
-    """The seat with this number that could sit in round `index`: a number is used again once its seat was
-    paid out. None where the state no longer holds that seat."""
+    """Returns the seat with this number that could sit in round `index`. A number is used again once its seat
+    was paid out. None if the state no longer holds that seat."""
     seats = (state.seats.get(number), state.former.get(number))
     return next((seat for seat in seats if seat is not None and seat.joined <= index), None)
 
@@ -44,9 +44,9 @@ def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...
 
 
 def find_carried_round(state: GameState, index: int, seat: Seat) -> int | None:
-    """The round whose claim's moments a claim of round `index` starts from: the last one before it whose
-    posted merge holds a claim of the seat, in the same epoch: an older one may be freed while the claim can
-    still be proven wrong. None: moments start from zero."""
+    """Returns the round whose claim's moments a claim of round `index` starts from. It is the last round
+    before it in the same epoch whose posted merge holds a claim of the seat. An older one may be freed while
+    the claim can still be proven wrong. None: moments start from zero."""
     first = max(seat.joined, get_epoch_start(get_epoch(index)))
     for earlier in range(index - 1, first - 1, -1):
         game_round = state.rounds.get(earlier)

@@ -57,8 +57,8 @@ class StepRequests:
     _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
-        """The roots, one after the other; None where they are not at hand: then the request is noted, unless
-        it is another's than an auditor's and these have had their share."""
+        """Returns the roots, one after the other. None if they are not at hand: then the request is noted,
+        unless it is another's than an auditor's and these have had their share."""
         place = (task, index, segment)
         shown, known, self.is_news = self.shown.get(place), self.wanted.get(place), False
         if shown is not None:
@@ -78,7 +78,7 @@ class StepRequests:
         return place in self.wanted and self.wanted[place].is_auditor
 
     def drop(self, place: Place) -> None:
-        """Not to be shown."""
+        """Drops a request: its steps may not be shown."""
         self.wanted.pop(place, None)
 
     def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:

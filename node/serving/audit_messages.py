@@ -73,21 +73,21 @@ class BoundarySaid(Message, frozen=True):
 
 
 class AskStart(Message, frozen=True):
-    """Please show me where the claim and my segment start."""
+    """Asks a solver where the claim and the asker's segment start."""
 
     place: PlaceSaid
 
 
 class StartShown(Message, frozen=True):
-    """Both; from now on the asker may fetch the start state."""
+    """Shows both; from now on the asker may fetch the start state."""
 
     first: BoundarySaid
     start: BoundarySaid
 
 
 class SegmentAsked(Message, frozen=True):
-    """Where do this claim and this segment of it start, and where does the segment end? Asked by who has no
-    part in its audits, once they are over."""
+    """Asks where a claim and a segment of it start, and where the segment ends. Accounts without a part in
+    its audits ask this, once they are over."""
 
     task: Word
     round: Number
@@ -96,7 +96,7 @@ class SegmentAsked(Message, frozen=True):
 
 
 class SegmentShown(StartShown, frozen=True):
-    """All three; any account may fetch the states of the segment, as long as they are kept."""
+    """Shows all three; any account may fetch the states of the segment, as long as they are kept."""
 
     end: BoundarySaid
 
@@ -110,7 +110,7 @@ class SealedSaid(PlaceSaid, frozen=True):
 
 
 class SealHanded(Message, frozen=True):
-    """My result, sealed: please show me what the claim says."""
+    """Hands in an auditor's sealed result, and asks for the claimed end."""
 
     sealed: SealedSaid
     signature: Signature
@@ -162,7 +162,8 @@ class VotesHanded(Message, frozen=True):
 
 
 class VotesTaken(Message, frozen=True):
-    """Which of them were taken, in their order. Another may be taken later, once the chain is further."""
+    """Which of the votes were taken, in their order. A vote that was not taken may be taken later, once the
+    chain is further."""
 
     are_taken: Annotated[tuple[bool, ...], Meta(max_length=VOTES_MAX)]
 
@@ -231,7 +232,7 @@ def are_steps_right(
     header: StateHeader, first: StateHeader, global_step: int, local_steps: int, *, carries: bool
 ) -> bool:
     """Returns whether a state has the step numbers of its place: `global_step`, and `local_steps` since the
-    round began. Local steps count from boundary 0 where moments carry over, else from zero; never more of
+    round began. Local steps count from boundary 0 if moments carry over, else from zero; never more of
     them than of global ones are done, so that what a replay ends with has a number on chain."""
     local = (first.local_step if carries else 0) + local_steps
     return (header.global_step, header.local_step) == (global_step, local) and local <= global_step

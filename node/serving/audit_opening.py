@@ -40,15 +40,15 @@ class KnownModels:
         return await self.outer_steps.load_base(root)
 
     async def find_carried(self, index: int, slot: int) -> bytes:
-        """Returns the carried root in the work leaf of a merged claim: the own leaf, a known one, or a
-        peer's."""
+        """Returns the carried root in the work leaf of a merged claim: this node's own leaf, a known one, or
+        a peer's."""
         game_round = self.get_view().game.rounds[index]
         return (await self.claim_data.find_work(game_round, game_round.claims[slot])).carried_root
 
 
 def open_pool(config: NodeConfig) -> ReplayPool:
     """Returns the processes that replay as the configuration asks, and tells the operator which. None runs
-    before the first replay. Raises InvalidInput without Ray, EnvironmentFault where Ray does not start."""
+    before the first replay. Raises InvalidInput without Ray, EnvironmentFault if Ray does not start."""
     scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
     make_worker: Callable[[], ReplayWorker]
     if config.executor == "ray":
@@ -63,7 +63,7 @@ def open_pool(config: NodeConfig) -> ReplayPool:
 
 
 def open_seated_pool(config: NodeConfig, game: GameState, account: str) -> ReplayPool | None:
-    """As `open_pool`; None where this process replays, and for a bond alone, which audits nothing. Where Ray
+    """As `open_pool`; None if this process replays, and for a bond alone, which audits nothing. Where Ray
     does not answer, a node that has a seat goes on with processes of its own: it has votes and disputes to
     answer."""
     if has_bond_alone(game, account):
@@ -73,13 +73,11 @@ def open_seated_pool(config: NodeConfig, game: GameState, account: str) -> Repla
     except EnvironmentFault as fault:
         if find_seat(game, account) is None:
             raise
-        config.notify(
-            f"WARNING: {fault} Going on with processes of this machine, for there is a seat already."
-        )
+        config.notify(f"WARNING: {fault} The node has a seat, so it goes on with processes of this machine.")
         config = replace(config, executor="process")
         return open_pool(config) if has_replay_processes(config) else None
 
 
 def recover(domain: SigningDomain, statement: Statement, signature: bytes, source: str) -> str:
-    """Returns who signed a statement. Raises ProtocolFault where nobody did."""
+    """Returns who signed a statement. Raises ProtocolFault if nobody did."""
     return recover_signer(statement, signature, domain, source)

@@ -91,7 +91,7 @@ class AuditTask:
 
     @property
     def tolerance(self) -> Tolerance:
-        """How far a claimed state may lie from the own one."""
+        """How far a claimed state may lie from the auditor's own state."""
         return choose_tolerance(self.training.numeric_format, self.limits)
 
     def get_rate_sum(self, index: int, segment: int) -> int:
@@ -110,7 +110,7 @@ def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
 
 class BoundaryPlace(NamedTuple):
     """A boundary of a slot's claim whose state may be on this disk. audit: this node's audit of the claim
-    that showed it; None for an own claim."""
+    that showed it; None for this node's own claim."""
 
     slot: int
     boundary: int

@@ -124,7 +124,8 @@ def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool
 
 
 def _require_drawn(room: AuditRoom, account: str, said: PlaceSaid) -> DrawnAudit:
-    """The audit of an own claim for which the chain drew this account, until openings of it stop being paid.
+    """Returns the audit of this node's claim for which the chain drew this account, as long as openings are
+    paid.
 
     Raises EnvironmentFault for any other."""
     where = (said.domain, said.round, said.base_root, said.seed, said.slot, said.claim_root)
@@ -194,7 +195,7 @@ def _grant(room: AuditRoom, drawn: DrawnAudit, *roots: bytes) -> None:
 
 
 def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, ...] | None:
-    """Returns boundary 0, start and end; None where this node neither made the claim nor compared the
+    """Returns boundary 0, start and end; None if this node neither made the claim nor compared the
     segment."""
     game = room.get_game()
     claim = game.rounds[asked.round].claims[asked.slot]

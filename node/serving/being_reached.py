@@ -38,7 +38,7 @@ class OwnEndpoint:
             if not is_held:
                 raise
             self.notify(
-                f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it."
+                f"WARNING: {fault} No peer reaches the node. It goes on, because it has a seat or a bond."
             )
             stack.callback(asyncio.create_task(self._listen_later(server, identity)).cancel)
 

@@ -21,8 +21,8 @@ class CopyToBucket:
     is_large: bool = False
 
     async def perform(self, room: "BucketCopies") -> None:
-        """Raises EnvironmentFault where the storage fails, InvalidInput where anybody may read the bucket.
-        Peers get the bytes from the disk then."""
+        """Raises EnvironmentFault if the storage fails, InvalidInput if anybody may read the bucket. Peers
+        get the bytes from the disk then."""
         bucket = room.bucket
         assert bucket is not None, "only a node with a bucket has this duty"
         if bucket.there is None:

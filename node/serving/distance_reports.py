@@ -37,17 +37,17 @@ def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
 
 @dataclass(frozen=True)
 class ReportDistances:
-    """Measure how far the claimed end of an audit lies from the own one, and write that down, signed."""
+    """Measure how far the claimed end of an audit lies from this node's own, and write that down, signed."""
 
     place: AuditPlace
 
     async def perform(self, room: AuditRoom) -> None:
-        """Raises InvalidInput or EnvironmentFault where a state cannot be read."""
+        """Raises InvalidInput or EnvironmentFault if a state cannot be read."""
         await report_distances(room, self.place)
 
 
 async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
-    """The same in a room."""
+    """Measures the distances of an audit, and writes them down, signed."""
     made, vote = room.book.seals[place], room.book.votes[place]
     report = await asyncio.to_thread(measure_audit, room, made, vote)
     room.book.write(DistancesReported(room.about.task, report, await room.sign(report)))

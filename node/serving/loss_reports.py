@@ -1,4 +1,4 @@
-"""Reports of the losses of own claims."""
+"""Reports of the losses of this node's own claims."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ def _find_closed_claim(view: View, state: GameState, index: int) -> tuple[int, b
 
 @dataclass(frozen=True)
 class ReportLoss:
-    """Write down, and sign, what the losses of an own claim were."""
+    """Write down, and sign, what the losses of this node's own claim were."""
 
     round: int
 
     async def perform(self, room: "LossReports") -> None:
-        """Nothing where the chain has taken the claim back."""
+        """Writes the losses down, signed; does nothing if the chain has taken the claim back."""
         view = room.get_view()
         report = _make_loss_report(view, get_state_at(view.game, view.head_block + 1), self.round)
         if report is not None:
@@ -47,7 +47,7 @@ class ReportLoss:
 
 
 def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
-    """Returns the report that is missing; None where there is one, or nothing to report."""
+    """Returns the report that is missing; None if there is one, or nothing to report."""
     key = _find_closed_claim(view, state, index)
     if key is None or key in view.claims.reports:
         return None
@@ -61,7 +61,7 @@ def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | 
 
 
 def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
-    """Steps, first, last and mean loss of a claim, in millionths of a nat; None where the losses of a segment
+    """Steps, first, last and mean loss of a claim, in millionths of a nat; None if the losses of a segment
     are not known: an earlier version trained it, or one was no number."""
     segments = 0 if work.finished is None else work.finished.segments
     trained = [work.trained[one] for one in range(segments) if one in work.trained]
@@ -74,7 +74,7 @@ def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
 
 @dataclass(frozen=True)
 class LossReports:
-    """Signs reports of the losses of own claims."""
+    """Signs reports of the losses of this node's own claims."""
 
     get_view: GetView
     claims: ClaimBook

@@ -94,12 +94,12 @@ class ReachabilityProbe:
         await self._resolver.close()
 
     def make_handlers(self) -> dict[str, RequestHandler]:
-        """Returns the account that answers the question."""
+        """Returns the handler that answers the question."""
         return {REACH: RequestHandler(MAX_REACH_BYTES, self.answer)}
 
     async def answer(self, account: str, body: bytes) -> ReachSaid:
-        """Returns what is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced
-        none, or where it is not its turn."""
+        """Returns what is seen at the endpoint of `account`. Raises EnvironmentFault if it has announced
+        none, or if it is not its turn."""
         REACH_ASKED.decode(body, account)
         peer, is_member = self._chain_state.network.find(account), self._is_member(account)
         try:
@@ -174,7 +174,7 @@ class ReachabilityProbe:
 
 
 def find_source(address: str) -> str:
-    """Returns from which of its own addresses this machine would connect to another one; empty where it
+    """Returns from which of its own addresses this machine would connect to another one; empty if it
     cannot. Nothing is sent."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
@@ -184,8 +184,8 @@ def find_source(address: str) -> str:
 
 
 def _find_place(address: str) -> object:
-    """The network of an address, as large as those of one house or firm are: 256 of version 4, or those with
-    the first 64 bits of version 6."""
+    """Returns the network of an address, as large as the network of one house or firm. It has 256 addresses
+    of version 4, or those with the same first 64 bits of version 6."""
     bits = 64 if ":" in address else 24
     return ip_network(f"{address}/{bits}", strict=False)
 
@@ -210,7 +210,7 @@ async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes,
 
 def _not_now(whom: str) -> EnvironmentFault:
     return EnvironmentFault(
-        what="this node looks at no endpoint for you now",
+        what="this node probes no endpoint for you now",
         expected="one look a minute, and 24 a day, for an account; four a minute for an address",
         actual=f"more, for {whom}",
         remedy="Ask again in a minute, or ask another peer. If this repeats, ask again in an hour.",

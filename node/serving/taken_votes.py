@@ -24,8 +24,8 @@ MAX_STRIKES = 64
 
 
 async def take_votes(room: AuditRoom, account: str, body: bytes) -> VotesTaken:
-    """Takes what counts of the votes that a seat of the task hands in. Raises ProtocolFault where they are
-    malformed, EnvironmentFault where the sender has no seat."""
+    """Takes what counts of the votes that a seat of the task hands in. Raises ProtocolFault if they are
+    malformed, EnvironmentFault if the sender has no seat."""
     handed = VOTES_FORM.decode(body, account).votes
     if find_seat(room.get_game(), account) is None:
         raise EnvironmentFault(
@@ -68,7 +68,7 @@ async def _is_signed(room: AuditRoom, account: str, drawn: DrawnAudit, signature
 
 
 def _is_about(room: AuditRoom, drawn: DrawnAudit, vote: Vote) -> bool:
-    """Whether a vote of a drawn place says all that it must, of the segment that was drawn, in time."""
+    """Returns whether a vote of a drawn place says all that it must, about the drawn segment, in time."""
     is_heard = room.block <= get_heard_until(room.get_game(), drawn.place)
     return is_heard and vote.segment == drawn.segment and is_vote_complete(vote)
 

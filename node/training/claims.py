@@ -100,7 +100,7 @@ def find_carried(view: View, state: GameState, index: int) -> StateHeader | None
 
 @dataclass(frozen=True)
 class Origin:
-    """shard: the data of this node's slot; carried: the state whose moments go on, None where they start from
+    """shard: the data of this node's slot; carried: the state whose moments go on, None if they start from
     zero."""
 
     index: int
@@ -145,7 +145,7 @@ TRAINING = ("training", None)
 Require = Callable[[], object]
 
 
-"""Raises EnvironmentFault where a round is, or will be, trained from something else."""
+"""Raises EnvironmentFault if a round is, or will be, trained from something else."""
 
 
 @dataclass(frozen=True)
@@ -196,9 +196,9 @@ class Training:
         """Returns the claim of a round: trained, if that is not done, and written down. The caller holds
         `TRAINING`; `require` is asked before each segment.
 
-        Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also
-        where all was trained speculatively, since the root may be posted over other claims than those that it
-        comes from."""
+        Raises what `require` raises, and ProtocolFault if this node's own merge contradicts the base root:
+        also where all was trained speculatively, since the root may be posted over other claims than those
+        that it comes from."""
         await self.outer_steps.check_base(origin.base_root)
         self.pruning_memory.note_work(origin.index, origin.basis)
         work = self.claims.works[origin.index, origin.basis]
@@ -251,8 +251,8 @@ class Training:
             await keeping
 
     async def _prepare(self, origin: Origin, segment: int) -> None:
-        """Has the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then
-        the claim waits, and so does whoever holds it up."""
+        """Fetches the data of a segment. Raises EnvironmentFault if no peer serves some of it: then the claim
+        waits, and so does whoever holds it up."""
         spec = self.get_view().spec
         steps, place = spec.terms.segment_steps, (self.corpus, spec.training, origin.beacon, origin.shard)
         await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
@@ -269,8 +269,8 @@ class Training:
     async def _train_segment(
         self, origin: Origin, segment: int, state: TrainingState
     ) -> tuple[TrainingState, list[float]]:
-        """The state after one more segment and the losses of its steps, by this node's workers where it has
-        some."""
+        """Returns the state after one more segment and the losses of its steps. This node's workers train it,
+        if it has some."""
         view = self.get_view()
         terms, training = view.spec.terms, view.spec.training
         train = train_segment if self.team is None else self.team.train
@@ -336,8 +336,8 @@ class Training:
 
 
 def is_whole(view: View, work: ClaimWork) -> bool:
-    """Whether a claim is trained and all of it is in the store: an older speculation is deleted, and may be
-    made again."""
+    """Returns whether a claim is trained and all of it is in the store. An older speculation is deleted, and
+    may be made again."""
     if work.finished is None:
         return False
     ref = refer_delta(work.finished.delta_root, view.spec.terms.parameter_count)
@@ -352,8 +352,8 @@ def _count_kept(view: View, work: ClaimWork) -> int:
 
 
 def _is_begun_right(view: View, origin: Origin, work: ClaimWork) -> bool:
-    """Whether boundary 0, if there is one, has the moments that the claim must start from: a root that was
-    posted over other claims may be the expected one, and the moments of this seat others."""
+    """Returns whether boundary 0, if there is one, has the moments that the claim must start from. A root
+    posted over other claims may equal the expected root, while the moments of this seat are others."""
     first = work.boundaries.get(0)
     if first is None:
         return True

@@ -26,7 +26,7 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class IdleMode:
-    """Pauses own claims and audits while somebody uses the machine. use: None where the operator wants no
+    """Pauses own claims and audits while somebody uses the machine. use: None if the operator wants no
     pause."""
 
     get_view: GetView
@@ -37,7 +37,7 @@ class IdleMode:
 
     async def pause(self) -> None:
         """Waits while somebody uses the machine and the seat is open, but not where that use lasts. To be
-        asked before each segment of an own claim and each replay."""
+        asked before each segment of this node's own claim and each replay."""
         use = self._find_pause()
         if use is None:
             return
@@ -50,26 +50,26 @@ class IdleMode:
         self.notify("the pause is over")
 
     def _find_pause(self) -> MachineUse | None:
-        """Returns what tells of the use that a pause is for; None where there is no reason to pause."""
+        """Returns what tells of the use that a pause is for; None if there is no reason to pause."""
         use = self.use
         is_pausing = use is not None and use.is_used and not use.is_lasting
         return use if is_pausing and _find_open_seat(self.get_view()) is not None else None
 
 
 def _find_open_seat(view: View) -> int | None:
-    """Returns the number of the own seat, where it is open."""
+    """Returns the number of this node's own seat, where it is open."""
     seat = find_seat(view.game, view.account) if view.is_task_known else None
     return seat.number if seat is not None and seat.status == SeatStatus.OPEN else None
 
 
 @dataclass(frozen=True)
 class LeaveWhenBusy:
-    """Leave as `touchstone leave` does, because use of the machine lasts. seat: the own one."""
+    """Leave as `touchstone leave` does, because use of the machine lasts. seat: this node's own."""
 
     seat: int
 
     async def perform(self, room: "IdleMode") -> None:
-        """Raises ContractRefused where the seat leaves already."""
+        """Raises ContractRefused if the seat leaves already."""
         await room.chain.tasks.leave(room.get_view().task, self.seat)
         room.notify(
             "somebody has used the machine for half an hour: the seat leaves. The node works for the rounds "

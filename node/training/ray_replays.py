@@ -35,7 +35,7 @@ class RayReplayer:
     def learn(
         self, program: bytes, layout: bytes, constants: Mapping[int, np.ndarray[Any, np.dtype[np.float32]]]
     ) -> None:
-        """Has a step known here."""
+        """Makes a step known to this worker."""
         values = {number: torch.from_numpy(one.copy()) for number, one in constants.items()}
         learn_step(TaskStep(BuiltProgram(decode_program(program), values), decode_layout(layout)))
 
@@ -81,7 +81,7 @@ class RayWorker:
 
 
 def load_ray(address: str) -> Any:
-    """Ray itself, for `open_ray`. Raises InvalidInput where it is not installed."""
+    """Ray itself, for `open_ray`. Raises InvalidInput if it is not installed."""
     if "ray" not in sys.modules:  # It reads these once, when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         if not address:
@@ -91,7 +91,7 @@ def load_ray(address: str) -> Any:
 
 def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWorker]:
     """Returns what makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as
-    many workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault where it does not
+    many workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault if it does not
     start."""
     ray = load_ray(address)
     try:

@@ -67,7 +67,7 @@ class ProcessWorker:
             raise WorkerDied from error
 
     def _kill(self) -> None:
-        """End the process; its work is broken then."""
+        """Ends the process; its work is lost then."""
         for process in list(self._executor._processes.values()):
             process.kill()
 
@@ -102,7 +102,7 @@ class ReplayPool:
     def train(
         self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
     ) -> tuple[TrainingState, list[float]]:
-        """As `compute.program.step.replay_segment`, by a worker. Raises EnvironmentFault where workers died
+        """As `compute.program.step.replay_segment`, by a worker. Raises EnvironmentFault if workers died
         twice, or one cannot compute what this process would."""
         counters = (state.local_step, state.global_step)
         job = ReplayJob(encode_training(spec), str(self.store), state.elements, *counters, inner_step, steps)
@@ -171,7 +171,7 @@ class ReplayPool:
             _close(worker)
 
     def _take_idle(self) -> ReplayWorker | None:
-        """Returns one of the idle workers, None where there is none: another thread may take the last one."""
+        """Returns one of the idle workers, None if there is none: another thread may take the last one."""
         try:
             return self._idle.pop()
         except IndexError:

@@ -75,7 +75,7 @@ class ReplayWorker(Protocol):
 
 
 def measure_job(job: ReplayJob) -> int:
-    """Returns bytes of a job's memory."""
+    """Returns the size of a job's memory in bytes."""
     spec = decode_training(job.training)
     return 12 * job.elements + 8 * job.steps * spec.sequences_per_step * spec.sequence_tokens
 

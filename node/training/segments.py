@@ -158,8 +158,8 @@ class Segments:
 
 
 def find_own_boundary(view: View, dispute: InnerDispute) -> StateHeader | None:
-    """The start of a disputed segment, where the claim that the statement is about is this node's own; None
-    where it is not, or where this home did not make it."""
+    """Returns the start of a disputed segment, where the claim that the statement is about is this node's
+    own. None if it is not, or if this home did not make it."""
     ref = dispute.statement
     if find_solver(get_now(view), ref.round, ref.slot) != view.account:
         return None
@@ -167,7 +167,7 @@ def find_own_boundary(view: View, dispute: InnerDispute) -> StateHeader | None:
 
 
 def find_replay(view: View, ref: StatementRef) -> OwnReplay:
-    """Returns this node's replay for its vote at a place. Raises EnvironmentFault where there is none."""
+    """Returns this node's replay for its vote at a place. Raises EnvironmentFault if there is none."""
     found = next((one for one in view.audits.list_replays(ref.round) if one.ref == ref), None)
     if found is None:
         raise EnvironmentFault(
@@ -180,7 +180,7 @@ def find_replay(view: View, ref: StatementRef) -> OwnReplay:
 
 
 def require_claimed_end(replay: OwnReplay) -> BoundaryProof:
-    """Returns the end of the claim that a replay was compared with. Raises EnvironmentFault where this home
+    """Returns the end of the claim that a replay was compared with. Raises EnvironmentFault if this home
     does not know it."""
     if replay.claimed_end is None:
         raise EnvironmentFault(
@@ -210,7 +210,7 @@ def get_own_slot(view: View, index: int) -> int:
 
 
 def require_same(expected: StateHeader, actual: StateHeader) -> None:
-    """Raises EnvironmentFault where this machine comes to another state than the one that it answers for."""
+    """Raises EnvironmentFault if this machine comes to another state than the one that it answers for."""
     if actual != expected:
         raise EnvironmentFault(
             what="this machine computes other bits than when it made the statement that is disputed",

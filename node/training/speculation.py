@@ -66,7 +66,7 @@ class ExpectedRound:
 
 
 def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
-    """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
+    """What this node can train next; None if there is nothing to train, or nothing to be said yet: until
     more than half of the open claims are expected to be merged. A Wait while pseudo-gradients come."""
     state = _judge_waiting_round(view, block)
     seat = None if state is None else find_seat(state, view.account)
@@ -94,7 +94,7 @@ def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
 
 def find_possible(view: View, block: int) -> tuple[int, frozenset[int]] | None:
     """Returns the round that waits for its root, and the slots whose claims are or may become mergeable as
-    far as this node knows votes; None where no round waits."""
+    far as this node knows votes; None if no round waits."""
     state = _judge_waiting_round(view, block)
     game_round = None if state is None else get_waiting_round(state)
     if state is None or game_round is None:
@@ -103,7 +103,8 @@ def find_possible(view: View, block: int) -> tuple[int, frozenset[int]] | None:
 
 
 def _judge_waiting_round(view: View, block: int) -> GameState | None:
-    """The state at `block`, with all known votes on the round that waits for its root; None where none is."""
+    """Returns the state at `block`, with all known votes on the round that waits for its root. None if none
+    is."""
     state = get_state_at(view.game, block)
     game_round = get_waiting_round(state)
     if game_round is None or game_round.beacon is None:
@@ -114,8 +115,8 @@ def _judge_waiting_round(view: View, block: int) -> GameState | None:
 def _find_next_beacon(
     view: View, state: GameState, game_round: GameRound, slots: tuple[int, ...], block: int
 ) -> bytes | None:
-    """The beacon of the round that a post opens; None where it is not known, or this node does not sit in
-    it."""
+    """Returns the beacon of the round that a post opens. None if it is not known, or this node does not sit
+    in it."""
     opened = foresee(state, game_round, state.root, slots, block).rounds.get(game_round.index + 1)
     is_member = opened is not None and find_own_slot(state, opened, view.account) is not None
     return opened.beacon if opened is not None and is_member else None
@@ -154,7 +155,7 @@ class TrainSpeculatively:
             await room.training.finish_claim(origin, partial(self.require_origin, room, root))
 
     def require_origin(self, room: "Speculation", root: bytes) -> Origin:
-        """Returns what the round is trained from if the prediction is right. Raises EnvironmentFault where it
+        """Returns what the round is trained from if the prediction is right. Raises EnvironmentFault if it
         is not."""
         view = room.get_view()
         opened = view.game.rounds.get(self.index)
@@ -169,7 +170,7 @@ class TrainSpeculatively:
                 what="other claims are expected to be merged now",
                 expected=f"{len(self.key.slots)} claims of round {self.key.round}",
                 actual="others, or none",
-                remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
+                remedy="Only time is lost: the node trains on the model that it expects now.",
             )
         state = expected_round.foresee(root)
         return read_origin(view, state, state.rounds[self.index])

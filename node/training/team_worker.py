@@ -90,7 +90,8 @@ def meet(place: Place) -> Workers:
 
 
 def warm_up(step: CutStep, spec: TrainingSpec) -> None:
-    """One step on zeros: kernels are compiled and loaded while the node still waits for its first round."""
+    """Runs one step on zeros: kernels are compiled and loaded while the node still waits for its first
+    round."""
     state = step.own(begin_round(allocate_zeros(get_step(spec).parameters), 0))
     tokens = torch.zeros((spec.sequences_per_step, spec.sequence_tokens), dtype=torch.int64)
     step.advance(state, Batch(tokens, tokens))

@@ -64,7 +64,7 @@ class Member:
     connection: Connection
 
     def hear(self, grace_s: float) -> Message:
-        """Returns its next message. Raises TeamFailed where it ends or says nothing, or says what went
+        """Returns its next message. Raises TeamFailed if it ends or says nothing, or says what went
         wrong."""
         try:
             if not self.connection.poll(grace_s):
@@ -125,7 +125,7 @@ class Team:
         self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
     ) -> tuple[TrainingState, list[float]]:
         """As `compute.program.step.train_segment`, by the workers while they are whole, with the same bits.
-        Raises what `get_batch` raises, and EnvironmentFault where the team was closed meanwhile."""
+        Raises what `get_batch` raises, and EnvironmentFault if the team was closed meanwhile."""
         batches, losses = {n: get_batch(n) for n in range(inner_step, inner_step + steps)}, list[float]()
         if self._members and self._step_s is None:
             state, losses = self._compare(state, spec, batches, inner_step)
@@ -143,7 +143,7 @@ class Team:
         return end, losses + found
 
     def close(self) -> None:
-        """End the workers, and with them what they train."""
+        """Ends the workers, and with them what they train."""
         self._is_closed = True
         self._end()
 
@@ -162,14 +162,14 @@ class Team:
                     raise TeamFailed("a step by several workers gave other bits than by one")
                 self._step_s = step_s
                 self.notify(
-                    f"{len(self._members)} workers train together: their first step has the bits of one"
+                    f"{len(self._members)} workers train together: their first step gave the same bits as one"
                 )
         except Exception as error:
             self._give_up(str(error) or type(error).__name__)
         return alone
 
     def _have_started(self, grace_s: float) -> bool:
-        """Returns whether all workers are there, within so long. Raises TeamFailed where one has failed, or
+        """Returns whether all workers are there, within so long. Raises TeamFailed if one has failed, or
         has not started within START_S."""
         until = time.monotonic() + grace_s
         while self._starting:
@@ -254,14 +254,14 @@ def _has_same_bits(one: tuple[TrainingState, list[float]], other: tuple[Training
 
 
 def open_team(config: NodeConfig, spec: TrainingSpec, notify: Callable[[str], None]) -> Team | None:
-    """The workers that a solver's configuration asks for; None where it asks for one, or the task's format
-    does not promise that several come to one's bits."""
+    """Returns the workers that a solver's configuration asks for. None if it asks for one, or the task's
+    format does not promise that several come to one's bits."""
     if config.workers == 1:
         return None
     if spec.numeric_format not in PRODUCT_BITS:
         notify(
-            f"workers = {config.workers} is for exact tasks alone, and this one is in {spec.numeric_format}: "
-            "fewer rows may be summed in another order there. One worker trains it."
+            f"workers = {config.workers} works only for exact tasks. This task is in {spec.numeric_format}, "
+            "where several workers may add numbers in another order, so one worker trains it."
         )
         return None
     scratch, training = make_scratch(config), encode_training(spec)

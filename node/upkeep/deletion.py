@@ -54,13 +54,15 @@ class Deletion:
         return Books(view.account, get_initial_header(view), *known, *remembered, is_given)
 
     async def learn_foreign(self) -> None:
-        """Once: what other tasks of this home name. While a node runs no other one writes to its journal."""
+        """Finds, once, the blobs that other tasks of this home name. While a node runs, no other node writes
+        to its journal."""
         memory, task = self.pruning_memory, self.get_view().task
         if memory.foreign is None:
             memory.foreign = await asyncio.to_thread(list_foreign, self.journal, task)
 
     async def learn_works(self, here: Collection[BlobKey]) -> None:
-        """Names pseudo-gradients: after a restart those of others have no name: their work leaves tell."""
+        """Asks for the work leaves of others' claims: after a restart only they tell which pseudo-gradient is
+        whose."""
         unknown = list_unknown_works(get_now(self.get_view()), self.open_books(), self.get_view().head_block)
         if any(key.kind is BlobKind.DELTA for key in here):
             for game_round, slot in unknown:
@@ -76,7 +78,7 @@ def list_removable(
     kept: Collection[BlobKey],
     block: int,
 ) -> list[BlobKey]:
-    """Yields those of the blobs here that are to be deleted; strays are noted in `memory`."""
+    """Returns those of the blobs here that are to be deleted; strays are noted in `memory`."""
     foreign = memory.foreign or frozenset()
     named = list_named(books.claims, books.audits) | set(name_outer(books.initial))
     free = [key for key in here if key not in kept and key not in foreign]
@@ -107,7 +109,8 @@ def list_here(store: BlobStore) -> list[BlobKey]:
 def delete_blobs(
     store: BlobStore, keys: Collection[BlobKey], list_used: Callable[[], Collection[BlobKey]]
 ) -> int:
-    """Delete them, but for what has come into use meanwhile; how many bytes that were."""
+    """Deletes these blobs, except those that have come into use meanwhile; returns the number of deleted
+    bytes."""
     freed = 0
     for key in keys:
         if key in list_used():

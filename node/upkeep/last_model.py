@@ -25,7 +25,7 @@ class KeepModel:
     choice: Choice
 
     async def perform(self, room: "LastModel") -> None:
-        """Raises EnvironmentFault or ProtocolFault where no peer serves the model now, or the disk does not
+        """Raises EnvironmentFault or ProtocolFault if no peer serves the model now, or the disk does not
         take it."""
         claims, task = room.claims, room.get_view().task
         header = await room.model.load_outer(self.choice.root)
@@ -38,7 +38,7 @@ class KeepModel:
 
 
 def list_duties(view: View, block: int) -> Iterator[KeepModel]:
-    """The newest model, while no round runs and no start is asked for, as long as this home lacks it."""
+    """Yields the newest model if this home lacks it, while no round runs and no start is asked for."""
     game, choice = view.game, choose_newest(view.game)
     is_standing = get_live_round(game) is None and not is_start_alive(game, block)
     if is_standing and choice.after >= 0 and not _is_kept(view, choice):
@@ -56,7 +56,7 @@ def _refer(view: View, header: OuterHeader) -> BlobRef:
 
 @dataclass(frozen=True)
 class LastModel:
-    """Has the last model of a task that ends on the disk."""
+    """Keeps the last model of a task on the disk once the task ends."""
 
     get_view: GetView
     store: BlobStore

@@ -82,15 +82,15 @@ class Prune:
 
 @dataclass(frozen=True)
 class RestoreBoundary:
-    """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, this node
-    disputes a vote on it, or the next claim goes on from its moments. It stops once the duty is not listed
-    any more."""
+    """Train a boundary of this node's own claim of an older round again: an auditor is about to ask for it,
+    this node disputes a vote on it, or the next claim goes on from its moments. It stops once the duty is not
+    listed any more."""
 
     round: int
     boundary: int
 
     async def perform(self, room: "Pruning") -> None:
-        """Raises EnvironmentFault where this machine comes to another state than the journal has."""
+        """Raises EnvironmentFault if this machine comes to another state than the journal has."""
         with suppress(NotWanted):
             await room.segments.restore_boundary(self.round, self.boundary, partial(self._find_until, room))
 
@@ -113,7 +113,8 @@ class Pruning:
     step_serving: StepServing
 
     def forget_steps(self, state: GameState, block: int) -> None:
-        """Stop showing steps that a peer asked for, once their round is over, or auditors may ask no more."""
+        """Stops showing steps that a peer asked for, once their round is over or auditors may not ask any
+        more."""
         handler = self.cases.step_requests
         for place, steps in list(handler.shown.items()):
             game_round = state.rounds.get(place[1])

@@ -104,9 +104,9 @@ def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
 
 
 def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> Kept:
-    """What a contest of the round's root needs: the states before and after, the own merge of what was posted
-    too where it differs. Any other merge can be computed again from the pseudo-gradients; those behind a kept
-    speculation, and the last one, stay as well."""
+    """What a contest of the round's root needs: the states before and after, this node's own merge of what
+    was posted too where it differs. Any other merge can be computed again from the pseudo-gradients; those
+    behind a kept speculation, and the last one, stay as well."""
     for root in (game_round.base_root, game_round.root):
         yield from _keep_model(books, root, "its root can be contested")
     posted = None if game_round.root is None else make_key(game_round, game_round.merged)
@@ -170,7 +170,7 @@ def _is_speculative(state: GameState, index: int) -> bool:
 
 
 def _count_merged(books: Books, place: tuple[int, bytes]) -> int:
-    """How many claims are merged in what a round is trained from; 0 where the merge is not known, or one of
+    """How many claims are merged in what a round is trained from; 0 if the merge is not known, or one of
     them cannot be merged any more."""
     first, closed = books.claims.works[place].boundaries.get(0), place[0] - 1
     known, possible = books.possible or (closed, None)
@@ -250,7 +250,7 @@ def _keep_carried(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _name_work(game_round: GameRound) -> tuple[int, bytes]:
-    """Returns what the own claim of a round with a beacon is called."""
+    """Returns what this node's own claim of a round with a beacon is called."""
     assert game_round.beacon is not None
     return game_round.index, compute_basis(game_round.base_root, game_round.beacon)
 

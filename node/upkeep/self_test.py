@@ -46,7 +46,7 @@ WARNING = (
 )
 UNTESTED = (
     "this machine is not the one of the last run; whether it computes the same bits cannot be tested now. "
-    "Going on, for there is a seat already; the next start tests again."
+    "The node goes on, because it has a seat already. The next start tests again."
 )
 
 log = logging.getLogger(__name__)
@@ -69,10 +69,10 @@ class SelfTest:
     training: Training
 
     async def check_bits(self) -> None:
-        """Test this machine if it is not the one of the last run of this home on the joined task; remember
-        it. Raises EnvironmentFault where nobody serves the data of the test. A node that has a seat says so
-        instead and goes on, as if its bits were other ones: it has disputes to answer, and silence would cost
-        its stake. Its next start tests again."""
+        """Tests this machine if it is not the one of the last run of this home on the joined task, and
+        remembers it. Raises EnvironmentFault if nobody serves the data of the test. A node that has a seat
+        says so instead and goes on, as if its bits were other ones: it has disputes to answer, and silence
+        would cost its stake. Its next start tests again."""
         name, home = self.get_view().task.hex(), self.home
         machine = describe_machine()
         before = read_bits(home).get(name)
@@ -114,7 +114,8 @@ class SelfTest:
         return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
 
     async def _compute_step_root(self) -> str:
-        """The root of the state after one step from the task's first weights, on the data of a fixed word."""
+        """Returns the root of the state after one step from the task's first weights, on data that a fixed
+        word draws."""
         training = self.get_view().spec.training
         weights = await self.model.load_weights(get_initial_header(self.get_view()))
         batches = partial(get_batch, self.corpus, training, bytes(32), 0)
@@ -124,8 +125,8 @@ class SelfTest:
         return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
 
     def compute_known_segment(self) -> bool | None:
-        """Whether a segment of the newest claim that has its start on disk ends as the journal says; None
-        where there is none."""
+        """Returns whether a segment of the newest claim that has its start on disk ends as the journal says.
+        None if there is none."""
         view = self.get_view()
         for index, game_round in sorted(view.game.rounds.items(), reverse=True):
             slot = find_own_slot(view.game, game_round, view.account)
@@ -139,7 +140,7 @@ class SelfTest:
         return None
 
     def compute_known_replay(self) -> bool | None:
-        """Whether the newest audited segment with both ends on disk ends as this node sealed; None where
+        """Returns whether the newest audited segment with both ends on disk ends as this node sealed. None if
         there is none."""
         view = self.get_view()
         for place, made in sorted(view.audits.book.seals.items(), key=lambda item: -item[0].round):
@@ -150,15 +151,16 @@ class SelfTest:
         return None
 
     def _drop_untold(self) -> None:
-        """Begin anew what was trained with other bits and committed to nowhere: claims that are not finished,
-        and those of rounds that are not open yet. One that is finished may be on its way to the chain."""
+        """Begins anew what was trained with other bits and committed to nowhere: claims that are not
+        finished, and those of rounds that are not open yet. One that is finished may be on its way to the
+        chain."""
         for (index, basis), work in list(self.claims.works.items()):
             if work.boundaries and (work.finished is None or index >= self.get_view().game.next_round):
                 self.training.begin_anew(index, basis)
 
 
 def find_last_stated(view: View) -> int:
-    """Returns the last round of which this node has a claim or an audit; -1 where there is none."""
+    """Returns the last round of which this node has a claim or an audit; -1 if there is none."""
     claimed = [index for (index, _), work in view.claims.works.items() if work.boundaries]
     audited = [place.round for place in view.audits.book.seals]
     return max([*claimed, *audited], default=-1)

@@ -52,7 +52,7 @@ class Upkeep:
     chain: GameChain
 
     async def send_upkeep(self, call: GameCall) -> None:
-        """Sends a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any
+        """Sends a call of `list_upkeep`, or SettleSeats. Raises ContractRefused if it is not due any
         more."""
         task, chain = self.get_view().task, self.chain
         match call:
@@ -83,7 +83,7 @@ class Upkeep:
                 await self._end(call)
 
     async def _end(self, call: GameCall) -> None:
-        """End a contest, a query or a dispute whose clock has run out."""
+        """Ends a contest, a query or a dispute whose clock has run out."""
         task, chain = self.get_view().task, self.chain
         match call:
             case calls.EndRootContest():
@@ -145,7 +145,7 @@ class SendUpkeep:
         return type(self.call).__name__
 
     async def perform(self, room: "Upkeep") -> None:
-        """Sends it. Raises ContractRefused where another account was faster."""
+        """Sends it. Raises ContractRefused if another account was faster."""
         await room.send_upkeep(self.call)
 
 
@@ -176,8 +176,8 @@ def is_gathering(state: GameState) -> bool:
 
 
 def find_next_block(state: GameState, block: int) -> int | None:
-    """The first block after `block` in which a node of the task has to look again by the clock alone; None
-    where there is none. While it waits for its first members, that it could be closed is no reason."""
+    """Returns the first block after `block` in which the clock may make something due; None if there is none.
+    A task that waits for its first members could be closed, but that is no reason to look again."""
     found = get_next_block(state, block)
     is_end = found == state.stands_since + state.terms.windows.dispute
     return None if is_end and is_gathering(state) else found

@@ -84,7 +84,7 @@ class Journal:
     is their kind. Safe for several threads of one process."""
 
     def __init__(self, path: Path, kinds: Sequence[type[Any]]) -> None:
-        """Open or create the database at `path`; `kinds` are all record classes that it may hold.
+        """Opens or creates the database at `path`; `kinds` are all record classes that it may hold.
 
         Raises InvalidInput when a file is open to others, no journal of this format or holds other kinds;
         EnvironmentFault when another process has it open, it is damaged, or records are missing.
@@ -116,7 +116,7 @@ class Journal:
             self._note_last()
 
     def replay(self) -> Iterator[Any]:
-        """Yields all records from the first on, as they are now. Raises EnvironmentFault where the disk does
+        """Yields all records from the first on, as they are now. Raises EnvironmentFault if the disk does
         not give them."""
         with self._lock, _translate_faults(self.path):
             rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
@@ -220,7 +220,7 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _require_all_records(path: Path, connection: sqlite3.Connection) -> int:
-    """Returns how many there are. Raises EnvironmentFault where there were more."""
+    """Returns how many there are. Raises EnvironmentFault if there were more."""
     count, highest, given = connection.execute(COUNTS).fetchone()
     last_path = _get_last_path(path)
     last = last_path.read_bytes() if last_path.exists() else b""

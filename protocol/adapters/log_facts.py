@@ -11,7 +11,7 @@ _ROUND: ContextVar[int | None] = ContextVar("round", default=None)
 
 @contextmanager
 def about_round(number: int | None) -> Iterator[None]:
-    """Has each line inside the block be of this round; None: of no round."""
+    """Marks each log line inside the block with this round; None: with no round."""
     before = _ROUND.set(number)
     try:
         yield

@@ -60,7 +60,7 @@ class Form(Generic[T]):
             ) from error
 
     def read_file(self, path: Path, remedy: str) -> T:
-        """Returns what a file of one's own holds. Raises InvalidInput where it is missing or anything
+        """Returns what a file of one's own holds. Raises InvalidInput if it is missing or anything
         else."""
         try:
             with path.open("rb") as file:

@@ -34,7 +34,8 @@ FORM = Form(SignedProfile, MAX_FILE_BYTES, WHAT, is_exact=True)
 
 
 def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
-    """Sign and write it. Raises InvalidInput where `key` is not the operator's, or `path` exists."""
+    """Signs a profile and writes it to `path`. Raises InvalidInput if `key` is not the operator's, or `path`
+    exists."""
     if key.address.lower() != profile.operator:
         raise _refuse(path, f"the key of {profile.operator}", key.address.lower())
     signature = sign_statement(key, Calibration(compute_profile_digest(profile)), ANYWHERE)

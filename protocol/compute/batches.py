@@ -34,10 +34,10 @@ class Corpus(Protocol):
     def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
         """Returns rows of `length` tokens from these token numbers on, as they stand in the dataset: int64
         [len(starts), length]. Where they lie on another machine this waits for it, so no event loop calls it.
-        Raises EnvironmentFault where they cannot be had now."""
+        Raises EnvironmentFault if they cannot be had now."""
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
-        """Has these rows at hand, so that `read_rows` need not wait. Raises EnvironmentFault where they
+        """Makes these rows available, so that `read_rows` need not wait. Raises EnvironmentFault if they
         cannot be had now."""
 
     async def open_leaf(self, leaf: int) -> LeafProof:
@@ -110,7 +110,7 @@ def list_starts(spec: TrainingSpec, beacon: bytes, shard: int, steps: Sequence[i
 async def prepare_steps(
     corpus: Corpus, spec: TrainingSpec, beacon: bytes, shard: int, steps: Sequence[int]
 ) -> None:
-    """Has the rows of some inner steps at hand. Raises as `Corpus.prepare` does."""
+    """Makes the rows of some inner steps available. Raises as `Corpus.prepare` does."""
     await corpus.prepare(list_starts(spec, beacon, shard, steps), spec.sequence_tokens + 1)
 
 

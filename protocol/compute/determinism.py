@@ -49,7 +49,7 @@ def pin_kernels(threads: int = 1, onednn: bool = True, device: str = "cpu") -> K
     what it got.
 
     Call it before the first tensor operation of a process, and once. Raises InvalidInput for a device of
-    another kind; EnvironmentFault where the machine has no such device, or refuses: a node that cannot repeat
+    another kind; EnvironmentFault if the machine has no such device, or refuses: a node that cannot repeat
     its own bits would lose its stake."""
     if threads < 1:
         raise InvalidInput(
@@ -82,8 +82,8 @@ def get_device() -> torch.device:
 
 
 def require_device(name: str) -> torch.device:
-    """Returns the device of that name. Raises InvalidInput where steps are never computed on such,
-    EnvironmentFault where this machine has none."""
+    """Returns the device of that name. Raises InvalidInput if steps are never computed on such,
+    EnvironmentFault if this machine has none."""
     # No `mps`: it has no float64, which exact programs need.
     if not re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", name):
         raise InvalidInput(

@@ -140,7 +140,7 @@ def build_delta_tree(delta: bytes) -> ByteTree:
 
 
 def build_state_trees(state: TrainingState) -> StateTrees:
-    """Returns the trees of W, m and v. Raises ProtocolFault where an element is not finite."""
+    """Returns the trees of W, m and v. Raises ProtocolFault if an element is not finite."""
     return StateTrees(
         build_tensor_tree(state.weights),
         build_tensor_tree(state.first_moment),

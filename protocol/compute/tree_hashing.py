@@ -57,7 +57,7 @@ CONTEXT_BYTES = 512
 
 
 def _compute_levels_compiled(view: memoryview, leaf_bytes: int) -> Levels | None:
-    """Returns the same as `merkle.compute_levels` over `_hash_leaves`; None where there is no OpenSSL to
+    """Returns the same as `merkle.compute_levels` over `_hash_leaves`; None if there is no OpenSSL to
     call."""
     hash_rows = _compile_hash_rows()
     if hash_rows is None:
@@ -118,7 +118,7 @@ class Words(Sequence[bytes]):
 @cache
 def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
     """(prefix of one byte, rows one after the other, bytes of a row, out [rows, 32]): SHA-256 of each row
-    with the prefix before it. None where Python's hashlib is not linked with an OpenSSL that can be called,
+    with the prefix before it. None if Python's hashlib is not linked with an OpenSSL that can be called,
     or what is called there does not hash: a library may refuse, and a wrong root costs a stake."""
     functions = _find_openssl()
     if functions is None:

@@ -56,7 +56,7 @@ class AccountMoney:
 
     @property
     def open(self) -> int:
-        """Returns the wei of claims that audits still decide."""
+        """Returns the pay, in wei, of claims that audits have not decided yet."""
         return self._sum_unsettled({MoneyReason.OPEN_CLAIM})
 
     def sum_settled(self, kind: MoneyKind) -> int:

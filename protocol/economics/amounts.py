@@ -25,7 +25,7 @@ def derive_amounts(
 ) -> GameTerms:
     """Returns the terms with the least amounts that satisfy every rule which is no advice, rounded up to
     whole `unit`s. The pay B is the terms' own, or the least where that is more: who has stated one compares.
-    least_bond_wei: of every bond and stake, as a deployment asks for. Raises InvalidInput where none do.
+    least_bond_wei: of every bond and stake, as a deployment asks for. Raises InvalidInput if none do.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     kept = ("solver_pay", "dropped_fee")
@@ -45,7 +45,8 @@ def derive_amounts(
 
 
 def _raise_to_least(terms: GameTerms, figures: Figures, unit: int, names: tuple[str, ...]) -> GameTerms:
-    """Returns an amount that holds stays as it is, also between two units."""
+    """Returns the terms, with each amount that breaks a rule raised to its least. An amount that breaks none
+    stays as it is, also between two units."""
     leasts: dict[str, int] = {}
     for rule in list_binding(check_money(terms, figures)):
         if rule.name in names and not rule.holds:

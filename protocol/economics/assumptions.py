@@ -32,7 +32,7 @@ class GasCosts:
 @dataclass(frozen=True)
 class Figures:
     """cost: C. gain: V. round_blocks: a usual round. withholding_gain: the smaller V that the task states to
-    bear against refusal to serve, None where it is V. drift_gain: V of drift that the limits of single steps
+    bear against refusal to serve, None if it is V. drift_gain: V of drift that the limits of single steps
     leave room for: it costs a claim and never a seat. voided_share: of honest claims, voided in unstable
     phases. owned: s. detection: d, the chance that an honest auditor sees a false segment that it replays."""
 

@@ -44,8 +44,8 @@ def count_cheating_rounds(terms: GameTerms, figures: Figures, cheat: Cheat) -> F
 
 
 def compute_drift_pay(terms: GameTerms, figures: Figures) -> Fraction:
-    """The least B with which drift inside the limits of single steps does not pay: it voids a claim where
-    auditors see it, and costs nothing else. Drift computes all that it claims."""
+    """Returns the least B with which drift inside the limits of single steps does not pay. Drift voids a
+    claim if auditors see it, and costs nothing else. Drift computes all that it claims."""
     if terms.is_exact or not figures.drift_gain:
         return Fraction(0)
     return max(_compute_drift_pay(figures, one) for one in list_cheats(read_sampling(terms, figures)))

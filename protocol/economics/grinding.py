@@ -39,10 +39,10 @@ def bound_known(share: Fraction, windows: GameWindows) -> Fraction:
 
 @dataclass(frozen=True)
 class Played:
-    """What the best play over known slot owners gives. escape: the chance that the draw favours the cheat,
-    where the close is not of its choice; chosen: where it closes the round at the best of its moments;
-    withheld: so many blocks at most it withholds for a draw, on average, where the close is not of its
-    choice."""
+    """What the best play gives to a cheat that knows the owners of the slots. escape: the chance that the
+    draw favours the cheat, if it cannot choose when the round closes; chosen: the same chance if it closes
+    the round at its best moment; withheld: how many blocks it withholds for one draw, on average at most, if
+    it cannot choose the close."""
 
     escape: float
     chosen: float

@@ -35,7 +35,7 @@ BOND_FACTOR = 4
 
 @dataclass(frozen=True)
 class MoneyRule:
-    """One rule of one amount. inequality: in words. greatest: None where there is none. is_advice: who breaks
+    """One rule of one amount. inequality: in words. greatest: None if there is none. is_advice: who breaks
     it has to know it, but may."""
 
     name: str

@@ -55,7 +55,8 @@ def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fraction:
-    """The same for a cheat that owns at most `share` of a pool of `least_pool` seats or more: the worst size.
+    """Returns the same for a cheat with at most `share` of a pool of at least `least_pool` seats. The result
+    is that of the worst size.
 
     Beyond the sizes that are tried: of an honest primary's two reserves the second is own less often once the
     first is, so both are with chance at most (K / (V - 1))^2 <= (s V / (V - 1))^2, which falls with V. Draws

@@ -14,6 +14,6 @@ def compute_burned(stake: int, finder_cap: int) -> int:
 
 
 def compute_stake_burning(burned: int, finder_cap: int) -> int:
-    """The least stake from which on a slash burns at least `burned`: half of it, or three quarters less the
-    finder's cap, whichever is more."""
+    """Returns the least stake from which on a slash burns at least `burned`. A slash burns half of the stake,
+    or three quarters less the finder's cap, whichever is more."""
     return max(0, min(2 * burned, ceil(Fraction(4 * (burned + finder_cap), 3))))

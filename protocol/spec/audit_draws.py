@@ -94,8 +94,8 @@ def compute_permutation(seed: bytes, role_tag: str, pool_size: int, count: int) 
 
 
 def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: int, slots: int) -> Places:
-    """The places of a draw's primary and of its two reserves, for the task's q = `draws_per_claim` and a
-    round of `slots` solver seats.
+    """Returns the places of a draw's primary and of its two reserves. The task has q = `draws_per_claim`, the
+    round `slots` solver seats.
 
     The round has T = q * slots draws. Draw t = q * slot + draw takes place t, round and round, so that all
     seats get equally many draws, give or take one. The reserves stand T places further each, or a third of
@@ -119,8 +119,9 @@ def draw_late(
     pool_size: int,
     slots: int,
 ) -> LateDraw | None:
-    """The late audit of the claim of `slot`, or None: with chance `chance` / 65536 one of the segments not
-    drawn before, each equally likely, and three whistleblowers of a pool of `pool_size` (3 or more).
+    """Returns the late audit of the claim of `slot`, or None. With chance `chance` / 65536 it is one of the
+    segments not drawn before, each equally likely, and three whistleblowers of a pool of `pool_size` (3 or
+    more).
 
     `drawn_segments` is what `draw_circle_segments` gave for the claim. The late segment may touch one of
     them. Only one is drawn, so no two late ones touch. What the first audits published is the ends of drawn

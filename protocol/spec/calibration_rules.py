@@ -55,7 +55,7 @@ class Evidence:
 def make_limits(maxima: Maxima, floors: Floors) -> Limits:
     """Each quantity's largest distance, or LEAST_MAXIMUM where that is larger, times the margin.
 
-    Raises InvalidInput where the noise is so large that the limits would bind no solver."""
+    Raises InvalidInput if the noise is so large that the limits would bind no solver."""
     if max(maxima) * MARGIN >= 1:
         raise InvalidInput(
             what="honest machines differ too much to be told from false ones",
@@ -73,8 +73,8 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
     """Returns limits that hold for all operators: those of the largest distance that any of them saw.
 
-    Raises InvalidInput where the evidence is too little, with what is missing, or where an operator is an
-    outlier, with its name. The submitter of the task then finds out why, or leaves that operator out."""
+    Raises InvalidInput if the evidence is too little, with what is missing, or if an operator is an outlier,
+    with its name. The submitter of the task then finds out why, or leaves that operator out."""
     _require_enough(evidence)
     if outliers := find_outliers(evidence):
         raise InvalidInput(

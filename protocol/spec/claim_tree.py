@@ -23,7 +23,7 @@ TAG_CARRIED = "touchstone.carried"
 
 
 def count_claim_leaves(segments: int) -> int:
-    """Returns leaves of the tree of a claim of so many segments."""
+    """Returns the number of leaves in the tree of a claim of this many segments."""
     return segments + 2
 
 
@@ -33,12 +33,12 @@ def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def name_claim(tree_root: bytes, segments: int) -> bytes:
-    """Returns the root of a claim of so many segments."""
+    """Returns the root of a claim of this many segments."""
     return hash_words(TAG_CLAIM, tree_root, segments)
 
 
 def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, path: Sequence[bytes]) -> None:
-    """Raises ProtocolFault, with the figures, unless `leaf` is leaf `index` of the claim of so many
+    """Raises ProtocolFault, with the figures, unless `leaf` is leaf `index` of the claim of this many
     segments."""
     count = count_claim_leaves(segments)
     found = name_claim(fold_path(leaf, max(index, 0), path), segments)

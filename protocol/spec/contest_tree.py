@@ -10,7 +10,7 @@ FANOUT_LEVELS = 4
 
 
 def compute_nodes_below(levels: Levels, level: int, index: int) -> list[bytes]:
-    """The nodes at most FANOUT_LEVELS below a node of a tree, left to right; padding where there is no leaf.
+    """Returns the nodes at most FANOUT_LEVELS below a node of a tree, left to right, padded where no leaf is.
 
     `levels` from the leaves up, as `merkle.compute_levels` gives them; `level` counts from the root."""
     depth = len(levels) - 1
@@ -29,5 +29,5 @@ def compute_padding(height: int) -> bytes:
 
 
 def find_differing(own: Sequence[bytes], posted: Sequence[bytes]) -> int | None:
-    """Position of the first node that differs, None where all are equal."""
+    """Position of the first node that differs, None if all are equal."""
     return next((i for i, (a, b) in enumerate(zip(own, posted, strict=True)) if a != b), None)

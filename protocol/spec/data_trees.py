@@ -12,7 +12,8 @@ from touchstone.protocol.spec.params import LEAF_BYTES, ZERO_WORD
 
 
 def count_tensor_leaves(parameter_count: int) -> int:
-    """Returns leaves of a flat float32 vector: 256 elements (LEAF_BYTES) each, the last one padded."""
+    """Returns the number of leaves of a flat float32 vector: 256 elements (LEAF_BYTES) each, the last one
+    padded."""
     return -(-4 * parameter_count // LEAF_BYTES)
 
 

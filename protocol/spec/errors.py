@@ -50,7 +50,7 @@ class ProtocolFault(TouchstoneError):
     def __init__(
         self, *, what: str, expected: object, actual: object, remedy: str, where: str = "", culprit: str = ""
     ) -> None:
-        """culprit: the address or endpoint at fault, empty where the function cannot know it."""
+        """culprit: the address or endpoint at fault, empty if the function cannot know it."""
         self.culprit = culprit
         super().__init__(what=what, expected=expected, actual=actual, remedy=remedy, where=where)
 

@@ -103,7 +103,7 @@ def _choose(values: Sequence[int], pick: Callable[[list[int]], int]) -> int:
 
 
 def flush(a: int, threshold: int) -> int:
-    """+0 where |a| < threshold, else a. A NaN is not below anything."""
+    """+0 if |a| < threshold, else a. A NaN is not below anything."""
     if is_nan(a) or is_nan(threshold) or _order(a & ~SIGN_BIT) >= _order(threshold):
         return canonicalize(a)
     return 0

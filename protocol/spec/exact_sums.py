@@ -19,8 +19,9 @@ adds them exactly in any order."""
 
 
 def add_terms(terms: Sequence[int]) -> int:
-    """The sum: each term to the nearest multiple of 2^(e - SUM_BITS), e the exponent of the largest term,
-    their exact sum, rounded once. NAN where a term is not finite. No term gives +0, as a zero sum does."""
+    """Returns the sum. Each term is rounded to the nearest multiple of 2^(e - SUM_BITS), with e the exponent
+    of the largest term; their exact sum is rounded once. NAN where a term is not finite. No term gives +0, as
+    a zero sum does."""
     if not all(map(is_finite, terms)):
         return NAN
     largest = max((abs(to_units(bits)) for bits in terms), default=0)
@@ -31,8 +32,8 @@ def add_terms(terms: Sequence[int]) -> int:
 
 
 def choose_scale(terms: Sequence[int], bits: int) -> int:
-    """The scale of a row: the least power of two, at least 2^-149, for which no quantized term is beyond the
-    limit of `bits`. NAN where a term is not finite."""
+    """Returns the scale of a row: the least power of two for which no quantized term exceeds the limit of
+    `bits`. It is 2^-149 or more. NAN where a term is not finite."""
     if not all(map(is_finite, terms)):
         return NAN
     largest = max(abs(to_units(term)) for term in terms)
@@ -43,7 +44,7 @@ def choose_scale(terms: Sequence[int], bits: int) -> int:
 
 
 def quantize(a: int, scale: int, bits: int) -> int:
-    """a / scale, to the nearest integer, ties to even; 0 where the scale is NaN. Beyond the limit, where a
+    """a / scale, to the nearest integer, ties to even; 0 if the scale is NaN. Beyond the limit, where a
     scale is not that of its row: the limit."""
     if not is_finite(scale) or not is_finite(a) or to_units(scale) <= 0:
         return 0

@@ -54,8 +54,8 @@ def to_fraction(bits: int) -> Fraction:
 
 
 def round_to_bits(value: Fraction, zero_sign: int = 0) -> int:
-    """The nearest float32, ties to even, infinity from 2^128 - 2^103 on; an exact zero takes `zero_sign` (0
-    or SIGN_BIT)."""
+    """Returns the nearest float32, ties to even, infinity from 2^128 - 2^103 on. An exact zero takes
+    `zero_sign` (0 or SIGN_BIT)."""
     if value == 0:
         return zero_sign
     return (SIGN_BIT if value < 0 else 0) | _round_magnitude(abs(value))

@@ -126,7 +126,7 @@ def compute_path(levels: Levels, index: int, padding: bytes = ZERO_WORD) -> list
 
 
 def fold_path(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
-    """The root that a leaf and its path lead to; the sibling stands on the left where bit j of `index` is
+    """Returns the root that a leaf and its path lead to. Sibling j stands on the left if bit j of `index` is
     set."""
     node = leaf
     for sibling in path:

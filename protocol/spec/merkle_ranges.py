@@ -29,8 +29,8 @@ def compute_range_path(levels: Levels, first: int, last: int) -> list[bytes]:
 
 
 def fold_range(leaves: Sequence[bytes], first: int, depth: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that a run of leaves from index `first` on leads to in a tree of this depth; None unless the
-    path has exactly the siblings that it needs."""
+    """Returns the root that a run of leaves from index `first` on leads to in a tree of this depth. None
+    unless the path has exactly the siblings that it needs."""
     nodes, siblings = list(leaves), iter(path)
     for _ in range(depth):
         if first & 1:
@@ -45,8 +45,8 @@ def fold_range(leaves: Sequence[bytes], first: int, depth: int, path: Sequence[b
 def spread_range(
     leaves: Sequence[bytes], first: int, depth: int, path: Sequence[bytes]
 ) -> list[tuple[bytes, ...]]:
-    """The own path of each leaf of a run in a tree of this depth, from the path of the run, which must be
-    valid (`fold_range`)."""
+    """Returns the path of each leaf of a run in a tree of this depth, from the path of the run. That path
+    must be valid (`fold_range`)."""
     nodes, start, siblings = list(leaves), first, iter(path)
     paths: list[list[bytes]] = [[] for _ in leaves]
     for level in range(depth):

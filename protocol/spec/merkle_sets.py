@@ -8,8 +8,9 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 
 def compute_set_path(levels: Levels, indices: Sequence[int]) -> list[bytes]:
-    """The siblings that the leaves at rising `indices` need to reach the root, padding included: those of the
-    left half up to where both halves meet, those of the right half, those above; in each half likewise."""
+    """Returns the siblings that the leaves at rising `indices` need to reach the root, padding included.
+    First come those of the left half up to where both halves meet, then those of the right half, then those
+    above; in each half likewise."""
     if not indices or list(indices) != sorted({*indices}):
         raise InvalidInput(
             what="no set of leaves",
@@ -37,8 +38,8 @@ def _split_set(indices: Sequence[int]) -> tuple[int, Sequence[int], Sequence[int
 
 
 def fold_set(leaves: Mapping[int, bytes], depth: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that one leaf or more, by index, lead to in a tree of this depth; None unless the path has
-    exactly the siblings that they need."""
+    """Returns the root that one leaf or more, by index, lead to in a tree of this depth. None unless the path
+    has exactly the siblings that they need."""
     siblings = iter(path)
     root = _fold_part(leaves, sorted(leaves), depth, siblings)
     return root if next(siblings, None) is None else None

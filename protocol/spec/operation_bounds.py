@@ -89,7 +89,7 @@ def _add(terms: Terms) -> AllowedValues:
 
 
 def _round(operation: Operation, a: int, b: int) -> AllowedValues | None:
-    """Returns the rounded result, of the operands or of these with 0 for subnormal ones; 0 where it is
+    """Returns the rounded result, of the operands or of these with 0 for subnormal ones; 0 if it is
     tiny."""
     if operation is Operation.DIVIDE and (to_units(b) == 0 or is_subnormal(b)):
         return None
@@ -164,7 +164,7 @@ def _enclose(operation: Operation, a: int) -> AllowedValues | None:
 
 
 def find_allowed(operation: Operation, terms: Terms) -> AllowedValues | None:
-    """Returns what finite operands may give; None where the operation is undefined."""
+    """Returns what finite operands may give; None if the operation is undefined."""
     if operation is Operation.PRODUCT_SUM:
         return _add_products(terms)
     if operation in _SUMS:

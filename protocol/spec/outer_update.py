@@ -20,7 +20,7 @@ class _NotFinite(ArithmeticError):
 def compute_mean(values: Sequence[int]) -> int:
     """D = fl(s / n), s summed in the order given (ascending shard); 1 to 64 finite bit patterns.
 
-    Raises ArithmeticError where the sum overflows, which values of claims (at most 2^78) cannot."""
+    Raises ArithmeticError if the sum overflows, which values of claims (at most 2^78) cannot."""
     if not 1 <= len(values) <= MAX_SHARDS:
         raise InvalidInput(
             what="a mean of claims has another size",

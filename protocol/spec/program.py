@@ -151,9 +151,9 @@ class Program:
 
 
 def leaf_bytes(program: Program, buffer: int) -> int:
-    """Returns bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all
-    others of an exact program: EXACT_LEAF_BYTES, else as long as the longest sum, whose terms then lie in two
-    leaves at most (of 4,096 terms in five)."""
+    """Returns the length of a leaf of this buffer's tree, in bytes. It is LEAF_BYTES for parts of a state and
+    for constants, and EXACT_LEAF_BYTES for all others of an exact program. Otherwise a leaf is as long as the
+    longest sum, whose terms then lie in two leaves at most (4,096 terms in five)."""
     outputs = program.outputs
     is_state = buffer in (outputs.weights, outputs.first_moment, outputs.second_moment)
     if is_state or program.buffers[buffer].role in SMALL_LEAVES:
@@ -162,7 +162,7 @@ def leaf_bytes(program: Program, buffer: int) -> int:
 
 
 def leaf_elements(program: Program, buffer: int) -> int:
-    """Returns elements in a leaf of this buffer's tree."""
+    """Returns the number of elements in a leaf of this buffer's tree."""
     return leaf_bytes(program, buffer) // ELEMENT_BYTES[program.buffers[buffer].role]
 
 

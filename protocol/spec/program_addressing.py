@@ -49,8 +49,8 @@ def iterate_runs(node: Node, element: int, get: Callable[[int], Any]) -> Iterato
 
 
 def is_run(strides: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
-    """Whether the elements at these strides follow each other, the last loop running fastest, or are one
-    element again and again. For terms of sums: they are opened as one run of leaves."""
+    """Returns whether the elements at these strides follow each other, or are one element again and again.
+    The last loop runs fastest. For terms of sums: they are opened as one run of leaves."""
     return not any(strides) or strides == lay_row_major(sizes)
 
 

@@ -157,7 +157,7 @@ def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidI
 
 
 def find_early_reader(program: Program) -> int | None:
-    """The number of the first node that reads a tensor before all of it is written; None where there is
+    """Returns the number of the first node that reads a tensor before all of it is written. None if there is
     none."""
     last = {node.output.buffer: number for number, node in enumerate(program.nodes)}
     for number, node in enumerate(program.nodes):
@@ -204,7 +204,7 @@ def find_vocabulary(program: Program) -> int:
 
 
 def _count_rows(program: Program, node: Node) -> int | None:
-    """Returns the rows that a token or a label chooses from; None where a node reads by none."""
+    """Returns the rows that a token or a label chooses from; None if a node reads by none."""
     if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
         return node.sizes[node.selected]
     if node.operation is not Operation.GATHER:

@@ -50,8 +50,8 @@ def is_tiled(size: int, accesses: Sequence[tuple[Access, tuple[int, ...]]]) -> b
 
 
 def _sort(access: Access, sizes: tuple[int, ...]) -> _Piece | None:
-    """The same elements in sorted loops; None where an element is written twice, or inner loops reach beyond
-    a step of outer ones."""
+    """Returns the same elements in sorted loops. None if an element is written twice, or inner loops reach
+    beyond a step of outer ones."""
     offset, loops = access.offset, []
     for size, stride in zip(sizes, access.strides, strict=True):
         if size == 1:
@@ -150,7 +150,7 @@ def _group(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
 
 
 def _cut(piece: _Piece, block: int) -> list[tuple[int, int, _Piece]] | None:
-    """(first block, block behind the last, what lies in each), or None where a step of the outer loop crosses
+    """(first block, block behind the last, what lies in each), or None if a step of the outer loop crosses
     from block to block."""
     first, inner = divmod(piece.offset, block)
     if inner + piece.end - piece.offset <= block:

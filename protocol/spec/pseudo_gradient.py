@@ -78,7 +78,7 @@ def compute_delta_leaf(global_leaf: bytes, final_leaf: bytes) -> bytes:
     """Returns the 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final
     weights.
 
-    Raises ProtocolFault where a weight is not finite: no node has the hash of such a state."""
+    Raises ProtocolFault if a weight is not finite: no node has the hash of such a state."""
     pairs = zip(_unpack_finite(global_leaf), _unpack_finite(final_leaf), strict=True)
     differences = [float32.subtract(a, b) for a, b in pairs]
     blocks = (differences[i : i + BLOCK_ELEMENTS] for i in range(0, len(differences), BLOCK_ELEMENTS))

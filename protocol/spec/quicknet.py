@@ -44,7 +44,7 @@ def mix(prevrandao: bytes, signature: bytes) -> bytes:
 def expand_point(signature: bytes) -> bytes:
     """Returns a compressed point of G1 (48 bytes) as x and y, 64 bytes each (EIP-2537).
 
-    Raises InvalidInput where the bytes are no point of the curve y^2 = x^3 + 4.
+    Raises InvalidInput if the bytes are no point of the curve y^2 = x^3 + 4.
     """
     head = signature[0] if signature else 0
     x = int.from_bytes(bytes([head & 0x1F]) + signature[1:], "big")

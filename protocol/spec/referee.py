@@ -44,9 +44,9 @@ It raises InvalidInput where the buffer has no such element."""
 class Judgement:
     """is_fault: the claimed value is proved wrong.
 
-    exact: the exact result, None where there is none or it is beyond every float32; roots and functions to
+    exact: the exact result, None if there is none or it is beyond every float32; roots and functions to
     20 digits. bound: the allowed distance. distance: from the claimed value to the exact one (where the bound
-    is zero: to the nearest that conforming hardware gives), None where either is not finite; a finite claim
+    is zero: to the nearest that conforming hardware gives), None if either is not finite; a finite claim
     is a fault where distance > bound. reason: a few words for people."""
 
     is_fault: bool
@@ -124,8 +124,8 @@ def _compare(claimed: int, answer: AllowedValues) -> Judgement:
 
 
 def read_terms(node: Node, number: int, fetch: Fetch) -> Iterator[tuple[int, ...]]:
-    """The values that an element depends on, indices resolved: SELECTED_SUM has a term for each match,
-    EQUAL_SELECT the chosen operand only, and nothing else is fetched."""
+    """Yields the values that an element depends on, with indices resolved. SELECTED_SUM has a term for each
+    match, EQUAL_SELECT only the chosen operand; nothing else is fetched."""
     for indices, elements in iterate_terms(node, number):
         buffers = [operand.buffer for operand in node.operands]
         if node.operation not in INDEXED:
@@ -181,5 +181,5 @@ def _refuse(what: str, expected: object, actual: object) -> InvalidInput:
         what=what,
         expected=expected,
         actual=actual,
-        remedy="Pass what the program and the proved leaves say; nothing was judged.",
+        remedy="Pass the values that the program and the proven leaves give. Nothing was judged.",
     )

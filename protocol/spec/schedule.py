@@ -114,7 +114,7 @@ def compute_schedule_levels(sums: list[int]) -> Levels:
 
 
 def compute_scalar_leaves(spec: TaskSpec) -> list[bytes]:
-    """Yields for every i below rounds * H three float32, 12 bytes: the learning rate of the step with global
+    """Returns for every i below rounds * H three float32, 12 bytes: the learning rate of the step with global
     step i, the bias corrections of the step with local step i. The inner ramp counts from the round's
     start."""
     training, terms = spec.training, spec.terms

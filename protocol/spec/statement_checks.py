@@ -27,8 +27,8 @@ def is_vote_complete(vote: Vote) -> bool:
 
 
 def does_opening_fit(vote: Vote, opening: VoteOpening, solver: str, auditor: str) -> bool:
-    """Whether an opening shows what stands behind the vote of `auditor` on the claim of `solver` (accounts):
-    the claim's end leaf and the sealed result."""
+    """Returns whether an opening shows what stands behind the vote of `auditor` on the claim of `solver`
+    (accounts). That is the claim's end leaf and the sealed result."""
     place = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank)
     seal = compute_seal(*place, auditor, vote.start_leaf, opening.own_end_root, opening.seal_salt)
     end = (opening.boundary_salt, opening.claim_end_root)
@@ -37,15 +37,16 @@ def does_opening_fit(vote: Vote, opening: VoteOpening, solver: str, auditor: str
 
 
 def do_roots_fit_word(opening: VoteOpening) -> bool:
-    """Whether an opening bears its vote out in an `exact` task: an ACCEPT found the claim's own end root, a
-    REJECT_STATE found another. Other words say nothing of the end roots."""
+    """Returns whether an opening agrees with its vote in an `exact` task. An ACCEPT found the claim's own end
+    root, a REJECT_STATE found another. Other words say nothing of the end roots."""
     expected = {VoteWord.ACCEPT: True, VoteWord.REJECT_STATE: False}
     are_equal = opening.claim_end_root == opening.own_end_root
     return expected.get(opening.vote.word, are_equal) == are_equal
 
 
 def do_votes_differ(a: Vote, b: Vote) -> bool:
-    """Whether two votes of one auditor contradict: they are of one draw and rank of one claim, and not equal.
+    """Returns whether two votes of one auditor contradict each other: they differ, on one draw and rank of
+    one claim.
 
     Votes that name another round, root, claim or seed are no contradiction: they were right on two forks."""
     return _get_draw(a) == _get_draw(b) and a != b

@@ -47,7 +47,7 @@ class Sealed:
     domain: of the task (`compute_domain`); base_root: the outer root that the round started from; seed: the
     one that drew the audit; draw: its number in the claim, for a late audit the task's draws per claim; rank:
     0 for the primary, 1 and 2 for the reserves; start_leaf: the claim's salted boundary leaf `segment`; seal:
-    `compute_seal`. The last two are zero where the auditor was not served so far."""
+    `compute_seal`. The last two are zero if the auditor was not served so far."""
 
     domain: bytes
     round: int
@@ -66,7 +66,7 @@ class Sealed:
 class Vote(Sealed):
     """What an auditor found. The fields before are those that it sealed.
 
-    end_leaf: the claim's salted boundary leaf `segment` + 1, zero where it was not served; named_leaf: index
+    end_leaf: the claim's salted boundary leaf `segment` + 1, zero if it was not served; named_leaf: index
     of the leaf of the state or of the pseudo-gradient that a REJECT names, else 0."""
 
     end_leaf: bytes

@@ -122,7 +122,7 @@ class TrainingSpec:
     train, the `heldout_tokens` after them measure; both lie under `dataset_root`. `initial_seed` draws the
     first weights by the layout, unless it is `params.GIVEN_START`: then they are the tensor under
     `initial_weights_root`, whatever it holds. `tokenizer_sha256` names the tokenizer.json that made the
-    tokens, zero where there was none; no step depends on it."""
+    tokens, zero if there was none; no step depends on it."""
 
     protocol_version: int
     numeric_format: str

@@ -91,8 +91,8 @@ def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limit
 
 
 def does_element_exceed(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
-    """Whether an element lies beyond the limits: a difference is too large, the claimed v alone is below
-    zero, or a number is not finite, which only what was never hashed can hold."""
+    """Returns whether an element lies beyond the limits. It does if a difference is too large, if only the
+    claimed v is below zero, or if a number is not finite (which no hashed state can hold)."""
     if not all(map(is_finite, (*claimed, *replayed))):
         return True
     # The root of such a v is no number. A step that takes it would lose the weight, however small v is.

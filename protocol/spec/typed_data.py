@@ -75,7 +75,7 @@ ANYWHERE = SigningDomain(0, "0x" + "00" * 20)
 
 
 def to_typed_data(statement: Statement | NodeStatement, domain: SigningDomain) -> dict[str, Any]:
-    """Returns the statement as an EIP-712 object of plain JSON values. Raises InvalidInput where a value does
+    """Returns the statement as an EIP-712 object of plain JSON values. Raises InvalidInput if a value does
     not fit its type: a short word would be signed as if zeros followed."""
     name = type(statement).__name__
     types = {"EIP712Domain": DOMAIN_TYPE, **{used: _TYPES[used] for used in _list_types(name)}}

@@ -80,7 +80,7 @@ class FrozenEntry:
 @dataclass(frozen=True)
 class WeightsLayout:
     """parameters: of W, one after another without gaps; config: the `config.json` of the model in Hugging
-    Face's form as text, empty where there is none."""
+    Face's form as text, empty if there is none."""
 
     parameters: tuple[ParameterEntry, ...]
     frozen: tuple[FrozenEntry, ...] = ()
@@ -100,7 +100,7 @@ class WeightsLayout:
 
 
 def encode_layout(layout: WeightsLayout) -> bytes:
-    """Returns the one text of a layout, in ASCII. Raises InvalidInput where it breaks a rule."""
+    """Returns the one text of a layout, in ASCII. Raises InvalidInput if it breaks a rule."""
     require_layout(layout)
     content = {
         "config": layout.config,

@@ -18,7 +18,7 @@ from touchstone.scripts.network.devnet import CHAIN_ID
 
 
 async def require_coin(chain: GameChain, account: str) -> None:
-    """Raises InvalidInput where an account has nothing to pay gas with."""
+    """Raises InvalidInput if an account has nothing to pay gas with."""
     if await chain.connection.balance_of(account) == 0:
         raise InvalidInput(
             what=NO_COIN,
@@ -29,7 +29,7 @@ async def require_coin(chain: GameChain, account: str) -> None:
 
 
 def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
-    """Raises NotNeeded where a service, which asks nobody, would lock a stake again that its operator has
+    """Raises NotNeeded if a service, which asks nobody, would lock a stake again that its operator has
     taken out, or after a conviction: what went wrong once may go wrong again."""
     if not has_left and not is_convicted:
         return
@@ -43,7 +43,7 @@ def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
 
 
 async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> None:
-    """Raises EnvironmentFault where an account that has no seat and no bond by the events may have one all
+    """Raises EnvironmentFault if an account that has no seat and no bond by the events may have one all
     the same. A service that is told that it is not needed does not start again, and silence costs money.
     state: what was read, as the account sees it."""
     connection, head, account = chain.connection, await chain.head(), state.account
@@ -77,7 +77,7 @@ def _untold_seat(actual: str, task: bytes, account: str) -> EnvironmentFault:
 
 
 async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
-    """Whether an account had a seat or a bond just so many blocks ago as a chain may take back. A local test
+    """Returns whether an account had a seat or a bond as many blocks ago as a reorg may undo. A local test
     network takes none back."""
     if chain.limits.name == LIMITS_LOCAL.name:
         return False
@@ -86,7 +86,7 @@ async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
 
 
 async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> None:
-    """Raises InvalidInput where credit and wallet of an account do not hold so much."""
+    """Raises InvalidInput if the credit and the wallet of an account hold less than `amount_wei`."""
     credit_wei = await chain.purse.credit_of(account)
     wallet_wei = await chain.token.balance_of(account)
     if credit_wei + wallet_wei < amount_wei:
@@ -103,7 +103,7 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:
-    """Shows the warnings; the operator has to agree. Raises Declined where it does not."""
+    """Shows the warnings and asks the operator. Raises Declined if the operator does not agree."""
     for line in warnings:
         console.notify(line)
     if not is_agreed and not console.confirm(question):

@@ -32,7 +32,7 @@ STEPS_MAX = 64
 
 
 async def send_dues(chain: GameChain, task: bytes, account: str = "") -> None:
-    """Settle and pay out the seats of `account` in a task; the seats of all accounts where it is empty."""
+    """Settles and pays out the seats of `account` in a task, or the seats of all accounts if it is empty."""
     for _ in range(STEPS_MAX):
         found = await _list_dues(chain, task, account)
         if not found:

@@ -39,7 +39,7 @@ def is_task_closable(game: GameState, block: int) -> bool:
 
 
 def describe_missing(game: GameState) -> str:
-    """Returns which seats a task lacks before it can play; empty where it lacks none."""
+    """Returns which seats a task lacks before it can play; empty if it lacks none."""
     pools = zip(
         SeatRole,
         (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers),

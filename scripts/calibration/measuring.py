@@ -49,7 +49,7 @@ def measure(
     notify: Callable[[str], None],
 ) -> Profile:  # fmt: skip
     """Returns the profile of this machine. weights: those that the task begins with. Raises EnvironmentFault
-    where the disk is too small for all ends, or a configuration does not run."""
+    if the disk is too small for all ends, or a configuration does not run."""
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
@@ -78,7 +78,7 @@ def measure(
 
 
 def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
-    """Raises EnvironmentFault unless so many states have room."""
+    """Raises EnvironmentFault unless the disk has room for this many states."""
     needed, free = states * BYTES_PER_ELEMENT * spec.terms.parameter_count, shutil.disk_usage(folder).free
     if needed > free:
         raise EnvironmentFault(
@@ -94,7 +94,7 @@ def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
 def make_starts(
     workplace: Workplace, weights: Tensor, learning_rate_bits: int, momentum_bits: int
 ) -> dict[Segment, Distances]:
-    """Trains all rounds once from `weights` and stores each segment's start; return how far its own two
+    """Trains all rounds once from `weights` and stores each segment's start; returns how far its own two
     results lie apart. After each round the slots' models are merged by the outer step, as nodes merge them
     (float32 bit patterns of its rates, as in `TaskTerms`)."""
     noise, outer = dict[Segment, Distances](), begin_outer(weights)
@@ -128,7 +128,7 @@ def _train_slot(
 
 
 def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> None:
-    """Replay everything in a process with the configuration's environment; wait for it."""
+    """Replays everything in a process with the configuration's environment, and waits for it."""
     command = [sys.executable, "-m", "touchstone.scripts.calibration.worker", str(workplace.folder)]
     environment = {**os.environ, **configuration.environment}
     done = subprocess.run(

@@ -20,7 +20,8 @@ LETTERS = (
 
 
 def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
-    """A table: each amount, the least that it must be (and the most), and the inequality that fixed it."""
+    """Shows a table: each amount, the least that it must be (and the most), and the inequality that fixed
+    it."""
     table = Table("amount", "is", "at least", "because")
     for rule in rules:
         found = format_tokens(rule.amount) + ("" if rule.holds else " (wrong)")

@@ -14,7 +14,7 @@ def describe_error(error: TouchstoneError, status: int) -> ErrorDocument:
 
 
 def describe_fault(error: TouchstoneError) -> ErrorFacts:
-    """Returns what went wrong, as JSON has it."""
+    """Returns an error as the fields of a JSON document."""
     return ErrorFacts(error.what, str(error.where), str(error.expected), str(error.actual), str(error.remedy))
 
 

@@ -15,14 +15,14 @@ class Console:
         self.rich = rich_console or rich.console.Console(highlight=False)
 
     def notify(self, line: str) -> None:
-        """One line, with the time of day on a terminal and else with date and zone too; logged as well. It is
-        broken on a terminal only: a file keeps a path or an id whole."""
+        """Prints one line, and logs it. On a terminal it has the time of day, elsewhere also date and zone.
+        It is broken on a terminal only: a file keeps a path or an id whole."""
         if log_line(line):
             stamp = time.strftime("%H:%M:%S") if self.rich.is_terminal else show_time(time.time())
             self.rich.print(f"{stamp} {line}", markup=False, soft_wrap=not self.rich.is_terminal)
 
     def confirm(self, question: str) -> bool:
-        """Ask; no answer means no."""
+        """Asks a question; no answer means no."""
         try:
             return Confirm.ask(question, default=False, console=self.rich)
         except EOFError:

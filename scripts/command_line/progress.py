@@ -18,7 +18,7 @@ PROGRESS_POLL_S = 1.0
 
 
 async def show_progress(chain: "GameChain", task: bytes, console: Console) -> None:
-    """A bar with round and block under the lines, for ever; on a terminal only."""
+    """Shows a bar with round and block under the lines, for ever; on a terminal only."""
     if not console.rich.is_terminal:
         return
     rounds = (await chain.tasks.terms_of(task)).rounds

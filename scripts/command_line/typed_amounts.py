@@ -10,7 +10,7 @@ MAX_SHOWN_CHARACTERS = 80
 
 
 def parse_tokens(text: str) -> int:
-    """`12.5` whole tokens in wei. Raises InvalidInput where it is not a positive decimal number of at most 18
+    """`12.5` whole tokens in wei. Raises InvalidInput if it is not a positive decimal number of at most 18
     decimals, or longer than any amount."""
     whole, _, decimals = text.partition(".")
     is_short = len(whole) <= MAX_WHOLE_DIGITS and len(decimals) <= 18

@@ -16,7 +16,8 @@ SECRET = re.compile(r"PASSWORD$|PASSPHRASE|SECRET|MNEMONIC|SEED|(^|_)KEY$")
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str:
-    """The known key that a name is a slip of, as far as letters tell; empty where none is near."""
+    """Returns the known key that a mistyped name probably means, judged by its letters; empty if none is
+    near."""
     return next(iter(get_close_matches(name, list(known), 1)), "")
 
 
@@ -66,6 +67,6 @@ def _unknown_variable(variable: str, nearest: str) -> InvalidInput:
 
 
 def read_path(text: str) -> Path:
-    """A path as it was typed; `~` is the home folder of the operator also where no shell has replaced it. A
-    user that the system does not know is left as it stands."""
+    """Returns a path as it was typed. `~` means the operator's home folder, even if no shell has replaced it.
+    The name of an unknown user stays as it is."""
     return Path(os.path.expanduser(text))

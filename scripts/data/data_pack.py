@@ -183,7 +183,7 @@ class _Packer:
         return np.dtype(f"<u{self.token_bytes}")
 
     def take(self, pieces: Iterable[Piece]) -> None:
-        """All documents of a file."""
+        """Takes all documents of a file."""
         batch: list[Piece] = []
         size = 0
         for piece in pieces:
@@ -215,7 +215,7 @@ class _Packer:
         return int.from_bytes(draw[:8], "big") < self._share * 2**64
 
     def finish(self) -> None:
-        """The held-out tokens behind the others. Where no piece was drawn, or all were, the last tokens are
+        """Puts the held-out tokens after the others. If no piece was drawn, or all were, the last tokens are
         held out."""
         train, held = self._files
         held.close()

@@ -30,9 +30,10 @@ Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 
 class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """dataset.json. token_count: tokens to train on; root: of the tree over tokens.bin, hex; the rest says
-    how it was made. end_of_text: the token behind each document, empty where there is none; sources: names of
-    the files that were read, with their bytes."""
+    """What dataset.json says. token_count: number of tokens to train on; root: root of the tree over
+    tokens.bin, in hex; the other fields say how the dataset was made. end_of_text: the token after each
+    document, empty if there is none; sources: names of the files that were read, with their sizes in
+    bytes."""
 
     format: int
     vocabulary_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 32)]
@@ -70,12 +71,12 @@ class PackedDataset:
 
     @property
     def tokenizer_sha256(self) -> str:
-        """Of the tokenizer.json, hex; empty where tokens are bytes."""
+        """Of the tokenizer.json, hex; empty if tokens are bytes."""
         return "" if self.note is None else self.note.tokenizer_sha256
 
 
 def open_dataset(path: Path) -> PackedDataset:
-    """Returns a packed folder, or a raw file of tokens of one byte. Raises InvalidInput where it is neither,
+    """Returns a packed folder, or a raw file of tokens of one byte. Raises InvalidInput if it is neither,
     or a file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are
     not meant as tokens. The root is not computed here."""
     if path.is_file():
@@ -95,7 +96,7 @@ def open_dataset(path: Path) -> PackedDataset:
 
 
 def find_largest_token(dataset: PackedDataset) -> int:
-    """Returns the largest token, from all of the file, read in parts; -1 where there is none."""
+    """Returns the largest token, from all of the file, read in parts; -1 if there is none."""
     largest = -1
     with dataset.tokens.open("rb") as file:
         while part := file.read(READ_BYTES):
@@ -108,7 +109,7 @@ def _measure(path: Path) -> int:
 
 
 def read_note(path: Path) -> DatasetNote:
-    """dataset.json. Raises InvalidInput where it is missing, malformed or of another version."""
+    """dataset.json. Raises InvalidInput if it is missing, malformed or of another version."""
     if not 0 <= _measure(path) <= MAX_NOTE_BYTES:
         raise _refuse("the note of a packed dataset", "no such file", path)
     try:

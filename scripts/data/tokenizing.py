@@ -49,7 +49,7 @@ class FileTokens:
     """A tokenizer.json, and the file's SHA-256 in hex."""
 
     def __init__(self, data: bytes, where: str) -> None:
-        """data: the file. Raises InvalidInput where it is no tokenizer."""
+        """data: the file. Raises InvalidInput if it is no tokenizer."""
         library = load_extra("tokenizers", where)
         self.sha256 = sha256(data).hexdigest()
         with _refusing(where):
@@ -60,7 +60,7 @@ class FileTokens:
             self.vocabulary_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
 
     def find(self, token: str) -> int | None:
-        """Returns the number of a token by its name; None where there is none."""
+        """Returns the number of a token by its name; None if there is none."""
         found = self._tokenizer.token_to_id(token)
         return None if found is None else int(found)
 

@@ -36,7 +36,7 @@ async def check_contracts(patient: Patient) -> str:
 
 
 async def check_task(patient: Patient) -> str:
-    """Returns the task that was named is one of the chain."""
+    """Checks that the task that was named is one of the chain's."""
     state = patient.get_state()
     if patient.task_name is None:
         raise NotTested("no task was named")
@@ -45,8 +45,8 @@ async def check_task(patient: Patient) -> str:
 
 
 async def check_head(patient: Patient) -> str:
-    """The newest block is not old, and the clocks of chain and machine agree: peers refuse a request that is
-    older or younger than a minute."""
+    """Checks that the newest block is not old, and that the clocks of chain and machine agree. Peers refuse a
+    request that is more than a minute older or younger than their own clock."""
     chain, block_s = patient.get_chain(), BLOCK_S.get(patient.get_config().limits)
     if await chain.connection.request("eth_syncing"):
         raise _lagging(chain, "its node says that it is catching up")

@@ -8,7 +8,7 @@ from touchstone.scripts.tasks.terms_checks import describe_other_limits, refuse_
 
 
 async def check_limits(patient: Patient) -> str:
-    """Returns the home judges tasks by the limits of the deployment."""
+    """Checks that the home judges tasks by the limits of the deployment."""
     chain, config = patient.get_chain(), patient.get_config()
     refuse_other_limits(chain.limits, LIMITS[config.limits])
     if said := describe_other_limits(chain.limits, config.limits):
@@ -17,7 +17,7 @@ async def check_limits(patient: Patient) -> str:
 
 
 async def check_fee(patient: Patient) -> str:
-    """Returns what the home allows for one gas is enough for what the head asks."""
+    """Checks that the home allows what one gas costs in the newest block."""
     chain, config = patient.get_chain(), patient.get_config()
     if not config.max_fee_gwei:
         return "max_fee_gwei is 0: the node pays what the chain asks for"
@@ -32,5 +32,5 @@ async def check_fee(patient: Patient) -> str:
             remedy="Raise it, or set it to 0: then the node pays what the chain asks for.",
         )
     if config.max_fee_wei < 2 * base_wei:
-        return f"WARNING: {asked}: where gas becomes twice as dear what it sends waits, and deadlines pass"
+        return f"WARNING: {asked}: if gas costs twice as much, transactions wait and deadlines pass"
     return asked

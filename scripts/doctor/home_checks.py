@@ -17,7 +17,7 @@ from touchstone.scripts.home.home_folder import unlock_key
 
 
 async def check_configuration(patient: Patient) -> str:
-    """config.toml can be read, and environment variables stand for keys."""
+    """Checks that config.toml, and the environment variables that replace its keys, can be read."""
     patient.config = read_config(patient.home)
     return f"account {patient.config.account}"
 
@@ -31,7 +31,7 @@ async def check_writing(patient: Patient) -> str:
 
 
 def try_to_write(folder: Path) -> None:
-    """Make and remove a file. Raises OSError."""
+    """Makes and removes a file. Raises OSError."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
         file.write(b"x" * 4096)
         file.flush()

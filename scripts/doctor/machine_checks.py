@@ -33,7 +33,7 @@ from touchstone.scripts.tasks.task_file import read_task_file
 
 
 async def check_versions(patient: Patient) -> str:
-    """Returns what computes is what computed in the last run of this home."""
+    """Checks that the machine and its libraries are those of the last run of this home."""
     config = patient.get_config()
     known, now = read_bits(patient.home), await asyncio.to_thread(_describe_as_node, config)
     if patient.task is not None:
@@ -78,8 +78,8 @@ async def check_bits(patient: Patient) -> str:
 
 
 def read_sound_training(patient: Patient) -> TrainingSpec:
-    """Returns the training of the task that was named. Raises NotTested where none was, InvalidInput where no
-    node would join it: what a stranger has posted could take any amount of memory."""
+    """Returns the training of the task that was named. Raises NotTested if none was, InvalidInput if no node
+    would join it: what a stranger has posted could take any amount of memory."""
     task, _ = patient.get_game()
     state = patient.get_state()
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
@@ -101,8 +101,8 @@ def sketch_training() -> TrainingSpec:
 
 
 def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> None:
-    """Computes one step of a task again and again. Raises EnvironmentFault where the states after it differ,
-    InvalidInput where this machine has no such device."""
+    """Computes one step of a task again and again. Raises EnvironmentFault if the states after it differ,
+    InvalidInput if this machine has no such device."""
     require_device(device)
     pin_kernels(threads, device=device)
     roots = [compute_step_root(training) for _ in range(RUNS)]

@@ -82,7 +82,8 @@ async def check_stake(patient: Patient) -> str:
 
 
 async def _describe_needed_tokens(patient: Patient) -> str:
-    """Returns whether the account could stake for a seat of the task that was named."""
+    """Describes what a seat of the named task takes, and what the account has. Raises InvalidInput if that is
+    too little."""
     try:
         _, game = patient.get_game()
     except NotTested:

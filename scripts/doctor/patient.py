@@ -37,25 +37,25 @@ class Patient:
     """Of the endpoints that show the deployment's chain; None before they were looked at."""
 
     def get_config(self) -> HomeConfig:
-        """Returns the configuration. Raises NotTested where it could not be read."""
+        """Returns the configuration. Raises NotTested if it could not be read."""
         if self.config is None:
             raise NotTested("there is no usable configuration")
         return self.config
 
     def get_chain(self) -> GameChain:
-        """Returns the chain. Raises NotTested where it does not answer."""
+        """Returns the chain. Raises NotTested if it does not answer."""
         if self.chain is None:
             raise NotTested("there is no usable chain")
         return self.chain
 
     def get_state(self) -> ChainState:
-        """Returns what the chain tells. Raises NotTested where it does not answer."""
+        """Returns what the chain tells. Raises NotTested if it does not answer."""
         if self.state is None:
             raise NotTested("there is no usable chain")
         return self.state
 
     def get_game(self) -> tuple[bytes, LoggedGame]:
-        """Returns the task that was named. Raises NotTested where none was, or it was not found."""
+        """Returns the task that was named. Raises NotTested if none was, or it was not found."""
         state = self.get_state()
         if self.task is None:
             raise NotTested("no task was named" if self.task_name is None else "the task was not found")

@@ -25,7 +25,7 @@ from touchstone.scripts.doctor.patient import NotTested, Patient
 
 
 async def check_peers(patient: Patient) -> str:
-    """Peers reach the endpoint that this account has announced. Up to three of them are asked."""
+    """Checks that peers reach the endpoint that this account has announced. Asks up to three of them."""
     config, state = patient.get_config(), patient.get_state()
     own = state.network.peers.get(config.account.lower())
     if own is None:
@@ -72,8 +72,8 @@ def describe_peer(patient: Patient, peer: Peer) -> str:
 
 
 def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
-    """Returns what peers saw, in words. Raises EnvironmentFault where one of them does not reach this node,
-    NotTested where none could tell."""
+    """Returns what peers saw, in words. Raises EnvironmentFault if one of them does not reach this node,
+    NotTested if none could tell."""
     told = "; ".join(map(str, seen))
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
     if not answers:

@@ -26,8 +26,8 @@ GRACE_S = 30.0
 @dataclass(frozen=True)
 class Seen:
     """What an endpoint shows. name: its key and its URL, without what may be a secret; fault: what it lacks,
-    empty where nothing; error: the same as it was raised, if it was; first: the block in which the deployment
-    begins, None where it does not show the deployment's chain; lacks: what a node does without."""
+    empty if nothing; error: the same as it was raised, if it was; first: the block in which the deployment
+    begins, None if it does not show the deployment's chain; lacks: what a node does without."""
 
     url: str
     name: str
@@ -38,9 +38,9 @@ class Seen:
 
 
 async def check_provider(patient: Patient) -> str:
-    """Each endpoint answers for the chain of the deployment up to its newest block, and can do what a node
-    needs: logs by the hash of a block, and headers that can be proven. What else it lacks the node does
-    without."""
+    """Checks that each endpoint answers for the deployment's chain up to its newest block. Each must also do
+    what a node needs: give logs by the hash of a block, and headers that can be proven. A node can work
+    without anything else that an endpoint lacks."""
     config = patient.get_config()
     deployment = config.read_deployment()
     looks = (_look(url, name, deployment, config.account) for url, name in name_endpoints(config))

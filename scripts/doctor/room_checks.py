@@ -34,7 +34,7 @@ Found = TypeVar("Found")
 
 async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
     """What the seat of this account takes in the task that was named, a solver's where it has none; and what
-    the task names of the kinds that stay. Raises NotTested where none was named."""
+    the task names of the kinds that stay. Raises NotTested if none was named."""
     (task, game), config, state = patient.get_game(), patient.get_config(), patient.get_state()
     seat = find_seat(game, config.account.lower())
     role = SeatRole.SOLVER if seat is None else seat.role
@@ -45,7 +45,7 @@ async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
 
 
 def read_own(home: Path, spec: TaskSpec, read: Callable[[BlobStore, TrainingSpec, int], Found]) -> Found:
-    """Returns what this home's store has of a task's step. Raises NotTested where it has not all that is
+    """Returns what this home's store has of a task's step. Raises NotTested if it has not all that is
     read."""
     store = BlobStore(home / STORE_FOLDER, is_durable=False)
     if not store.has(refer_named(spec.training.program)) or not store.has(refer_named(spec.training.layout)):
@@ -54,7 +54,7 @@ def read_own(home: Path, spec: TaskSpec, read: Callable[[BlobStore, TrainingSpec
 
 
 async def check_disk(patient: Patient) -> str:
-    """There is room for what a seat of the task keeps; without a task, for a little."""
+    """Checks that the disk has room for what a seat of the task keeps; without a task, for a little."""
     config, who, needed_bytes, foreign_bytes = patient.get_config(), "a home", SPARE_DISK_BYTES, 0
     with suppress(NotTested):
         (need, own), (task, _) = await find_need(patient), patient.get_game()
@@ -67,7 +67,7 @@ async def check_disk(patient: Patient) -> str:
 
 
 async def check_memory(patient: Patient) -> str:
-    """There is memory for what a seat of the task computes, within what the home allows."""
+    """Checks that there is memory for what a seat of the task computes, within the limit of the home."""
     need, _ = await find_need(patient)
     require_memory(patient.get_config(), need)
     return f"{measure_memory_bytes() / 1e6:,.0f} MB, {need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB"

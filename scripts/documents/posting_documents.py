@@ -8,7 +8,7 @@ from touchstone.scripts.documents.document_fields import Account, Count, Documen
 
 
 class AmountDocument(Document, frozen=True):
-    """An amount of a task and its bounds; greatest_wei is empty where there is none."""
+    """An amount of a task and its bounds; greatest_wei is empty if there is none."""
 
     name: str
     amount_wei: Wei

@@ -107,7 +107,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_config(home: Path) -> HomeConfig:
     """Returns the configuration in `home`, with what environment variables say in the place of its keys
-    (`TOUCHSTONE_THREADS`). Raises InvalidInput where it is missing or malformed, with the key or variable."""
+    (`TOUCHSTONE_THREADS`). Raises InvalidInput if it is missing or malformed, with the key or variable."""
     path = home / CONFIG_FILE
     require_folder(home)
     if not path.is_file():
@@ -145,7 +145,7 @@ def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: 
 
 def open_use(home: HomeConfig, executor: str) -> MachineUse:
     """Returns what tells whether somebody else uses this machine. executor: what runs replays. Raises
-    EnvironmentFault where the system does not tell, InvalidInput where the node's own work could not be told
+    EnvironmentFault where the system does not tell, InvalidInput if the node's own work could not be told
     from that of others."""
     if executor == "ray":
         raise InvalidInput(
@@ -160,7 +160,8 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
 
 
 def _override(config: HomeConfig) -> HomeConfig:
-    """Returns which account and which deployment a home is of, and whole tables, the file alone says."""
+    """Returns the configuration with the values of environment variables. The account, the deployment and
+    whole tables come only from the file."""
     fixed = (*TABLES, "account", "deployment_sha256")
     keys = [name for name in HomeConfig.__struct_fields__ if name not in fixed]
     for name, text in read_overrides(os.environ, keys).items():

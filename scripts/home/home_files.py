@@ -24,7 +24,7 @@ def is_whole(home: Path) -> bool:
 
 
 def require_folder(home: Path) -> None:
-    """Raises InvalidInput where something else has the home's path."""
+    """Raises InvalidInput if something else has the home's path."""
     if home.exists() and not home.is_dir():
         raise InvalidInput(
             what="the home is no folder",

@@ -34,8 +34,8 @@ from touchstone.scripts.home.home_files import (
 def create_home(
     home: Path, config: HomeConfig, password: str, *, is_devnet: bool, key_file: Path | None = None
 ) -> AccountKey:
-    """Make keystore, certificate and configuration in `home`. A key is never overwritten: a half-made home
-    that has one and no configuration is finished with it, if the password is right. Raises InvalidInput where
+    """Makes keystore, certificate and configuration in `home`. A key is never overwritten: a half-made home
+    that has one and no configuration is finished with it, if the password is right. Raises InvalidInput if
     the home is whole. is_devnet: a quick key derivation, for play money only. key_file: a keystore that the
     password opens, or a bare key, to be used in place of a new one; a home that has a key refuses it."""
     refuse_whole(home)
@@ -56,8 +56,8 @@ def create_home(
 
 
 def list_left(home: Path) -> set[str]:
-    """Ids of the tasks that this home's node has left for good, 64 digits each. What else the file has is
-    passed over. Raises OSError where it is there and cannot be read: a stake would be locked again."""
+    """Ids of the tasks that this home's node has left for good, 64 digits each. Other lines of the file are
+    ignored. Raises OSError if it is there and cannot be read: a stake would be locked again."""
     with suppress(FileNotFoundError):
         return {one.decode() for one in re.findall(rb"\b[0-9a-f]{64}\b", (home / LEFT_FILE).read_bytes())}
     return set()
@@ -77,7 +77,7 @@ def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
 
 
 def refuse_whole(home: Path) -> None:
-    """Raises InvalidInput where there is nothing left to make of a home, or it can be none."""
+    """Raises InvalidInput if there is nothing left to make of a home, or it can be none."""
     require_folder(home)
     if is_whole(home):
         raise InvalidInput(

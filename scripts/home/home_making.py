@@ -42,7 +42,7 @@ class NewHome:
 
 
 async def make_home(wanted: NewHome, console: Console) -> InitDocument:
-    """Makes a home folder; on a test network funds its account. Raises InvalidInput where an endpoint, a
+    """Makes a home folder; on a test network funds its account. Raises InvalidInput if an endpoint, a
     deployment or a home is not usable."""
     choose_endpoint(wanted.listen_host, wanted.listen_port, wanted.public_url)
     if wanted.import_key is not None:
@@ -59,8 +59,8 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
     console.notify(f"account {key.address} in {wanted.home}")
     if wanted.import_key is not None:
         console.notify(
-            f"its key was copied from {wanted.import_key}: never run a node with that one elsewhere. Two "
-            "statements of one key that differ take the seat"
+            f"the key was copied from {wanted.import_key}: never run another node with it. If one key signs "
+            "two different statements, its seat loses the stake"
         )
     if wanted.devnet:
         await _fund(config, key.address, console)
@@ -73,7 +73,7 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
 
 async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
     """Returns the configuration with the digest of its deployment: who publishes the file may change it
-    later. Raises EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
+    later. Raises EnvironmentFault if the chain does not answer, InvalidInput if the contracts of the
     deployment are not there or not those of this version."""
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
@@ -84,8 +84,8 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
 
 
 async def judge_contracts(chain: GameChain) -> str:
-    """Returns in words that the contracts are those of this version, and which their token is. Raises as
-    `own_contracts` does where they are not, or were created otherwise."""
+    """Checks the contracts, and returns in words that they are those of this version, and which token they
+    use. Raises as `own_contracts` does where they are not, or were created otherwise."""
     made = chain.connection, chain.deployment, chain.limits
     await require_own_code(*made)
     await require_own_creations(*made)
@@ -132,7 +132,7 @@ def _ask_password(wanted: NewHome) -> str:
 
 async def _fund_again(home: Path, console: Console) -> str:
     """Gives the account of a test network's home what it lacks: the chain did not answer when it was made, or
-    its coin is spent. Raises InvalidInput where it has money."""
+    its coin is spent. Raises InvalidInput if it has money."""
     config = read_config(home)
     coin_wei, token_wei = await _read_own_balances(config, home / CONFIG_FILE)
     if coin_wei and token_wei:

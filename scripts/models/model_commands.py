@@ -77,7 +77,7 @@ def sample(
 def replay(
     task: str, round: int, solver: str, segment: int, home: Path, password_file: Path | None
 ) -> ReplayDocument | FaultFound:
-    """Audit one segment of a claim without a seat; status 1 where its end lies beyond the limits."""
+    """Audit one segment of a claim without a seat; status 1 if its end lies beyond the limits."""
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.models.segment_replay import is_accepted, replay_segment

@@ -76,8 +76,8 @@ def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None)
 
 
 def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:
-    """The export of a module that transformers does not have, by the loss of its recorded step, in whole
-    batches of that."""
+    """Measures the export of a module that transformers does not have. The loss is that of its recorded step,
+    in whole batches."""
     files = load_step(step)
     is_adapted = any(one.name.endswith(LORA_A) for one in files.layout.parameters)
     if is_adapted and (folder / written_model.ADAPTER_FOLDER).is_dir():
@@ -102,13 +102,14 @@ def show_measure(measure: Measure) -> str:
 
 
 def read_row_tokens(folder: Path, model: PublishedModel) -> int:
-    """Returns tokens of a row: those of the task that trained the model, else its context."""
+    """Returns the number of tokens of a row: that of the task that trained the model, else the model's
+    context."""
     note = read_note(folder)
     return model.context_tokens if note is None else min(note.row_tokens, model.context_tokens)
 
 
 def _list_rows(wanted: MeasureChoice, folder: Path, model: PublishedModel, length: int) -> Iterator[Tensor]:
-    """Returns rows of the text or of the held-out tokens that the options name."""
+    """Yields the rows of the text, or of the held-out tokens, that the options name."""
     if wanted.text:
         text = read_text(wanted.text)
         (tokens,) = open_tokens(folder, model).encode([text])

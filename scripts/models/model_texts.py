@@ -17,7 +17,7 @@ MAX_TEXT_BYTES = 64 * 1024 * 1024
 
 
 def read_text(path: Path) -> str:
-    """Returns a text file. Raises InvalidInput where it is missing, too long or not UTF-8."""
+    """Returns a text file. Raises InvalidInput if it is missing, too long or not UTF-8."""
     if not path.is_file() or path.stat().st_size > MAX_TEXT_BYTES:
         raise refuse_input("no text to measure on", f"a file of at most {MAX_TEXT_BYTES} bytes", str(path))
     try:
@@ -28,7 +28,7 @@ def read_text(path: Path) -> str:
 
 def find_tokenizer(folder: Path, model: PublishedModel) -> str:
     """SHA-256 of the model's tokenizer.json, hex: the one that the task names, else that of the folder; empty
-    where tokens are bytes. Raises InvalidInput where there is none and tokens cannot be bytes."""
+    if tokens are bytes. Raises InvalidInput if there is none and tokens cannot be bytes."""
     note, tokenizer = read_note(folder), folder / TOKENIZER_NAME
     if note is not None:
         return note.tokenizer_sha256

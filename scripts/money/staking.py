@@ -33,8 +33,8 @@ from touchstone.scripts.money.holdings import Holding, describe_release, find_ho
 async def add_stake(
     chain: GameChain, name: str, amount_wei: int, console: Console, *, is_agreed: bool
 ) -> StakeDocument:
-    """More stake for an own seat, out of credit and then of the wallet. Raises InvalidInput where there is no
-    open seat, or not so much money, and Declined where the operator does not agree."""
+    """Adds to the stake of this account's seat, out of its credit and then out of its wallet. Raises
+    InvalidInput if there is no open seat or too little money, and Declined if the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     seat = _require_seat(chain, task, game)
@@ -49,7 +49,7 @@ async def add_stake(
     least_wei = get_required_stake(game, seat.role)
     if stake_wei < least_wei:
         console.notify(
-            f"WARNING: it sits in no round that is still to come: that takes {format_tokens(least_wei)}"
+            f"WARNING: this is too little: the seat needs {format_tokens(least_wei)} to be in further rounds"
         )
     await notify_wallet(chain, console)
     role, number = spell_role(seat.role), get_number(seat.number)
@@ -73,9 +73,9 @@ def _describe_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pa
 async def leave(
     chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool
 ) -> LeaveDocument:
-    """Gives up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
-    Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput where
-    there is no open seat, or where the operator does not agree."""
+    """Gives up a seat of this account: it serves in the rounds whose pools are frozen, then its stake becomes
+    credit. Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput
+    if there is no open seat, or if the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     own = find_seat(game, chain.address)
@@ -84,7 +84,7 @@ async def leave(
         # The first time the disk may have been full, it was typed with another home of the account, or the
         # node left by itself, since somebody uses the machine: it may wait for its next seat.
         note_left(home, task)
-        console.notify(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
+        console.notify(f"noted: no node of this home takes a seat of {show_task(task)} again without asking")
     seat = _require_seat(chain, task, game)
     if is_over(get_state_at(game, state.head_block + 1), state.head_block + 1):
         console.notify(f"{show_task(task)} is over: there is nothing to leave, and nothing was sent")
@@ -98,8 +98,8 @@ async def leave(
         note_left(home, task)
     except OSError as error:
         console.notify(
-            f"WARNING: the home takes no file ({error.strerror}). Mend that, then type this command again "
-            "while the seat leaves: else a node that asks nobody (--yes) takes a seat again"
+            f"WARNING: the home takes no file ({error.strerror}). Repair that, then type this command again "
+            "while the seat is leaving. Otherwise a node started with --yes takes a seat again"
         )
     try:
         await send(chain.tasks.leave(task, seat.number))
@@ -124,7 +124,7 @@ def _notify_holding(task: bytes, holding: Holding, console: Console, verb: str) 
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
-    """Returns the open seat of this account. Raises InvalidInput where it has none."""
+    """Returns the open seat of this account. Raises InvalidInput if it has none."""
     seat = find_seat(game, chain.address)
     if seat is not None and seat.status == SeatStatus.LEAVING:
         raise _leaving_already(task, seat)

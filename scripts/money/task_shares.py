@@ -31,7 +31,7 @@ ALL, NONE = "all", "none"
 
 
 def parse_votes(text: str) -> int | None:
-    """Returns with how many shares to vote; None: with all. Raises InvalidInput for other words and
+    """Returns the number of shares to vote with; None: all of them. Raises InvalidInput for other words and
     numbers."""
     if text in (ALL, NONE):
         return None if text == ALL else 0
@@ -49,8 +49,8 @@ def parse_votes(text: str) -> int | None:
 @dataclass(frozen=True)
 class Shares:
     """Shares of a task, and what this account has of them. Shares are counted as wei of pay are. since: the
-    block from which on more than half of all shares vote for the halt, 0 where they do not; halt_block: the
-    first in which the vote halts the task, 0 where there is no majority; round: every seat must have settled
+    block from which on more than half of all shares vote for the halt, 0 if they do not; halt_block: the
+    first in which the vote halts the task, 0 if there is no majority; round: every seat must have settled
     all rounds before it; is_ended: the task is halted or closed; rounds: of the task."""
 
     task: bytes
@@ -73,7 +73,7 @@ class Shares:
         return self.rounds < EPOCH_ROUNDS
 
     def to_document(self) -> SharesDocument:
-        """As JSON has it."""
+        """Returns the shares as a JSON document."""
         return SharesDocument(
             task=format_id(self.task),
             token=self.token,
@@ -90,7 +90,7 @@ class Shares:
 
 
 async def read_shares(chain: GameChain, name: str) -> Shares:
-    """Returns the shares of the task that is called so. Raises InvalidInput where no task or more than one
+    """Returns the shares of the task that is called so. Raises InvalidInput if no task or more than one
     is."""
     task, game = find_game(await read_state(chain, chain.address), name)
     token = await chain.open_shares(task)
@@ -150,8 +150,8 @@ def _describe_vote(now: Shares, pace: Pace) -> str:
 
 
 async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> SharesPayDocument:
-    """Pays revenue, out of credit and then of the wallet. Raises InvalidInput where the task has no shares
-    yet, or there is not so much money."""
+    """Pays revenue, out of credit and then out of the wallet. Raises InvalidInput if the task has no shares
+    yet, or there is too little money."""
     now = await read_shares(chain, name)
     if not now.supply:
         raise _no_holders(now)
@@ -189,7 +189,7 @@ async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
 
 
 async def claim_revenue(chain: GameChain, name: str, console: Console) -> SharesClaimDocument:
-    """Claims what this account has earned. Raises InvalidInput where that is nothing."""
+    """Claims what this account has earned. Raises InvalidInput if that is nothing."""
     now = await read_shares(chain, name)
     if not now.claimable_wei:
         raise InvalidInput(
@@ -225,7 +225,7 @@ def _refuse_ended(shares: Shares) -> None:
 
 
 async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> SharesDocument:
-    """Votes with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
+    """Votes with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput if
     this account has fewer, or the task is over already."""
     before = await read_shares(chain, name)
     wanted = before.held if amount is None else amount
@@ -254,8 +254,8 @@ def _too_few_shares(wanted: int, before: Shares) -> InvalidInput:
 
 
 async def halt_by_vote(chain: GameChain, name: str, console: Console) -> HaltDocument:
-    """Halts the task; any account may once the vote stands. Raises InvalidInput where it does not, or where
-    the task is over already."""
+    """Halts the task; any account may once the vote stands. Raises InvalidInput if it does not, or if the
+    task is over already."""
     now = await read_shares(chain, name)
     _refuse_ended(now)
     pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)

@@ -26,9 +26,9 @@ WAIT_BLOCKS = 20
 
 
 async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> WithdrawDocument:
-    """Takes out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
-    those of seats that have left, and of tasks that are over; what is waited for is said once, and again when
-    it is something else. Raises InvalidInput where nothing comes out."""
+    """Takes out all credit, and before that the stakes of this account's seats that nothing holds.
+    is_waiting: wait for those of seats that have left, and of tasks that are over; what is waited for is said
+    once, and again when it is something else. Raises InvalidInput if nothing comes out."""
     told: list[str] = []
     while True:
         state, pace = await read_state(chain, chain.address), await read_pace(chain)

@@ -46,7 +46,7 @@ async def create(sender: Sender, contract: str, code: bytes, report: Report) -> 
 
 
 def require_address(name: str, expected: str, actual: str) -> None:
-    """Raises EnvironmentFault where a contract is not where the others were told."""
+    """Raises EnvironmentFault if a contract is not where the others were told."""
     if actual != expected:
         raise EnvironmentFault(
             what=f"{name} landed at another address than the others were told",
@@ -64,7 +64,7 @@ def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_blo
 
 
 async def require_deploy_coin(connection: Connection, account: str, codes: Iterable[bytes]) -> None:
-    """Raises InvalidInput where an account cannot pay for the creation of all contracts, as the chain's node
+    """Raises InvalidInput if an account cannot pay for the creation of all contracts, as the chain's node
     estimates its gas, at twice the base fee of now: those that it pays for before its coin ends would be of
     no use. codes: what is sent to create each."""
     gas = sum([await connection.estimate_gas(account, "", code, "a creation") for code in codes])
@@ -88,7 +88,7 @@ async def deploy_game(
     with_drand: bool = False,
     report: Report = print,
 ) -> GameDeployment:
-    """Creates the contracts, and a DevToken where no `token` is given; return the checked deployment.
+    """Creates the contracts, and a DevToken where no `token` is given; returns the checked deployment.
 
     with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
     InvalidInput where it has too little coin; EnvironmentFault when a contract lands elsewhere, and where
@@ -133,9 +133,9 @@ async def deploy_game_once(
 async def find_game(
     connection: Connection, path: Path, limits: DeploymentLimits, *, token: str = "", with_drand: bool = False
 ) -> GameDeployment | None:
-    """The deployment at `path`, None where no file is there, or its chain is this one and was begun anew:
-    then none of its contracts is there. Raises InvalidInput where the file is anything else than the
-    deployment that is asked for: it may be the only record of contracts that hold money."""
+    """Returns the deployment at `path`, None if there is no file. Also None if its chain is this one and was
+    begun anew, so that none of its contracts is there. Raises InvalidInput if the file is anything else than
+    the deployment that is asked for: it may be the only record of contracts that hold money."""
     if not path.exists():
         return None
     try:
@@ -170,8 +170,8 @@ def _refuse_to_replace(path: Path, what: str, expected: object, actual: object) 
 async def _refuse_other(
     chain: GameChain, path: Path, limits: DeploymentLimits, token: str, with_drand: bool
 ) -> None:
-    """Raises InvalidInput where a deployment has other limits, another token or another randomness. token:
-    empty where it is of no weight which one."""
+    """Raises InvalidInput if a deployment has other limits, another token or another randomness. token:
+    empty if it is of no weight which one."""
     actual, own = await read_limits(chain.tasks), chain.deployment.token
     has_drand = await chain.randomness.drand_round((await chain.head()).timestamp_s) != 0
     words = {True: "draws with drand", False: "draws without drand"}

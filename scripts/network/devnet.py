@@ -45,7 +45,7 @@ Report = Callable[[str], None]
 @dataclass(frozen=True)
 class DevnetOptions:
     """port 0: a free one; path: where the deployment file goes; log: Anvil's output; fund: addresses given
-    money; block_time_s: 0 where the devnet clock makes the blocks."""
+    money; block_time_s: 0 if the devnet clock makes the blocks."""
 
     port: int = 0
     path: Path = default_game_path(CHAIN_ID)
@@ -128,8 +128,8 @@ async def fund(
     coin_wei: int = GRANT_COIN_WEI,
     token_wei: int = GRANT_TOKEN_WEI,
 ) -> None:
-    """Sets the coin of each address and mint it DevTokens. Raises EnvironmentFault on a chain that is no
-    Anvil."""
+    """Sets the coin of each address, and mints DevTokens for it. Raises EnvironmentFault on a chain that is
+    no Anvil."""
     faucet = AccountKey(Account.create())
     await give_coin(connection, faucet.address, GRANT_COIN_WEI)
     sender = Sender(connection, faucet, deployment.chain_id, ResendPolicy())
@@ -162,7 +162,7 @@ def claim_port(port: int) -> int:
 
 
 def stop(process: "subprocess.Popen[Any]") -> None:
-    """End our own child: ask, wait, insist."""
+    """Ends a child process of ours: asks it, waits, then kills it."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT_S)

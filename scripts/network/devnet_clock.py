@@ -97,14 +97,15 @@ class DevnetClock:
         await self._session.close()
 
     async def run(self) -> None:
-        """Make blocks for ever; from now on only this clock makes them."""
+        """Makes blocks for ever; from now on only this clock makes them."""
         await self._chain.connection.request("evm_setAutomine", False)
         while True:
             await self.tick()
             await asyncio.sleep(POLL_S)
 
     async def tick(self) -> int:
-        """Look once at all parties and mine what is due or can be skipped; return how many blocks it was."""
+        """Looks once at all parties, mines what is due or can be skipped, and returns the number of mined
+        blocks."""
         head = (await self._chain.head()).number
         await self._read_events(head)
         if await self._is_block_due():
@@ -165,7 +166,7 @@ class DevnetClock:
         return statuses
 
     async def _ask(self, peer: Peer) -> NodeStatus | None:
-        """None where it does not answer, or with nonsense: such a party is never skipped over."""
+        """None if it does not answer, or with nonsense: such a party is never skipped over."""
         try:
             async with self._session.get(peer, request_paths.STATUS, {}, MAX_STATUS_BYTES) as response:
                 status = STATUS_FORM.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
@@ -174,8 +175,8 @@ class DevnetClock:
         return status if status.account == peer.account else None
 
     async def _mine(self, count: int) -> int:
-        """Mine so many blocks; fewer where a party sends a transaction meanwhile. It may open a window, which
-        must not be over before its owner has seen it."""
+        """Mines `count` blocks, or fewer if a party sends a transaction meanwhile. It may open a window,
+        which must not be over before its owner has seen it."""
         mined = 0
         while mined < count and not (mined and await self._count_waiting()):
             page = min(PAGE_BLOCKS, count - mined)

@@ -25,8 +25,9 @@ async def serve_explorer(
     is_opened: bool,
     put: Put,
 ) -> None:
-    """Serves the pages until it is interrupted. index: the file of the events, None for the usual one; place:
-    host and port; is_opened: show them in the browser; put: takes where they are."""
+    """Serves the pages until it is interrupted. index: the file that keeps the events, None for the default;
+    place: host and port; is_opened: whether to open the pages in the browser; put: receives the document with
+    the pages' address."""
     console, path = Console(), index or choose_index(deployment)
     async with (
         open_game_chain(rpc_url, deployment) as chain,

@@ -41,7 +41,7 @@ class Sample:
 
 
 def find_weakness(chain_id: int, sample: Sample) -> str:
-    """Returns why draws must not hang on this chain's prevrandao alone; empty where nothing speaks against
+    """Returns why draws must not hang on this chain's prevrandao alone; empty if nothing speaks against
     it."""
     if reason := NOT_RANDOM.get(chain_id, ""):
         return f"chain {chain_id}: {reason}"
@@ -74,7 +74,7 @@ async def has_bls(connection: Connection) -> bool:
 
 
 async def choose_contract(connection: Connection, *, with_drand: bool) -> str:
-    """Returns which randomness contract to put on this chain. Raises EnvironmentFault where its prevrandao is
+    """Returns which randomness contract to put on this chain. Raises EnvironmentFault if its prevrandao is
     not random and no drand is to be mixed in, or the chain cannot verify drand."""
     chain_id = await connection.chain_id()
     weakness = find_weakness(chain_id, await measure(connection))

@@ -55,7 +55,7 @@ class Offer:
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
-    """Raises InvalidInput where the task does not take the seat, so that the operator is not asked for it;
+    """Raises InvalidInput if the task does not take the seat, so that the operator is not asked for it;
     NotNeeded where it never will again. block: the next one."""
     if game.is_closed:
         raise _closed_task(task)
@@ -96,9 +96,9 @@ async def agree_on_seat(
     offer: Offer,
     console: Console,
 ) -> SeatRequest:
-    """The seat that the operator wants, and the figures by which the node judges the task again; its
+    """Returns the seat that the operator wants, and the figures by which the node judges the task again. Its
     `require_wanted` asks, and raises Declined. path: of the configuration; use: where the seat is kept while
-    nobody uses the machine. Raises InvalidInput where the task could hurt, or the money is not there."""
+    nobody uses the machine. Raises InvalidInput if the task could hurt, or the money is not there."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
@@ -137,7 +137,7 @@ async def agree_on_seat(
 def ask_to_lock(
     console: Console, describe: Callable[[GameState], Iterator[str]], question: str, game: GameState
 ) -> None:
-    """Shows what is told of the task and asks. Raises Declined where the answer is no."""
+    """Shows what is told of the task and asks. Raises Declined if the answer is no."""
     for line in describe(game):
         console.notify(line)
     if not console.confirm(question):

@@ -60,7 +60,7 @@ class Need:
 
 
 def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
-    """Returns a task as it was posted. Raises InvalidInput where its sizes break the rules: a stranger's task
+    """Returns a task as it was posted. Raises InvalidInput if its sizes break the rules: a stranger's task
     must not take memory before it is judged."""
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
     refuse_broken(find_training_malformations(spec))
@@ -103,8 +103,8 @@ def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
 
 
 def require_memory(config: HomeConfig, need: Need) -> None:
-    """Raises InvalidInput where a home allows less memory than a seat takes, EnvironmentFault where this
-    machine has less than is to be used."""
+    """Raises InvalidInput if a home allows less memory than a seat takes, EnvironmentFault if this machine
+    has less than is to be used."""
     allowed_bytes, has_bytes = config.memory_mb * MEGABYTE, measure_memory_bytes()
     if allowed_bytes and allowed_bytes < need.memory_bytes:
         raise _memory_not_allowed(need, config)
@@ -142,14 +142,14 @@ def measure_kept_bytes(home: Path) -> int:
 
 
 def list_own(training: TrainingSpec, program: Program) -> frozenset[BlobKey]:
-    """Returns what a task names of the kinds that no pruning deletes: its dataset and its step."""
+    """Returns the blobs of a task that no pruning deletes: its dataset and its step."""
     step = (refer_named(training.program), refer_named(training.layout), *list_constants(program).values())
     return frozenset({BlobKey(BlobKind.DATASET, training.dataset_root), *(ref.key for ref in step)})
 
 
 def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> int:
     """Returns how much of that no pruning deletes while the node works on `task`: what its other tasks name,
-    and other datasets and steps. own: as `list_own` has them. Raises EnvironmentFault where another process
+    and other datasets and steps. own: as `list_own` has them. Raises EnvironmentFault if another process
     has the journal open, or it is damaged."""
     if not (home / STORE_FOLDER).is_dir() or not (home / JOURNAL_FILE).exists():
         return 0
@@ -162,7 +162,7 @@ def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> 
 
 def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int, foreign_bytes: int = 0) -> int:
     """Returns how much is free, in bytes. foreign_bytes: of the home's, what has to stay beside the seat.
-    Raises InvalidInput where a home allows less disk than it needs, EnvironmentFault where there is less."""
+    Raises InvalidInput if a home allows less disk than it needs, EnvironmentFault if there is less."""
     free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home) - foreign_bytes
     if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes + foreign_bytes:
         raise _disk_not_allowed(who, config, needed_bytes, foreign_bytes)

@@ -93,7 +93,7 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
 async def play_role(
     config: NodeConfig, home: HomeConfig, name: str, offer: Offer, console: Console
 ) -> Document:
-    """Agrees with the operator on a seat of the task called `name`, and play it until the task is closed or
+    """Agrees with the operator on a seat of the task called `name`, and plays it until the task is closed or
     the seat has left; returns which."""
     use, deployment = config.use, config.read_deployment()
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
@@ -122,8 +122,9 @@ class SeatSession:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> bool:
-        """Agree and play; again where only a bond was played, since the operator wanted a seat, which may be
-        free by now. Returns and raises as `agree` and the `run` of the role do."""
+        """Agrees with the operator and plays. If it only played for a bond, it starts again, because the
+        operator wanted a seat, which may be free by now. Returns and raises as `agree` and the `run` of the
+        role do."""
         while True:
             await self.agree()
             is_closed = await self.play()
@@ -141,7 +142,7 @@ class SeatSession:
         self.is_seated = has_duties(game, account)
         self.is_bound = self.is_seated and seat is None
         if self.is_bound:
-            self.console.notify("no seat, but a bond in a game that is not over: that is played first")
+            self.console.notify("no seat, but a bond in an open game: the node finishes that first")
             self.request = SeatRequest(self.offer.role, is_held=True)
             return
         try:
@@ -151,9 +152,9 @@ class SeatSession:
             raise
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
-        """Says what the seat takes. Raises InvalidInput or
-        EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
-        or the machine has; or where the money is not there."""
+        """Says what the seat takes. Raises InvalidInput or EnvironmentFault if the task does not take the
+        seat, could hurt, or takes more than the home allows or the machine has; or where the money is not
+        there."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
         if not self.is_seated and offer.is_agreed:
@@ -179,7 +180,7 @@ class SeatSession:
         )
 
     def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
-        """Asks the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it
+        """Asks the operator, once. Raises Declined if it does not want the seat, and NotNeeded where it
         has typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
         if ask is not None:
             ask(game)

@@ -110,7 +110,7 @@ def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
 
 
 def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
-    """Returns a row for each round of the own seats: what it gave and took, and when it is settled."""
+    """Returns a row for each round of this account's seats: what it gave and took, and when it is settled."""
     table = Table(title="Your rounds", title_justify="left")
     for name in ("round", "gives and takes", "settled"):
         table.add_column(name, overflow="fold")

@@ -32,7 +32,7 @@ async def look(chain: GameChain, account: str) -> Sight:
 
 
 def list_seats(sight: Sight) -> list[tuple[bytes, LoggedGame, Holding]]:
-    """List the open seats of the account, with what holds their stakes."""
+    """Lists the open seats of the account, with what holds their stakes."""
     return [
         (task, game, find_holding(game, seat, sight.pace))
         for task, game in sight.state.games.items()

@@ -31,12 +31,12 @@ WIDE_COLUMNS = 100
 
 
 async def notify_status(chain: GameChain, account: str, console: Console) -> None:
-    """Tables of the deployment's tasks, and of the money, the seats and the own tasks of `account`."""
+    """Shows tables of the deployment's tasks, and of the money, the seats and the tasks of `account`."""
     show_status(await look(chain, account), console)
 
 
 def show_status(sight: Sight, console: Console) -> None:
-    """The same of a look that was taken."""
+    """Shows the same, from a look that was already taken."""
     show, state = console.rich.print, sight.state
     show(_make_task_table(state, ROLE_NAMES if console.rich.width >= WIDE_COLUMNS else SHORT_NAMES))
     for line in _list_notes(state):
@@ -97,7 +97,7 @@ def _make_wallet_table(sight: Sight) -> Table:
 
 
 def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Console) -> None:
-    """Tables of a task's rounds and seats, and what of it is not over."""
+    """Shows tables of a task's rounds and seats, and what of the task is not over."""
     show, block = console.rich.print, sight.state.head_block + 1
     now = get_state_at(game, block)
     show(f"task {format_id(task)}, posted by {game.terms.submitter}", markup=False)

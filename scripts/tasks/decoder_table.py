@@ -98,7 +98,7 @@ def list_model_rules(model: DecoderConfig) -> Iterator[Rule]:
 
 
 def count_parameters(model: DecoderConfig) -> int:
-    """Returns elements of W, without building the model."""
+    """Returns the number of elements of W, without building the model."""
     hidden, kept = model.hidden_size, model.hidden_size // model.head_count * model.kv_head_count
     layer = 2 * hidden * (hidden + kept) + 3 * hidden * model.intermediate_size + 2 * hidden
     matrices = 1 if model.tied else 2

@@ -34,7 +34,7 @@ def refuse_bad_plan(path: Path, plan: RoundPlan, packed: PackedDataset) -> None:
 
 
 def refuse_other_tokens(path: Path, packed: PackedDataset, vocabulary: int) -> None:
-    """Raises InvalidInput where a number of the dataset is no token."""
+    """Raises InvalidInput if a number of the dataset is no token."""
     is_full = vocabulary == 1 << 8 * packed.token_bytes
     largest = -1 if is_full else find_largest_token(packed)
     if largest >= vocabulary:
@@ -44,7 +44,7 @@ def refuse_other_tokens(path: Path, packed: PackedDataset, vocabulary: int) -> N
 
 
 def _find_key(plan: RoundPlan, rule: Malformation) -> tuple[str, object]:
-    """The key that a rule is about and its value in the plan; else the table, and what the rule found."""
+    """Returns the key that a rule is about and its value in the plan; else the table and what was found."""
     if hasattr(plan, rule.name):
         return rule.name, rule.actual if rule.name == "limits" else getattr(plan, rule.name)
     if hasattr(plan.schedule, rule.name):

@@ -72,7 +72,7 @@ def record_model(wanted: RecordedChoice) -> TaskRecordDocument:
     costs = measure_costs(step.built.program)
     console.notify(
         f"wrote {out}: {costs.parameters:,} parameters, {costs.nodes:,} nodes, "
-        f"{costs.step_bytes / 1e6:,.0f} MB of memory beside states, dearest proof {costs.proof_gas:,} gas"
+        f"{costs.step_bytes / 1e6:,.0f} MB of memory besides states, largest proof {costs.proof_gas:,} gas"
     )
     console.notify(f"Next: touchstone task init --step {out} --dataset FOLDER")
     return TaskRecordDocument(str(out), costs.nodes, costs.parameters)

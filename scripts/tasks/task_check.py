@@ -15,7 +15,7 @@ from touchstone.scripts.tasks.terms_checks import describe_amounts
 
 def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
     """Reads a task file as posting does, with every weight that it begins with, and shows why its amounts are
-    what they are. preset: of the chain; without one that of the file. Raises InvalidInput where nodes would
+    what they are. preset: of the chain; without one that of the file. Raises InvalidInput if nodes would
     not stake on it."""
     file, console, root = read_task_file(path), Console(), ""
     rules = justify(file, LIMITS[preset or file.preset], console)
@@ -24,8 +24,8 @@ def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
         console.notify(f"it begins with the weights in {folder}, whose root is {root}")
         notify_tokenizer(file, console)
     else:
-        drawn = f"weights drawn anew from initial_seed {file.plan.initial_seed}"
-        console.notify(f"it begins with {drawn}: no recorded module's own are used")
+        seed = file.plan.initial_seed
+        console.notify(f"it begins with new weights, drawn from initial_seed {seed}, not with recorded ones")
     count, escrow_wei = file.plan.count_parameters(), compute_escrow(sketch_terms(file.plan))
     console.notify(f"{path} can be posted: {count:,} parameters")
     notify_cost(escrow_wei, console)

@@ -52,12 +52,12 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
     raised = [rule.name for rule in bonds if rule.amount == least_wei > rule.least]
     if raised:
         least = f"{format_tokens(least_wei)}, the least that deployments of preset {limits.name} take"
-        console.notify(f"{', '.join(raised)}: {least}. Who asks or disputes wrongly loses it")
+        console.notify(f"{', '.join(raised)}: {least}. An account that asks or disputes wrongly loses it")
     return rules
 
 
 async def require_own_coin(config: NodeConfig) -> None:
-    """Raises InvalidInput where the account cannot even say where its node is found, or the contracts are
+    """Raises InvalidInput if the account cannot even say where its node is found, or the contracts are
     not those of this version."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         await require_coin(chain, config.key.address)
@@ -85,8 +85,8 @@ async def create_task(
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(node.chain, node.store, terms, training, dataset, start)
         console.notify(
-            f"posted 0x{task.hex()}; serving {_describe_served(file)} to the end. Ctrl-C stops that: run "
-            "again, this command posts another task with another escrow"
+            f"posted 0x{task.hex()}; serving {_describe_served(file)} to the end. Ctrl-C stops the serving. "
+            "If you run this command again, it posts another task with another escrow"
         )
         console.notify(_describe_next(file, task))
         put(TaskCreateDocument(format_id(task), node.account, str(escrow_wei)))
@@ -112,7 +112,7 @@ def _describe_served(file: TaskFile) -> str:
 
 
 def refuse_other_root(file: TaskFile, root: bytes) -> None:
-    """Raises InvalidInput where the tokens are not those that were packed."""
+    """Raises InvalidInput if the tokens are not those that were packed."""
     note = file.packed.note
     if note is not None and note.root != root.hex():
         raise InvalidInput(
@@ -141,7 +141,7 @@ def notify_cost(escrow_wei: int, console: Console) -> None:
 
 async def _follow(node: Node, task: bytes, console: Console) -> None:
     """Serves the task to its end, sends the upkeep calls that no other node sends, closing it included, and
-    keep the last model."""
+    keeps the last model."""
     await node.work_on(task)
     for lacking in last_model.list_duties(node.get_view(), node.state.head_block):
         console.notify(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")

@@ -21,8 +21,8 @@ SHOWN_SEATS = 3
 
 
 async def close_task(chain: GameChain, name: str, console: Console) -> TaskCloseDocument:
-    """Settle and pay out all seats of a task that is over, and close it; any account may. Raises InvalidInput
-    where no task or more than one is called so, where it is closed, or cannot be closed yet."""
+    """Settles and pays out all seats of a task that is over, and closes it; any account may do so. Raises
+    InvalidInput if no task or more than one is called so, where it is closed, or cannot be closed yet."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     _refuse_closed(task, game)
@@ -83,8 +83,9 @@ def _describe_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
 
 
 async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> HaltDocument:
-    """End an own task: the round that runs is finished, none is opened after it. Raises InvalidInput where
-    another account submitted it, where it is halted or closed, or where the operator does not agree."""
+    """Halts a task of this account: the running round is finished, and none is opened after it. Raises
+    InvalidInput if another account submitted it, where it is halted or closed, or if the operator does not
+    agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     _refuse_closed(task, game)

@@ -14,7 +14,7 @@ CORPUS_BYTES = 1_000_000
 
 
 def write_example(folder: Path) -> TaskExampleDocument:
-    """Writes the two files. Raises InvalidInput where one of them is there already."""
+    """Writes the two files. Raises InvalidInput if one of them is there already."""
     files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
     present = [name for name in files if (folder / name).exists()]
     if present:

@@ -119,7 +119,7 @@ def read_task_file(path: Path) -> TaskFile:
 
 
 def _find_dataset(path: Path, named: Any) -> PackedDataset:
-    """Returns the folder or file that the key `dataset` names. Raises InvalidInput where there is none."""
+    """Returns the folder or file that the key `dataset` names. Raises InvalidInput if there is none."""
     actual, source = repr(named), path.parent / read_path(named) if isinstance(named, str) else None
     try:
         if source is not None and source.exists():
@@ -166,7 +166,7 @@ def _derive_amounts(terms: GameTerms, figures: Figures, path: Path, preset: str)
 def _refuse_small_pay(
     terms: GameTerms, least_wei: int, economics: Mapping[str, Any], path: Path, preset: str
 ) -> None:
-    """Raises InvalidInput where the pay is below its least: it is the submitter's own, and not raised for
+    """Raises InvalidInput if the pay is below its least: it is the submitter's own, and not raised for
     it."""
     stated_wei = terms.amounts.solver_pay
     if least_wei <= stated_wei:

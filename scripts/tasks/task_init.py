@@ -103,7 +103,7 @@ ask = 9600                    # after the votes, for asking the signer of one
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. default: taken for an empty answer; empty where there must be one."""
+    """What is asked. default: taken for an empty answer; empty if there must be one."""
 
     option: str
     text: str
@@ -141,7 +141,7 @@ QUESTIONS = (
 
 def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> TaskInitDocument:
     """Asks what is not given, and writes the file. given: the answer to each question by its option; step:
-    the folder of a recorded step. Raises InvalidInput where an answer cannot be used or is missing without a
+    the folder of a recorded step. Raises InvalidInput if an answer cannot be used or is missing without a
     terminal; then nothing is written."""
     console = Console()
     if out.exists():
@@ -179,9 +179,10 @@ def answer(question: Question, given: str | None, ask: Callable[[str], str] | No
 
 
 def write_task_file(out: Path, answers: dict[str, str], step: Path | None = None) -> TaskFile:
-    """Returns the file at `out`, which is read as posting reads it before it gets its name. step: the folder
-    of a recorded one; then no answer says a size. Raises InvalidInput for the first answer that cannot be
-    used, and for a folder without a whole step."""
+    """Writes a task file, and returns what it says. Before the file gets its name `out`, it is read as
+    posting reads it. step: the folder of a recorded step, if the task trains one; then no answer names a
+    size. Raises InvalidInput for the first answer that cannot be used, and for a folder without a whole
+    step."""
     dataset = open_answered(read_path(answers["dataset"]))
     choice = choose_fresh(answers["size"], dataset) if step is None else choose_recorded(step, out)
     refuse_other_width(dataset, choice)
@@ -202,7 +203,7 @@ def write_task_file(out: Path, answers: dict[str, str], step: Path | None = None
 
 
 def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
-    """Raises InvalidInput where a token of the dataset has more or fewer bytes than one of the model."""
+    """Raises InvalidInput if the dataset's tokens have another number of bytes than the model's."""
     tokens = choice.vocabulary_size
     if count_token_bytes(tokens) != packed.token_bytes:
         raise _refuse(
@@ -214,7 +215,7 @@ def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
 
 
 def open_answered(path: Path) -> PackedDataset:
-    """Returns the dataset at a path. Raises InvalidInput where there is none."""
+    """Returns the dataset at a path. Raises InvalidInput if there is none."""
     if not path.exists():
         actual = f"{path.absolute()} is not there"
         raise _refuse("no dataset", "a folder or a file", actual, "Correct --dataset.")
@@ -222,7 +223,7 @@ def open_answered(path: Path) -> PackedDataset:
 
 
 def choose_fresh(size: str, packed: PackedDataset) -> Choice:
-    """Returns a plain decoder of this size. Raises InvalidInput where there is none."""
+    """Returns a plain decoder of this size. Raises InvalidInput if there is none."""
     if size not in SIZES:
         raise _refuse("not a size", " or ".join(SIZES), size, "Correct --size.")
     model = replace(SIZES[size], vocabulary_size=packed.vocabulary_size)
@@ -290,21 +291,21 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
 
 
 def notify_tokenizer(file: TaskFile, console: Console) -> None:
-    """Says so where the dataset was packed with another tokenizer than the recorded model's: no rule of a
-    task can see that."""
+    """Warns if the dataset was packed with another tokenizer than the recorded model's: no rule of a task can
+    see that."""
     made_with, own = file.packed.tokenizer_sha256, file.plan.step.shape.tokenizer_sha256
     if file.weights is None or own == made_with:
         return
     if not own:
         console.notify(
-            "the recorded step names no tokenizer: make sure that the dataset's is that of its model"
+            "the recorded step names no tokenizer: make sure that the dataset has that of its model"
         )
     else:
         other = f"SHA-256 {made_with}" if made_with else "none, its tokens are bytes"
         console.notify(
             f"WARNING: the dataset was packed with another tokenizer ({other}) than that of the recorded "
-            "model. On tokens of another one its weights are worth nothing: pack it with `--tokenizer` and "
-            "the folder that was recorded"
+            "model. Its weights mean nothing on such tokens: pack the dataset with `--tokenizer` and the "
+            "folder that was recorded"
         )
 
 

@@ -52,7 +52,7 @@ def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) ->
 
 
 def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None:
-    """Raises InvalidInput where a deployment forgets sooner than its preset, so that honest proofs fail."""
+    """Raises InvalidInput if a deployment forgets sooner than its preset, so that honest proofs fail."""
     for name in SEALS:
         if getattr(actual, name) < getattr(own, name):
             raise InvalidInput(
@@ -65,7 +65,7 @@ def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None
 
 
 def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
-    """Returns how the preset of a home, own, is another than the deployment's, and what to do; empty where it
+    """Returns how the preset of a home, own, is another than the deployment's, and what to do; empty if it
     is not."""
     if actual.name == own:
         return ""
@@ -80,7 +80,7 @@ def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
 def refuse_bad_money(
     terms: GameTerms, figures: Figures, console: Console, remedy: str
 ) -> Sequence[MoneyRule]:
-    """Shows why each amount is what it is; returns that. Raises InvalidInput where under these cheating would
+    """Shows why each amount is what it is; returns that. Raises InvalidInput if under these cheating would
     pay, or honest work would not."""
     rules = find_strictest(terms, figures)
     show_money(rules, console)
@@ -97,7 +97,8 @@ def refuse_bad_money(
 
 
 def describe_amounts(rules: Sequence[MoneyRule]) -> list[AmountDocument]:
-    """Returns the same as JSON has it: each amount, its bounds (an empty text: no upper one), and why."""
+    """Returns the same for a JSON document: each amount, its bounds (an empty text: no upper one), and
+    why."""
     return [
         AmountDocument(
             name=rule.name,

@@ -401,5 +401,5 @@ async def test_a_bug_stops_neither_the_pages_nor_the_next_look(
         await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    said = {"choose": "No node was chosen", "ask": "A node was not asked to the end"}[name]
+    said = {"choose": "No node was chosen", "ask": "Asking a node ended with an error"}[name]
     assert len(turns) == 3 and said in caplog.text

@@ -37,7 +37,7 @@ async def try_to_see(scene: Scene, account: str, url: str = URL) -> Reach | None
     try:
         return await scene.see(url, account)
     except EnvironmentFault as fault:
-        assert "looks at no endpoint for you now" in fault.what
+        assert "probes no endpoint for you now" in fault.what
         return None
 
 

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.errors import InvalidInput
 @contextmanager
 def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[None]:
     """`module` in evaluation mode, with these tensors in the place of its parameters, under whatever names
-    they are known; all other parameters need no gradient meanwhile. Raises InvalidInput where the module has
+    they are known; all other parameters need no gradient meanwhile. Raises InvalidInput if the module has
     put another tensor into a buffer: what it remembers from batch to batch is in no state of a task."""
     given = {id(own): parameters.get(name, own.detach()) for name, own in module.named_parameters()}
     modes = [(one, one.training) for one in module.modules()]

@@ -44,7 +44,7 @@ _Key = tuple[Operation, tuple[View, ...], int, int]
 
 class Builder:
     """Collects buffers and nodes. chunk_terms: the longest sum; product_bits: of quantized matrix products,
-    0 where products are of floats; shares_pieces: a piece of a whole is read where it lies."""
+    0 if products are of floats; shares_pieces: a piece of a whole is read where it lies."""
 
     def __init__(self, chunk_terms: int, product_bits: int = 0, shares_pieces: bool = True) -> None:
         self.chunk_terms, self.product_bits, self.shares_pieces = chunk_terms, product_bits, shares_pieces
@@ -140,8 +140,9 @@ class Builder:
         out: View | None = None,
         selected: int = 0,
     ) -> View:
-        """A sum of any length over the last `reduced` dimensions of the operands, which have one shape; in
-        chunks where it is longer than allowed. `selected`: the dimension that SELECTED_SUM compares with."""
+        """Returns a sum over the last `reduced` dimensions of the operands, which have one shape. A sum that
+        is longer than allowed is cut into chunks. `selected`: the dimension that SELECTED_SUM compares
+        with."""
         rank = len(operands[0].dimensions)
         merged = [join(view, rank - reduced, rank - 1) for view in operands] if reduced > 1 else operands
         terms, limit = merged[0].shape[-1], self._find_limit(operation, merged)
@@ -175,8 +176,9 @@ class Builder:
             self._weighted = None
 
     def reduce_maximum(self, view: View) -> View:
-        """The largest element along the last dimension, in chunks as a sum: a row of a vocabulary is longer
-        than what a proof can open. Those of the chunks lie next to each other: they are one run again."""
+        """Returns the largest element along the last dimension, in chunks as for a sum. A row of a vocabulary
+        is longer than what a proof can open. Those of the chunks lie next to each other: they are one run
+        again."""
         terms, last = view.shape[-1], len(view.shape) - 1
         if terms <= self.chunk_terms:
             return self._emit(Operation.MAXIMUM_OF, [view], 1, None, 0)
@@ -201,8 +203,8 @@ class Builder:
         return min(self.chunk_terms, WIDE_TERMS) if is_wide else self.chunk_terms
 
     def add_up(self, partial: View, out: View | None = None) -> View:
-        """The sum over the first dimension by elementwise additions: halves are added to each other until one
-        is left; an odd one out waits and is added at the end."""
+        """Returns the sum over the first dimension by elementwise additions. Halves are added to each other
+        until one is left; an odd one waits and is added at the end."""
         waiting: list[View] = []
         while partial.shape[0] > 1:
             half, odd = divmod(partial.shape[0], 2)
@@ -323,7 +325,7 @@ def _refine_dimension(views: Sequence[View], dimension: int) -> list[Loop]:
 
 
 def _merge(loops: list[Loop], fresh: list[Loop], barrier: int) -> list[Loop]:
-    """Append loops, joining one with the last where all strides allow; never with loop `barrier`."""
+    """Appends loops, and joins one with the last if all strides allow it; never with loop `barrier`."""
     merged = list(loops)
     for size, strides in fresh:
         if merged and len(merged) - 1 != barrier:

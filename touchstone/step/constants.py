@@ -42,7 +42,7 @@ def _drop_repeats(tensor: Tensor) -> Tensor:
 
 
 def _find_base(tensor: Tensor) -> Tensor | None:
-    """All elements of the storage that the tensor is a view of, flat; None where it reads few of them."""
+    """All elements of the storage that the tensor is a view of, flat; None if it reads few of them."""
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
     if tensor.dtype is not torch.float32 or elements > MOST_SPREAD * tensor.numel():
         return None

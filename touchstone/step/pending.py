@@ -48,7 +48,7 @@ class Absolute(Pending):
 
 @dataclass(frozen=True)
 class Condition(Pending):
-    """1 where something holds, else 0."""
+    """1 if something holds, else 0."""
 
     indicator: View
 
@@ -59,13 +59,13 @@ class Condition(Pending):
 
 @dataclass(frozen=True)
 class Below(Pending):
-    """1 where |of| < limit, else 0."""
+    """1 if |of| < limit, else 0."""
 
     of: View
     limit: float
 
     def write(self, builder: Builder) -> View:
-        """1 where limit - |of| is above zero."""
+        """1 if limit - |of| is above zero."""
         size = write_absolute(builder, self.of)
         return find_positive(builder, builder.subtract(self.limit, size))
 
@@ -79,7 +79,7 @@ class Pieces(Pending):
     parts: tuple[tuple[int, View], ...]
 
     def join(self, other: "Pieces") -> "Pieces | None":
-        """Returns the sum of both; None where they overlap or are cut along different dimensions."""
+        """Returns the sum of both; None if they overlap or are cut along different dimensions."""
         parts = sorted((*self.parts, *other.parts), key=lambda part: part[0])
         stops = [start + view.shape[self.dimension] for start, view in parts]
         is_apart = all(stop <= start for stop, (start, _) in zip(stops, parts[1:], strict=False))

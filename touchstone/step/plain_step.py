@@ -39,7 +39,7 @@ class PlainStep:
         return weights, first, second, loss
 
     def compute_gradient(self, weights: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the loss, a scalar, and its gradient, flat. Raises InvalidInput where the loss is no single
+        """Returns the loss, a scalar, and its gradient, flat. Raises InvalidInput if the loss is no single
         number, or does not depend on a parameter."""
         trained = {p.name: p.cut(weights).detach().requires_grad_() for p in self.parameters}
         with torch.enable_grad():
@@ -71,7 +71,7 @@ class PlainStep:
 def lay_out(
     module: nn.Module, is_frozen: Callable[[str], bool] = lambda name: False
 ) -> tuple[Parameter, ...]:
-    """Returns the trained parameters of a module, in its order. Raises InvalidInput where one is no float32,
+    """Returns the trained parameters of a module, in its order. Raises InvalidInput if one is no float32,
     or there is none."""
     parameters: list[Parameter] = []
     offset = 0

@@ -25,9 +25,9 @@ from touchstone.step.views import View, make_contiguous
 
 
 def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0) -> BuiltProgram:
-    """The program of a step: its inputs are those of `spec.program.INPUTS`, its outputs the new W, two
-    vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others. Raises
-    InvalidInput where the step uses what programs do not have."""
+    """Returns the program of a step. Its inputs are those of `spec.program.INPUTS`; its outputs are the new
+    W, two vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others.
+    Raises InvalidInput where the step uses what programs do not have."""
     built = _write(recording, chunk_terms, product_bits, shares_pieces=True)
     if find_early_reader(built.program) is not None:
         # A piece is read while its whole is not complete: such pieces lie apart, and are copied.
@@ -97,8 +97,8 @@ def drop_unneeded(program: Program) -> Program:
 
 
 def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:
-    """The inputs first, in order, the others as nodes come to them, without those that no node touches; and
-    the new numbers by the old ones."""
+    """Returns the program with its buffers numbered anew, and the new numbers by the old ones. The inputs
+    come first, in order, then the others as nodes reach them; buffers that no node touches are left out."""
     inputs = [n for role in INPUTS for n, buffer in enumerate(program.buffers) if buffer.role is role]
     numbers = {old: new for new, old in enumerate(inputs)}
     for node in program.nodes:

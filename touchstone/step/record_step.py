@@ -34,7 +34,7 @@ def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor
 @dataclass(frozen=True)
 class Shape:
     """Of a batch: so many sequences of so many tokens. numeric_format: `float32`, or an exact one (`exact` is
-    exact15); chunk_terms: no sum of the program has more terms. Raises InvalidInput where there is no such
+    exact15); chunk_terms: no sum of the program has more terms. Raises InvalidInput if there is no such
     format, and for what is below 1."""
 
     sequences: int
@@ -45,7 +45,7 @@ class Shape:
     def __post_init__(self) -> None:
         if min(self.sequences, self.tokens, self.chunk_terms) < 1:
             raise InvalidInput(
-                what="a batch of nothing",
+                what="a batch needs a size of 1 or more",
                 expected="sequences, tokens and chunk_terms of 1 or more",
                 actual=f"{self.sequences}, {self.tokens}, {self.chunk_terms}",
                 remedy="Correct them.",
@@ -53,7 +53,7 @@ class Shape:
         named = FORMAT_ALIASES.get(self.numeric_format, self.numeric_format)
         if named not in NUMERIC_FORMATS:
             raise InvalidInput(
-                what="a step of no such format",
+                what="unknown numeric format",
                 expected=" or ".join((*OFFERED_FORMATS, *FORMAT_ALIASES)),
                 actual=self.numeric_format,
                 remedy="Correct numeric_format.",
@@ -112,7 +112,7 @@ def record_step(
 
 @contextmanager
 def _holding_buffers(module: nn.Module) -> Iterator[None]:
-    """Raises InvalidInput where a buffer was written to inside the block; it has its numbers again then."""
+    """Raises InvalidInput if a buffer was written to inside the block; it has its numbers again then."""
     before = [(name, one, one._version, one.clone()) for name, one in module.named_buffers()]
     try:
         yield

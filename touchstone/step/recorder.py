@@ -180,7 +180,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return call
 
     def require_unchanged(self) -> None:
-        """Raises InvalidInput where a constant was written to after an operation had read it."""
+        """Raises InvalidInput if a constant was written to after an operation had read it."""
         for constant in self.constants:
             if constant.tensor._version != constant.version:
                 _refuse(
@@ -248,7 +248,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             refuse_missing(*self._missing[0])
 
     def _require_kept(self, func: Any, given: Sequence[Tensor], where: str) -> None:
-        """Raises InvalidInput where the operation writes into a tensor that is known by another name too."""
+        """Raises InvalidInput if the operation writes into a tensor that is known by another name too."""
         if not func._schema.is_mutable:
             return
         target = given[0].untyped_storage()._cdata

@@ -17,7 +17,7 @@ def write_absolute(builder: Builder, x: View) -> View:
 
 
 def find_positive(builder: Builder, x: View) -> View:
-    """1 where x > 0, else 0."""
+    """1 if x > 0, else 0."""
     least = builder.add_number(LEAST_DIFFERENCE)
     above = builder.map(Operation.FLUSH, builder.maximum(x, 0.0), least)
     return builder.divide(above, builder.maximum(above, least))
@@ -31,5 +31,5 @@ def find_sign(builder: Builder, x: View) -> View:
 
 
 def negate(builder: Builder, condition: View) -> View:
-    """1 where the condition is 0, and 0 where it is 1."""
+    """1 if the condition is 0, and 0 if it is 1."""
     return builder.subtract(1.0, condition)

@@ -44,8 +44,8 @@ REMEDY = "Record the step again, or copy the folder whole."
 
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a task says of a step. vocabulary_size: the most that the program can read by; betas: of the bias
-    corrections that it is told, 0 where it reads none; tokenizer_sha256: of the tokenizer.json beside the
-    model that was recorded, hex, empty where none was."""
+    corrections that it is told, 0 if it reads none; tokenizer_sha256: of the tokenizer.json beside the
+    model that was recorded, hex, empty if none was."""
 
     sequences: int
     tokens: int
@@ -122,7 +122,7 @@ def load_step(folder: Path) -> StepFiles:
 
 
 def _require_sizes(program: Program, folder: Path) -> None:
-    """Raises InvalidInput where the program has more numbers than a task may have."""
+    """Raises InvalidInput if the program has more numbers than a task may have."""
     count = program.buffers[0].size
     if count > MAX_PARAMETERS:
         raise _refuse(f"at most {MAX_PARAMETERS} parameters", str(count), folder / PROGRAM)
@@ -143,7 +143,7 @@ def _read_shape(path: Path) -> StepShape:
 
 
 def _measure(path: Path, least: int, most: int) -> int:
-    """Returns bytes of a file of this folder: no link, no device, nothing outside."""
+    """Returns the length in bytes of a file of this folder: no link, no device, nothing outside."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -169,7 +169,7 @@ def _read(path: Path, least: int = 1, most: int = 1 << 63) -> bytearray:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Returns a link that has come since the file was measured is not followed."""
+    """Opens a file. A link that took its place after it was measured is not followed."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 

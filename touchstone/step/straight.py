@@ -20,9 +20,9 @@ _Key = tuple[int, int, tuple[tuple[int, int], ...]]
 
 
 def straighten(program: Program) -> Program:
-    """The program with a COPY before the first reader of each operand of a sum whose terms are no run; new
-    buffers come last. Operands over the same elements share one. Raises InvalidInput where an index would
-    have to be copied."""
+    """Returns the program with a COPY before the first reader of each operand of a sum whose terms are no
+    run. New buffers come last. Operands over the same elements share one. Raises InvalidInput if an index
+    would have to be copied."""
     copies = _Copies(list(program.buffers))
     for node in program.nodes:
         if any(not _is_straight(node, operand) for operand in node.operands):

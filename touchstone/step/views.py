@@ -36,7 +36,7 @@ class View:
 
 
 def count(dimension: Dimension) -> int:
-    """Returns elements along a dimension."""
+    """Returns the number of elements along a dimension."""
     return prod(size for size, _ in dimension)
 
 
@@ -60,7 +60,7 @@ def make_contiguous(buffer: int, offset: int, shape: Sequence[int]) -> View:
 
 
 def split(dimension: Dimension, sizes: Sequence[int]) -> tuple[Dimension, ...]:
-    """Cuts a dimension into consecutive ones of these sizes, outermost first. Raises LayoutError where an
+    """Cuts a dimension into consecutive ones of these sizes, outermost first. Raises LayoutError if an
     atom would have to be cut unevenly."""
     pieces: list[Dimension] = []
     rest = dimension

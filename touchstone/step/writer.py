@@ -33,7 +33,7 @@ def handles(*names: str, pending: bool = False) -> Callable[[Handler], Handler]:
     results that are not written yet."""
 
     def register(handler: Handler) -> Handler:
-        """Enter the handler under its names."""
+        """Enters the handler under its names."""
         HANDLERS.update(dict.fromkeys(names, handler))
         if pending:
             READS_PENDING.update(names)
@@ -93,7 +93,7 @@ class Writer:
         return self._places.get(call)
 
     def plan(self, calls: Sequence[Call]) -> None:
-        """Decide where results lie, from the operations that only move them."""
+        """Decides where results lie, from the operations that only move them."""
         for call in calls:
             self._plan_copy(call)
         # The whole before its pieces: what is put together of pieces may be a piece itself.
@@ -101,7 +101,7 @@ class Writer:
             self._plan_pieces(call)
 
     def _plan_copy(self, call: Call) -> None:
-        """Where PyTorch copies a tensor into another order, have its node write it in that order at once."""
+        """Makes a node write its tensor at once in the order into which PyTorch copies it afterwards."""
         if call.name != "aten.clone.default" or not _is_only_renamed(call.args[0]):
             return
         maker, place = _trace_back(call.args[0], self.builder.add_tensor(call.shape))
@@ -119,7 +119,7 @@ class Writer:
                 self._plan(call, dimension, piece, start)
 
     def _plan(self, call: Call, dimension: int, piece: Call, start: int) -> None:
-        """Fix where the result of `call` lies, and that the node that computes `piece` writes it there."""
+        """Fixes where the result of `call` lies, and that the node that computes `piece` writes it there."""
         if call not in self._places:
             self._places[call] = self.builder.add_tensor(call.shape)
         target = narrow(self._places[call], dimension, start, piece.shape[dimension])

@@ -40,13 +40,13 @@ STRUCTS: dict[str, type] = {
 
 
 def encode_call(entry: Entry, arguments: Sequence[Any]) -> bytes:
-    """Call data of a function: selector and arguments. Raises InvalidInput where a value does not fit its
+    """Call data of a function: selector and arguments. Raises InvalidInput if a value does not fit its
     type."""
     return entry.selector + encode_values(entry.inputs, arguments)
 
 
 def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
-    """Plain ABI encoding of `values`. Raises InvalidInput where one does not fit its type."""
+    """Plain ABI encoding of `values`. Raises InvalidInput if one does not fit its type."""
     try:
         plain = [_to_plain(p, p.kind, value) for p, value in zip(parameters, values, strict=True)]
         return encode([parameter.kind for parameter in parameters], plain)
@@ -61,7 +61,7 @@ def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> byt
 
 def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
     """Returns the values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD.
-    Raises EnvironmentFault where `data` is not their encoding."""
+    Raises EnvironmentFault if `data` is not their encoding."""
     # Solidity checks no text, so the sender of a string chooses its bytes. Its encoding is that of bytes.
     kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
     try:

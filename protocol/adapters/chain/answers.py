@@ -71,7 +71,7 @@ class MinedTransaction:
 
 @dataclass(frozen=True)
 class SentTransaction:
-    """A transaction that the chain's node knows. sender, to: lower-case `0x`, the latter empty where it
+    """A transaction that the chain's node knows. sender, to: lower-case `0x`, the latter empty if it
     creates a contract; block_number: None while it waits."""
 
     transaction_hash: bytes
@@ -132,7 +132,7 @@ def read_head(block: object) -> Head:
 
 def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
     """Returns the transaction of `sender` (lower-case `0x`) with this nonce out of a block that was asked for
-    with its transactions; None where there is none. Raises MalformedAnswer. Transactions of others may have
+    with its transactions; None if there is none. Raises MalformedAnswer. Transactions of others may have
     forms of their own."""
     for one in _convert(block, _Transactions).transactions:
         if isinstance(one, dict) and str(one.get("from", "")).lower() == sender:
@@ -174,27 +174,27 @@ def read_transaction(transaction: object) -> SentTransaction:
 
 
 def read_quantity(value: object) -> int:
-    """Returns a number that came alone. Raises MalformedAnswer."""
+    """Returns a number that is the whole answer. Raises MalformedAnswer."""
     return to_int(_convert(value, Quantity))
 
 
 def read_number(value: object) -> int:
-    """Returns the number of a block that came alone. Raises MalformedAnswer."""
+    """Returns the number of a block that is the whole answer. Raises MalformedAnswer."""
     return to_int(_convert(value, BlockNumber))
 
 
 def read_count(value: object) -> int:
-    """Returns a count of transactions that came alone. Raises MalformedAnswer."""
+    """Returns a count of transactions that is the whole answer. Raises MalformedAnswer."""
     return to_int(_convert(value, Count))
 
 
 def read_gas(value: object) -> int:
-    """Returns gas that came alone. Raises MalformedAnswer."""
+    """Returns an amount of gas that is the whole answer. Raises MalformedAnswer."""
     return to_int(_convert(value, Gas))
 
 
 def read_data(value: object) -> bytes:
-    """Returns bytes that came alone. Raises MalformedAnswer."""
+    """Returns bytes that are the whole answer. Raises MalformedAnswer."""
     return to_bytes(_convert(value, Data))
 
 

@@ -56,7 +56,7 @@ class ChainClient:
         return await self.connection.head()
 
     def heads(self) -> AsyncIterator[Head]:
-        """Returns the latest block now and whenever it changes; see Connection.heads."""
+        """Yields the latest block now and whenever it changes; see Connection.heads."""
         return self.connection.heads()
 
     async def wait_for_block(self, number: int) -> Head:
@@ -68,15 +68,14 @@ class ChainClient:
         return await self._reader.read(from_block, to_block)
 
     def follow(self, processed: Sequence[Head] = (), grace_s: float | None = None) -> AsyncIterator[LogBatch]:
-        """Returns all events from the deployment on, then those of each new head, for ever. A batch with
+        """Yields all events from the deployment on, then those of each new head, for ever. A batch with
         `forget_from` tells of a reorg. processed: heads up to which the caller has kept the events; what
-        comes after the last of them that is still on the chain is read. grace_s: as of
-        `Follower.batches`."""
+        comes after the last of them that is still on the chain is read. grace_s: as of `Follower.batches`."""
         follower = Follower(self.connection, self._reader, self._deploy_block, processed)
         return follower.batches(grace_s)
 
     async def recover(self, *, is_alone: bool = True) -> int:
-        """Waits, after a crash and before anything is sent, for what was sent earlier; return how many that
+        """Waits, after a crash and before anything is sent, for what was sent earlier; returns how many that
         were. is_alone: no other process of this account runs, so what is stuck may be replaced."""
         return await self.sender.recover(is_alone=is_alone) if self.sender else 0
 
@@ -141,7 +140,7 @@ class GameChain(ChainClient):
         return Contract("TaskShares", address, *self._tools, entries=entries)
 
     def note(self, folded: Head) -> None:
-        """The newest block whose events are folded: from now on its chain counts, for signing and for
+        """Notes the newest block whose events are folded: from now on its chain counts, for signing and for
         reading."""
         self.gate.folded, self.connection.floor = folded, folded.number
 
@@ -159,9 +158,9 @@ class GameChain(ChainClient):
             self._are_own = True
 
     async def deposit_missing(self, wei: int) -> None:
-        """Has so much credit: what is missing comes out of the account's tokens. It is the one way by which a
-        node or a command moves tokens into the contracts. Raises as `require_own_contracts` does before a
-        token moves, and ContractRefused where the account has too few."""
+        """Deposits tokens of the account until its credit is at least `wei`. Nodes and commands move tokens
+        into the contracts only here. Raises as `require_own_contracts` does, before a token moves, and
+        ContractRefused if the account has too few tokens."""
         missing_wei = wei - await self.purse.credit_of(self.address)
         if missing_wei > 0:
             await self.require_own_contracts()
@@ -195,7 +194,7 @@ async def open_game_chain(
     sending: Sending | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
-    """Connect, check that the chain is the deployment's and has its contracts, read its limits, and wait for
+    """Connects, checks that the chain has the deployment's contracts, reads their limits, and waits for
     earlier transactions of `signer` (is_alone: see `ChainClient.recover`). poll_s: pause between two looks at
     the head; None: as its blocks come. Raises EnvironmentFault (no chain) and InvalidInput (another chain, no
     code)."""

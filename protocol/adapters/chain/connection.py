@@ -75,7 +75,7 @@ class Connection:
         return await self.providers.ask("eth_chainId", (), answers.read_quantity)
 
     async def code_at(self, address: str) -> bytes:
-        """Returns the code at `address`, empty where there is none."""
+        """Returns the code at `address`, empty if there is none."""
         return await self.providers.ask("eth_getCode", (address, "latest"), answers.read_data)
 
     async def balance_of(self, address: str) -> int:
@@ -90,7 +90,7 @@ class Connection:
         return self.health.head
 
     async def heads_everywhere(self) -> list[Head]:
-        """Returns the latest block of each endpoint that answers. Raises EnvironmentFault where none does."""
+        """Returns the latest block of each endpoint that answers. Raises EnvironmentFault if none does."""
         asked = ("eth_getBlockByNumber", ("latest", False), answers.read_head)
         heads = list[Head]()
         for endpoint, head in await self.providers.ask_everywhere(*asked):
@@ -102,7 +102,7 @@ class Connection:
         return heads
 
     async def block(self, number: int) -> Head | None:
-        """Returns the block of that number, None where the endpoint that answers has none."""
+        """Returns the block of that number, None if the endpoint that answers has none."""
         found = await self.providers.ask(
             "eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head)
         )
@@ -111,14 +111,14 @@ class Connection:
         return found
 
     async def blocks_everywhere(self, number: int) -> list[Head | None]:
-        """Returns the block of that number as each endpoint has it that answers, None where it has none.
-        Raises EnvironmentFault where none answers."""
+        """Returns the block of that number as each endpoint has it that answers, None if it has none.
+        Raises EnvironmentFault if none answers."""
         asked = ("eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head))
         found = await self.providers.ask_everywhere(*asked)
         return [one if one is None or one.number == number else None for _, one in found]
 
     async def block_by_hash(self, block_hash: bytes) -> Head | None:
-        """Returns the block of that hash, None where the endpoint that answers does not know it."""
+        """Returns the block of that hash, None if the endpoint that answers does not know it."""
         parameters = (_to_hex(block_hash), False)
         try:
             found = await self.providers.ask("eth_getBlockByHash", parameters, or_none(answers.read_head))
@@ -140,14 +140,14 @@ class Connection:
         return dict(block)
 
     async def raw_header(self, number: int) -> bytes | None:
-        """Returns the header of a block as bytes, None where the provider does not give it."""
+        """Returns the header of a block as bytes, None if the provider does not give it."""
         found = await self.providers.ask_if_known("debug_getRawHeader", (hex(number),), answers.read_data)
         return found or None
 
     async def call(
         self, to: str, data: bytes, where: str, *, sender: str = "", block: int | str = "latest"
     ) -> bytes:
-        """Returns what a read-only call gives. Raises ContractRefused where the contract reverts."""
+        """Returns what a read-only call gives. Raises ContractRefused if the contract reverts."""
         at, floor = hex(block) if isinstance(block, int) else block, self.floor if block == "latest" else 0
         asked = ("eth_call", (_to_call(to, data, sender), at), answers.read_data)
         return await self.providers.ask(*asked, where, floor)
@@ -189,7 +189,7 @@ class Connection:
         return found if found is not None and found.transaction_hash == transaction_hash else None
 
     async def transaction(self, transaction_hash: bytes) -> SentTransaction | None:
-        """Returns the transaction, mined or waiting; None where the node does not know it, or not yet."""
+        """Returns the transaction, mined or waiting; None if the node does not know it, or not yet."""
         asked = ("eth_getTransactionByHash", (_to_hex(transaction_hash),))
         found = await self.providers.ask_if_there(*asked, answers.read_transaction)
         return found if found is not None and found.transaction_hash == transaction_hash else None
@@ -199,32 +199,32 @@ class Connection:
         return await self.transaction(transaction_hash) is not None
 
     async def find_sent(self, sender: str, nonce: int, block: int) -> SentTransaction | None:
-        """Returns the transaction of `sender` with this nonce out of a block; None where the block has
+        """Returns the transaction of `sender` with this nonce out of a block; None if the block has
         none."""
         read = or_none(lambda found: answers.find_sent(found, sender, nonce))
         return await self.providers.ask("eth_getBlockByNumber", (hex(block), True), read)
 
     async def sent_data(self, transaction_hash: bytes) -> bytes:
-        """Returns the data of a transaction. Raises EnvironmentFault where the node does not know it."""
+        """Returns the data of a transaction. Raises EnvironmentFault if the node does not know it."""
         return (await self.sent_call(transaction_hash))[1]
 
     async def sent_call(self, transaction_hash: bytes) -> tuple[str, bytes]:
-        """Returns whom a transaction calls, lower-case `0x`, empty where it creates a contract; and its data.
-        Raises EnvironmentFault where the node does not know it."""
+        """Returns whom a transaction calls, lower-case `0x`, empty if it creates a contract; and its data.
+        Raises EnvironmentFault if the node does not know it."""
         found = await self.transaction(transaction_hash)
         if found is None:
             raise chain_fault(self.place, f"transaction {_to_hex(transaction_hash)}", "none")
         return found.to, found.data
 
     async def blocks(self, first: int, last: int) -> list[Head | None]:
-        """Returns the blocks [first, last] by number, None where the backend that answers has none."""
+        """Returns the blocks [first, last] by number, None if the backend that answers has none."""
         found: list[Head | None] = []
         for start in range(first, last + 1, BATCH):
             found += await self.blocks_of_one(range(start, min(start + BATCH, last + 1)))
         return found
 
     async def blocks_of_one(self, numbers: Sequence[int]) -> list[Head | None]:
-        """Returns blocks by number as one backend has them, None where it has none."""
+        """Returns blocks by number as one backend has them, None if it has none."""
         calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
         return await self.providers.ask_together(calls, _read_heads)
 
@@ -232,7 +232,7 @@ class Connection:
         self, addresses: list[str], blocks: Sequence[Head], decode: Decode[One]
     ) -> list[list[One]]:
         """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order, as
-        `decode` reads them. Raises EnvironmentFault where the backend that answers does not know a block, and
+        `decode` reads them. Raises EnvironmentFault if the backend that answers does not know a block, and
         where two endpoints differ."""
         found: list[list[One]] = []
         for start in range(0, len(blocks), BATCH):
@@ -274,7 +274,7 @@ class Connection:
             await asyncio.sleep(self.poll_s)
 
     async def wait_for_block(self, number: int) -> Head:
-        """Waits until the head is at block `number` or later; return the head."""
+        """Waits until the head is at block `number` or later; returns the head."""
         async for head in self.heads():
             if head.number >= number:
                 return head

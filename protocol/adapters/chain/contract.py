@@ -33,7 +33,7 @@ class Receipt:
     events: tuple[Event, ...]
 
     def find(self, name: str) -> Event:
-        """Returns the first event of that name. Raises KeyError where there is none: the contract is not
+        """Returns the first event of that name. Raises KeyError if there is none: the contract is not
         ours."""
         for event in self.events:
             if event.name == name:
@@ -43,8 +43,8 @@ class Receipt:
 
 class Contract:
     """One contract at one address. A method that sends returns the Receipt once the call is mined; one that
-    reads returns the value, or a named tuple of several. Raises ContractRefused where the contract reverts,
-    and InvalidInput where an argument does not fit. Reading needs no account."""
+    reads returns the value, or a named tuple of several. Raises ContractRefused if the contract reverts, and
+    InvalidInput if an argument does not fit. Reading needs no account."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Contract:
         return _make_answer_type(entry)(*values)
 
     def encode(self, name: str, *arguments: Any) -> bytes:
-        """Returns the data of a call of a function. Raises InvalidInput where an argument does not fit."""
+        """Returns the data of a call of a function. Raises InvalidInput if an argument does not fit."""
         return encode_call(self._functions[name], arguments)
 
     async def estimate_gas(self, name: str, *arguments: Any) -> int:

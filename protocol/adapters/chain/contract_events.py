@@ -54,7 +54,7 @@ def index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
 
 
 def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
-    """What a log says; None where it is of another contract or an event that the registry does not know.
+    """What a log says; None if it is of another contract or an event that the registry does not know.
     Raises EnvironmentFault, with its place, for one that is not what the ABI says."""
     entry = registry.find(log)
     if entry is None:
@@ -68,8 +68,9 @@ def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
 
 
 def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
-    """The arguments of a log by name, in the order of the declaration; of an indexed text, list or struct the
-    hash that its topic is. Raises EnvironmentFault where the log is not of this event's form."""
+    """Returns the arguments of a log by name, in the order of the declaration. An indexed text, list or
+    struct is given as its hash, which is all that its topic holds. Raises EnvironmentFault if the log is not
+    of this event's form."""
     indexed = [parameter for parameter in entry.inputs if parameter.is_indexed]
     plain = [parameter for parameter in entry.inputs if not parameter.is_indexed]
     if len(topics) != len(indexed) + 1 or any(len(topic) != 32 for topic in topics):

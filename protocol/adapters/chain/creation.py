@@ -41,7 +41,7 @@ def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
 
 
 def find_constructor(contract: str) -> Entry | None:
-    """Returns the constructor of a contract, None where it takes nothing and is not declared."""
+    """Returns the constructor of a contract, None if it takes nothing and is not declared."""
     return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
 
 

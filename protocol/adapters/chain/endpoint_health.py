@@ -43,16 +43,16 @@ class RpcHealth:
     unread_s: float = 0.0
 
     def note_reading(self, why_not: str = "") -> None:
-        """The follower has read up to a head, or could not."""
+        """Notes that the follower has read up to a head, or could not."""
         if not self.unread:
             self.unread_s = time.monotonic()
         self.unread = why_not
 
     def note_answer(self) -> None:
-        """An endpoint has answered."""
+        """Notes that an endpoint has answered."""
         self.answered_s = time.monotonic()
 
     def note_error(self, error: Exception) -> None:
-        """A request has failed."""
+        """Notes that a request has failed."""
         kind = next(kind for known, kind in ERROR_KINDS.items() if isinstance(error, known))
         self.errors[_REASONS.get(error.kind, kind) if isinstance(error, ProviderError) else kind] += 1

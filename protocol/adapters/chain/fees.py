@@ -21,7 +21,7 @@ MOST_TIMES = 3
 
 @dataclass(frozen=True)
 class FeeOffer:
-    """What one gas may cost in all, and what of it the block's proposer gets, in wei."""
+    """The most that one gas may cost, and the part of it that the block's proposer gets, in wei."""
 
     max_fee_wei: int
     tip_wei: int

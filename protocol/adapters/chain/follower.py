@@ -137,7 +137,7 @@ class Follower:
             reading.cancel()
 
     async def read_up_to(self, head: Head) -> LogBatch | None:
-        """Returns the batch that ends at `head`, or None where that is no news, or not believed yet. Raises
+        """Returns the batch that ends at `head`, or None if that is no news, or not believed yet. Raises
         EnvironmentFault where the endpoint does not have the blocks that it should, or is on another
         chain."""
         known = {block.block_hash: place for place, block in enumerate(self._processed)}
@@ -164,8 +164,8 @@ class Follower:
         return LogBatch(head, tuple(events), start if has_forked else None)
 
     async def _walk_back(self, head: Head, known: dict[bytes, int]) -> tuple[list[Head], int]:
-        """The blocks up to `head`, ascending, that are to be read by hash; and the place of the newest
-        processed block that stands (-1: none)."""
+        """Returns the blocks up to `head` that are to be read by hash, ascending. Also the place of the
+        newest processed block that stands (-1: none)."""
         newest = self._processed[-1].number if known else self._from_block - 1
         is_far = head.number - newest > NEAR_BLOCKS
         floor = head.number - NEAR_BLOCKS + 1 if is_far else min(newest, head.number) - NEAR_BLOCKS
@@ -204,7 +204,7 @@ class Follower:
 
     async def _find_standing(self, oldest: Head) -> int:
         """Returns the place of the newest processed block below `oldest` that the chain still has. No header
-        links the two: so one backend shows both, in one answer. -1 where it has none of the newest ones."""
+        links the two: so one backend shows both, in one answer. -1 if it has none of the newest ones."""
         places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
         for place in reversed(places[-NEAR_BLOCKS:]):
             if await self._are_of_one_chain(self._processed[place], oldest):
@@ -213,7 +213,7 @@ class Follower:
         return -1
 
     async def _are_of_one_chain(self, block: Head, later: Head) -> bool:
-        """Returns whether one backend has both. Raises EnvironmentFault where it lacks the later one, so is
+        """Returns whether one backend has both. Raises EnvironmentFault if it lacks the later one, so is
         behind."""
         found = await self._connection.blocks_of_one([block.number, later.number])
         hashes = [one and one.block_hash for one in found]
@@ -267,7 +267,7 @@ class Follower:
 
     async def _compare(self) -> LogBatch | None:
         """Reads the near blocks again. A batch that replaces all from the first that has other events now;
-        None where all are as they were."""
+        None if all are as they were."""
         blocks = [block for block in self._processed if block.block_hash in self._places]
         again = await self._reader.read_blocks(blocks)
         self._compared = self._processed[-1].number

@@ -41,7 +41,7 @@ class Gate:
         self.preset = "own"
         self.folded: Head | None = None
         self.reason = ""
-        """Why the gate was shut the last time that it was asked; empty where it was open."""
+        """Why the gate was shut the last time that it was asked; empty if it was open."""
         self._connection = connection
         self._now = now
 
@@ -63,7 +63,7 @@ class Gate:
             )
 
     async def _find_chain_fault(self, folded: Head) -> str:
-        """Why the endpoints' chain may be another than the folded one; empty where each that answers, and is
+        """Why the endpoints' chain may be another than the folded one; empty if each that answers, and is
         not stuck, has the folded block, and one does."""
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -85,7 +85,7 @@ class Gate:
         )
 
     async def _are_stuck(self, count: int) -> bool:
-        """Returns whether so many endpoints are stuck, as their heads tell."""
+        """Returns whether this many endpoints are stuck, judged by their heads."""
         assert self.folded is not None, "asked of a folded block"
         try:
             heads = await self._connection.heads_everywhere()
@@ -116,7 +116,7 @@ def _find_grace_s(block_s: float) -> float:
 
 
 def find_age_fault(head: Head, preset: str, now_s: float) -> str:
-    """Returns why a newest block cannot be that of now; empty where it may be. preset: of the deployment."""
+    """Returns why a newest block cannot be that of now; empty if it may be. preset: of the deployment."""
     block_s = BLOCK_S.get(preset)
     if block_s is None:
         return ""

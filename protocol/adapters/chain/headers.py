@@ -45,7 +45,7 @@ choice of unknown fields is hashed with all the others."""
 def encode_header(block: Mapping[str, Any]) -> bytes:
     """Returns the RLP of the header of a block, as `eth_getBlockByNumber` tells it (values are `0x` strings).
 
-    Raises EnvironmentFault where no header with the block's hash can be made of it: no proof of its
+    Raises EnvironmentFault if no header with the block's hash can be made of it: no proof of its
     randomness can.
     """
     known = [name for name in FIELDS if block.get(name) is not None]
@@ -76,7 +76,7 @@ def is_header(header: bytes, block: Mapping[str, Any]) -> bool:
 
 
 def _encode(block: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
-    """Returns the RLP of these fields; empty where one is no number or no bytes."""
+    """Returns the RLP of these fields; empty if one is no number or no bytes."""
     try:
         header: bytes = rlp.encode([_encode_field(name, str(block[name])) for name in names])
     except ValueError:

@@ -41,16 +41,16 @@ class MinedNonces:
         self._pass_gate = pass_gate
 
     async def is_settled(self, one: Waiting) -> bool:
-        """Whether it is known what stands at a nonce that the chain has counted, by the endpoint's word. What
-        is not known stays in the queue: it may be mined still."""
+        """Returns whether it is known what stands at a nonce that the chain has counted, by the endpoint's
+        word. What is not known stays in the queue: it may be mined still."""
         try:
             return await self.find_receipt(one) is not None or await self.is_displaced(one)
         except EnvironmentFault:
             return False
 
     async def find_receipt(self, waiting: Waiting) -> MinedTransaction | None:
-        """The receipt of one of its versions, of a block that the chain has: not above the lowest head of
-        those endpoints that are not stuck, for nothing above it is folded either."""
+        """Returns the receipt of one of its versions, in a block that the chain has. A block above the lowest
+        head of the endpoints that are not stuck does not count: nothing above it is folded either."""
         for transaction_hash in reversed(waiting.hashes):
             receipt = await self._connection.receipt(transaction_hash)
             if receipt is not None:
@@ -68,8 +68,8 @@ class MinedNonces:
         return list_live(heads, connection.preset, time.time(), connection.floor)[0].number
 
     async def is_displaced(self, waiting: Waiting) -> bool:
-        """Whether another transaction stands at a nonce that the chain has counted. It is looked for twice,
-        on the folded chain: what is displaced is signed anew, and must not be mined after all."""
+        """Returns whether another transaction stands at a nonce that the chain has counted. It is looked for
+        twice, on the folded chain: what is displaced is signed anew, and must not be mined after all."""
         for _ in range(2):
             await asyncio.sleep(UNKNOWN_PAUSE_S)
             await self._pass_gate()
@@ -99,7 +99,7 @@ class MinedNonces:
         return found is not None and found.transaction_hash not in known.hashes
 
     async def _counts_by_block(self, nonce: int) -> bool:
-        """Whether the endpoint counts an account's transactions at the block that is named."""
+        """Returns whether the endpoint counts an account's transactions at the block that is named."""
         try:
             return await self._connection.transaction_count(self._address, "0x0") <= nonce
         except EnvironmentFault as fault:
@@ -107,7 +107,7 @@ class MinedNonces:
             return isinstance(fault.__cause__, ProviderError)
 
     async def is_known(self, waiting: Waiting) -> bool:
-        """Whether one of these is in the pool or mined."""
+        """Returns whether one of these is in the pool or mined."""
         for transaction_hash in waiting.hashes:
             if await self._connection.has_transaction(transaction_hash):
                 return True

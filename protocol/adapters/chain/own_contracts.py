@@ -75,7 +75,7 @@ async def require_own_creations(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> None:
     """Raises InvalidInput, naming each contract, unless a transaction with the code of this version created
-    each contract; EnvironmentFault where the chain's node lacks a block since the deployment."""
+    each contract; EnvironmentFault if the chain's node lacks a block since the deployment."""
     _refuse(
         "contracts of this deployment were not created by the code of this version of Touchstone",
         f"their creations in the {SEARCHED_BLOCKS} blocks from {deployment.deploy_block} on",
@@ -115,7 +115,7 @@ async def find_other_creations(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> dict[str, str]:
     """Returns by name the contracts that no transaction with the code of this version created, with what was
-    found in words. Raises EnvironmentFault where the chain's node lacks a block since the deployment."""
+    found in words. Raises EnvironmentFault if the chain's node lacks a block since the deployment."""
     where = {**deployment.contracts(), "token": deployment.token}
     # What a contract creates has no transaction of its own.
     wanted = {one.address: one for one in _list_subjects(deployment, where, limits) if one.name != TEMPLATE}
@@ -165,7 +165,7 @@ def _list_subjects(
 
 
 async def _find_difference(connection: Connection, subject: _Subject, where: Mapping[str, str]) -> str:
-    """Returns what differs, in words; empty where nothing does."""
+    """Returns what differs, in words; empty if nothing does."""
     actual = await connection.code_at(subject.address)
     try:
         runtimes = [await _compute_runtime(connection, subject, code) for code in subject.codes]

@@ -19,15 +19,16 @@ class Pace:
     block_s: float | None
 
     def show_block(self, number: int) -> str:
-        """Returns `block 9000 (in about 12 min)`; without the time where it has come, or where nothing is
-        known."""
+        """Returns `block 9000 (in about 12 min)`; without the time if the block has come, or if the pace is
+        not known."""
         left = number - self.head_block
         if left <= 0 or self.block_s is None:
             return f"block {number}"
         return f"block {number} (in {show_duration(left * self.block_s)})"
 
     def show_wait(self, number: int) -> str:
-        """Returns `in about 26 h 10 min` until a block; by its number where no time is known."""
+        """Returns the time until a block, as `in about 26 h 10 min`; the block's number if no time is
+        known."""
         if self.block_s is None:
             return f"at about block {number}"
         return f"in {show_duration(max(0, number - self.head_block) * self.block_s)}"
@@ -48,7 +49,7 @@ def measure_pace(first: Head | None, head: Head) -> Pace:
 
 
 def show_duration(seconds: float) -> str:
-    """Returns about how long that is: `about 1 h 23 min`, `about 26 h`, `about 3 d 4 h`."""
+    """Returns a length of time in words: `about 1 h 23 min`, `about 26 h`, `about 3 d 4 h`."""
     minutes, hours = round(seconds / MINUTE_S), round(seconds / HOUR_S)
     if seconds < MINUTE_S:
         return "less than a minute"

@@ -132,7 +132,7 @@ _UNITS_S = {"ms": 1e-3, "milli": 1e-3, "m": 60.0, "min": 60.0}
 @dataclass
 class ProviderError(Exception):
     """A JSON-RPC error of a provider. data: of a revert, else empty; wait_s: for how long the provider wants
-    to be left alone, None where it does not say; may_have_arrived: another endpoint may have taken the
+    to be left alone, None if it does not say; may_have_arrived: another endpoint may have taken the
     transaction that this one refuses."""
 
     kind: Kind
@@ -147,7 +147,7 @@ class ProviderError(Exception):
 
     @property
     def needed_wei(self) -> int | None:
-        """The least tip for each gas that the provider asks for; None where it names none."""
+        """The least tip for each gas that the provider asks for; None if it names none."""
         found = _NEEDED.search(self.message.lower())
         return int(found[1]) if found else None
 
@@ -168,14 +168,15 @@ def read_error(error: object) -> ProviderError:
 
 
 def show_words(words: str) -> str:
-    """Returns an endpoint's words, shortened, control characters as escapes: what follows a line's end could
-    pass for a line of this node."""
+    """Returns an endpoint's words, shortened and with control characters escaped: text after a line break
+    could pass for a log line of this node."""
     shown = words[:SHOWN_CHARACTERS]
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in shown)
 
 
 def _cut(said: object) -> str:
-    """Returns what is looked at of what was said. Lists and objects are not written out: they may be long."""
+    """Returns the part of an error's words that is read. Lists and objects are left out, because they may be
+    long."""
     if isinstance(said, str):
         return said[:LOOKED_AT_CHARACTERS]
     return str(said) if said is None or isinstance(said, int | float) else ""
@@ -191,7 +192,7 @@ def classify(code: int | None, words: str) -> Kind:
 
 
 def find_wait_s(words: str) -> float | None:
-    """Returns for how many seconds a provider asks to be left alone; None where the words name no time."""
+    """Returns for how many seconds a provider asks to be left alone; None if the words name no time."""
     found = _WAIT.search(words[:LOOKED_AT_CHARACTERS].lower())
     return float(found[1]) * _UNITS_S.get(found[2] or "s", 1.0) if found else None
 

@@ -76,8 +76,8 @@ class Providers:
         floor: int = 0,
         endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `_try`, of all endpoints where none are named. Raises EnvironmentFault, and ContractRefused
-        where the contract reverts."""
+        """As `_try`, of all endpoints where none are named. Raises EnvironmentFault, and ContractRefused if
+        the contract reverts."""
         try:
             return await self._try(method, parameters, read, endpoints or self._order(), floor=floor)
         except ProviderError as error:
@@ -90,9 +90,9 @@ class Providers:
     async def ask_everywhere(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> list[tuple[Endpoint, Answer | None]]:
-        """Returns what each endpoint answers that does, all asked at once; None where it lacks the block. One
+        """Returns what each endpoint answers that does, all asked at once; None if it lacks the block. One
         that does not answer soon after another one has, or refuses, is left out. Raises EnvironmentFault
-        where none answers."""
+        if none answers."""
         asked = [one for one in self.endpoints if not one.away_s] or self.endpoints
         asking = {one: self._find_at(one, method, parameters, read) for one in asked}
         found = await self._gather(asking, self._timeout_s * GRACE_SHARE)
@@ -112,7 +112,7 @@ class Providers:
         self, asking: Mapping[Endpoint, Coroutine[Any, Any, Answer]], grace_s: float
     ) -> dict[Endpoint, Answer]:
         """Returns the answers that come, at the latest `grace_s` after the first. Who says nothing until then
-        rests. Raises EnvironmentFault where none answers."""
+        rests. Raises EnvironmentFault if none answers."""
         tasks = {asyncio.ensure_future(one): endpoint for endpoint, one in asking.items()}
         found, silent, pending = dict[Endpoint, Answer](), list[Endpoint](), set(tasks)
         last: EnvironmentFault | None = None
@@ -147,8 +147,8 @@ class Providers:
     async def ask_two(
         self, calls: Sequence[tuple[str, Sequence[object]]], read: Callable[[Any], Answer], block: int
     ) -> Answer:
-        """As `ask_together`, asked of two endpoints where so many answer and have `block`. Raises
-        AnswersDiffer where they answer differently: nobody can tell which one is right."""
+        """Asks two endpoints as `ask_together` does, if two answer and have `block`. Raises AnswersDiffer if
+        they answer differently: nobody can tell which one is right."""
         able = [one for one in self._order() if not one.away_s and (one.head is None or one.head >= block)]
         if len(able) < 2:
             return await self.ask_together(calls, read)
@@ -194,7 +194,7 @@ class Providers:
         return time.monotonic() >= self._no_batches_until_s
 
     def _note_batch(self, *, is_taken: bool) -> None:
-        """Several requests at once were taken, or refused."""
+        """Notes whether the provider takes several requests at once."""
         self._batch_refusals = 0 if is_taken else self._batch_refusals + 1
         if is_taken:
             self.lacks.discard("batches")
@@ -220,7 +220,7 @@ class Providers:
     async def ask_if_known(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> Answer | None:
-        """Returns the answer; None where the provider does not have the method."""
+        """Returns the answer; None if the provider does not have the method."""
         if method in self.lacks:
             return None
         try:
@@ -235,7 +235,7 @@ class Providers:
     async def ask_if_there(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> Answer | None:
-        """Returns the answer; None where it is null, or the provider has not indexed it yet."""
+        """Returns the answer; None if it is null, or the provider has not indexed it yet."""
         try:
             return await self.ask(method, parameters, or_none(read))
         except EnvironmentFault as fault:
@@ -244,8 +244,8 @@ class Providers:
             raise
 
     def _order(self) -> list[Endpoint]:
-        """The endpoints in the order in which to ask: those that were silent, want to be left alone, or are
-        behind the block that is followed, come last."""
+        """Returns the endpoints in the order in which to ask. Last come those that were silent, want to be
+        left alone, or are behind the block that is followed."""
         followed = self.health.head.number if self.health.head else 0
         return sorted(
             self.endpoints, key=lambda one: (one.away_s, one.head is not None and one.head < followed)
@@ -340,7 +340,7 @@ class Providers:
             self.endpoints.insert(0, endpoint)
 
     async def _wait_until_free(self, endpoint: Endpoint) -> None:
-        """Wait while the provider wants to be left alone. Raises ProviderError where that is longer than one
+        """Waits while the provider wants to be left alone. Raises ProviderError if that is longer than one
         request may take."""
         wait_s = endpoint.free_s - time.monotonic()
         if wait_s > self._timeout_s:
@@ -348,8 +348,8 @@ class Providers:
         await asyncio.sleep(max(0.0, wait_s))
 
     async def broadcast(self, raw: bytes) -> None:
-        """Hands in a signed transaction at every endpoint. Raises ProviderError where all that answer refuse
-        it, with `may_have_arrived` where one was silent, and EnvironmentFault where none answers: it may have
+        """Hands in a signed transaction at every endpoint. Raises ProviderError if all that answer refuse it,
+        with `may_have_arrived` where one was silent, and EnvironmentFault if none answers: it may have
         arrived nevertheless."""
         sending = (self._hand_in(endpoint, raw) for endpoint in self.endpoints)
         found = await asyncio.gather(*sending, return_exceptions=True)

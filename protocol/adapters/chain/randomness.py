@@ -29,7 +29,7 @@ class Randomness(Contract):
         return expand_point(await fetch_signature(drand_round)) + header
 
     async def read_header(self, number: int) -> tuple[dict[str, Any], bytes]:
-        """Returns a block as the endpoint tells it, and its header. Raises EnvironmentFault where the block
+        """Returns a block as the endpoint tells it, and its header. Raises EnvironmentFault if the block
         cannot be had, or neither its fields nor the endpoint give a header with its hash."""
         block = await self._connection.raw_block(number)
         try:

@@ -101,7 +101,8 @@ class Endpoint:
         return max(0.0, max(self.free_s, self._rests_until_s) - time.monotonic())
 
     def rest(self) -> None:
-        """It was silent, or slower than the others by far: they are asked alone for a while."""
+        """Rests the endpoint: it was silent, or far slower than the others, so only they are asked for a
+        while."""
         self._rests_until_s = time.monotonic() + self._rest_s
 
     async def ask(self, method: str, parameters: Sequence[object]) -> Any:
@@ -190,7 +191,7 @@ class Endpoint:
         return answer
 
     def _note_status(self, response: aiohttp.ClientResponse, text: bytes) -> None:
-        """A status by which a provider asks to be left alone. Raises ProviderError for one."""
+        """Raises ProviderError for a status by which a provider asks to be left alone, and notes it."""
         told_s = read_retry_after(response.headers.get("Retry-After", ""))
         if response.status == 429 or (response.status == 503 and told_s is not None):
             words = text[:300].decode(errors="replace")
@@ -242,7 +243,7 @@ def decode_json(text: bytes) -> object:
 
 def read_retry_after(text: str) -> float | None:
     """Returns the seconds that a `Retry-After` header names, as a number or as a date (RFC 9110, section
-    10.2.3); None where it is neither."""
+    10.2.3); None if it is neither."""
     number = text.strip()
     if number.isascii() and number.isdigit():
         return float(number[:10])

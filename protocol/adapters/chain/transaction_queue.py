@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A transaction that was signed. to: empty where it creates a contract; hashes: of all versions that were
+    """A transaction that was signed. to: empty if it creates a contract; hashes: of all versions that were
     signed, the newest last; from_block: the head when it was first signed."""
 
     nonce: int
@@ -67,7 +67,7 @@ class TransactionQueue:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from giving out nonces inside the block."""
+        """Keeps other processes from giving out nonces inside the block."""
         with self._tolerant():
             self._rows.execute("BEGIN IMMEDIATE")
         try:

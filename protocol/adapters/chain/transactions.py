@@ -138,7 +138,7 @@ class Sender:
     async def send(self, to: str, data: bytes, where: str) -> MinedTransaction:
         """Sends a call (a contract's creation where `to` is empty) and returns its receipt. Raises
         ContractRefused where the contract refuses it, before or (when the state changed in between) after it
-        was mined; EnvironmentFault where it could not be mined."""
+        was mined; EnvironmentFault if it could not be mined."""
         while True:
             waiting = await self._adopt(to, data)
             if waiting is None:
@@ -183,7 +183,7 @@ class Sender:
         return waiting
 
     async def _adopt(self, to: str, data: bytes) -> Waiting | None:
-        """The same call in the queue, if it is not known what became of it and nobody here waits for it."""
+        """Returns the same call in the queue, if its outcome is not known and nobody here waits for it."""
         for one in self.queue.list_all():
             if (one.to, one.data) == (to, data) and one.nonce not in self._awaited:
                 self._awaited.add(one.nonce)
@@ -252,7 +252,7 @@ class Sender:
             return self._sign(waiting, fee)
 
     def _sign(self, waiting: Waiting, fee: FeeOffer) -> Waiting:
-        """Sign and write down; what is to be handed in lies in `_raw`."""
+        """Signs a transaction and writes it down. What is to be handed in lies in `_raw`."""
         signed = self._account.sign_transaction(
             {
                 "type": 2, "chainId": self._chain_id, "nonce": waiting.nonce, "gas": waiting.gas,
@@ -271,7 +271,7 @@ class Sender:
         return waiting
 
     def _forget(self, nonce: int) -> None:
-        """Nobody waits for this nonce any more, and the queue does not have it."""
+        """Forgets a nonce for which nobody waits and which the queue does not have."""
         self.queue.drop(nonce)
         self._awaited.discard(nonce)
         self._signed_s.pop(nonce, None)
@@ -283,7 +283,7 @@ class Sender:
     async def _hand_in(self, waiting: Waiting) -> Kind | None:
         """Hands in what was signed last. None: it may be mined from now on. Else what was said against it:
         another transaction waits with its nonce (REPLACEMENT), or stands there (NONCE_TOO_LOW). Said of what
-        was handed in before, either may be about this very transaction. Raises ProviderError where no pool
+        was handed in before, either may be about this very transaction. Raises ProviderError if no pool
         takes it for another reason."""
         for _ in range(MOST_OFFERS):
             try:
@@ -400,13 +400,13 @@ class Sender:
                     await self._hand_in_again(waiting)
 
     def _is_to_be_handed_in(self, nonce: int) -> bool:
-        """Whether no endpoint has taken it, or only some time ago: that one may have been on another chain,
-        or have forgotten it."""
+        """Returns whether no endpoint has taken it, or only some time ago. That endpoint may have been on
+        another chain, or have forgotten it."""
         since_s = time.monotonic() - self._handed_in_s.get(nonce, -math.inf)
         return nonce in self._raw and since_s >= self._resend_policy.resend_after_s / HAND_INS
 
     async def _sign_again(self, nonce: int) -> None:
-        """Offers what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
+        """Offers what the head asks for now. Raises EnvironmentFault if the account cannot pay it."""
         async with self._lock:
             waiting = self.queue.find(nonce)
             is_fresh = time.monotonic() - self._signed_s.get(nonce, 0.0) < self._resend_policy.resend_after_s
@@ -423,7 +423,7 @@ class Sender:
             await self._hand_in_again(self.queue.find(nonce) or waiting)
 
     async def _hand_in_again(self, waiting: Waiting) -> None:
-        """Hands in what waits. Raises EnvironmentFault where no endpoint takes it."""
+        """Hands in what waits. Raises EnvironmentFault if no endpoint takes it."""
         try:
             if await self._hand_in(waiting) is Kind.REPLACEMENT:
                 self._underpriced.add(waiting.nonce)
@@ -432,7 +432,8 @@ class Sender:
                 raise _describe_refusal(self.address, error) from error
 
     async def _close_gap(self, nonce: int) -> None:
-        """A reorg can drop a mined transaction for good; all later nonces then wait for that one for ever."""
+        """Fills a nonce whose mined transaction a reorg has dropped for good: all later nonces would wait for
+        it for ever."""
         if await self._count("pending") == nonce:
             await self._fill(nonce)
 

@@ -20,8 +20,8 @@ NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """A file that others may read, whole or not at all: a reader finds the old one or the new one. Raises
-    OSError naming it, and leaves nothing behind, where the disk does not take it."""
+    """Writes a file that others may read, whole or not at all: a reader finds the old file or the new one.
+    Raises OSError naming it, and leaves nothing behind, if the disk does not take it."""
     with write_aside(path) as temporary:
         temporary.write_bytes(data)
 
@@ -45,7 +45,7 @@ def write_aside(path: Path) -> Iterator[Path]:
 def fill_file(
     handle: int, data: bytes | memoryview, *, is_durable: bool = True, is_cached: bool = True
 ) -> None:
-    """Writes an empty file and closes it. Raises OSError where the disk does not take it.
+    """Writes an empty file and closes it. Raises OSError if the disk does not take it.
 
     is_durable: the bytes survive a power cut. is_cached: they go through the system's cache, for somebody
     reads them soon. Otherwise a large file goes to the disk directly, where the file system can do that: new
@@ -60,7 +60,7 @@ def fill_file(
 
 
 def _write_directly(handle: int, data: bytes | memoryview) -> int:
-    """Returns how many bytes are written: whole pages, since no others can be; 0 where the file system
+    """Returns how many bytes are written: whole pages, since no others can be; 0 if the file system
     cannot."""
     flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
     try:

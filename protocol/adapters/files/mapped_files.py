@@ -65,7 +65,7 @@ def map_shared(path: Path) -> memoryview:
 
 
 def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
-    """Fill `piece` with the bytes of a whole mapped file from `start` on, and let go of their pages."""
+    """Fills `piece` with the bytes of a whole mapped file from `start` on, and releases their pages."""
     piece[:] = mapped[start : start + len(piece)]
     first = start // PAGESIZE * PAGESIZE
     file = mapped.obj
@@ -74,16 +74,16 @@ def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
 
 
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
-    """Returns so many zero bytes in a file without a name: it is gone with its last user. Raises
-    EnvironmentFault where the disk does not take them."""
+    """Returns zero bytes in a file without a name, which is gone with its last user. Raises EnvironmentFault
+    where the disk does not take them."""
     path, mapped = make_shared(folder, size_bytes)
     path.unlink()
     return mapped
 
 
 def make_shared(folder: Path, size_bytes: int, prefix: str = "tmp") -> tuple[Path, memoryview]:
-    """Returns so many zero bytes in a new file that other processes of this account may map too, and its
-    path. Raises as `make_mapped` does."""
+    """Returns zero bytes in a new file that other processes of this account may map too, and its path. Raises
+    as `make_mapped` does."""
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=prefix)
         try:
@@ -142,7 +142,7 @@ def _open_statm() -> int:
 
 
 def require_mapping() -> None:
-    """Raises EnvironmentFault where a process cannot tell what it holds."""
+    """Raises EnvironmentFault if a process cannot tell what it holds."""
     if not STATM.exists():
         raise EnvironmentFault(
             what="this system does not tell a process how much memory it holds",

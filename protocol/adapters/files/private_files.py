@@ -50,7 +50,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """The same, in place of what `path` was before."""
+    """Writes a private file in the place of what `path` was before."""
     with naming(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         _replace(path, handle, temporary, data)

@@ -41,7 +41,7 @@ class UnchangedFiles:
 
 
 def take_print(path: Path) -> FilePrint | None:
-    """Returns what tells a file that was written again from the one before; None where there is none."""
+    """Returns what tells a file that was written again from the one before; None if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:

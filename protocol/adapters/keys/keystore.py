@@ -53,7 +53,7 @@ def load_keystore(path: Path, password: str) -> AccountKey:
 
 
 def is_keystore(path: Path) -> bool:
-    """Returns whether a file looks like a keystore, and not like a bare key. Raises InvalidInput where it is
+    """Returns whether a file looks like a keystore, and not like a bare key. Raises InvalidInput if it is
     absent, or open to others."""
     require_private_file(path)
     with path.open("rb") as file:

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str:
     """Returns the first line of the password file at `path`; without a path, what the person at the terminal
-    types. Raises InvalidInput where there is neither, or the file is empty or open to others."""
+    types. Raises InvalidInput if there is neither, or the file is empty or open to others."""
     if path is None:
         return _ask_password(prompt)
     require_private_file(path)

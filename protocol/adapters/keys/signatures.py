@@ -34,7 +34,7 @@ def hash_statement(statement: Signed, domain: SigningDomain) -> bytes:
 
 
 def sign_statement(key: AccountKey, statement: Signed, domain: SigningDomain) -> bytes:
-    """Returns the signature of a statement, SIGNATURE_BYTES long. Raises InvalidInput where a field does not
+    """Returns the signature of a statement, SIGNATURE_BYTES long. Raises InvalidInput if a field does not
     fit its type."""
     return _compact(key.sign_typed_data(to_typed_data(statement, domain)))
 

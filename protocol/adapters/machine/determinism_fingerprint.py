@@ -18,8 +18,8 @@ FILE_NAME = "bits.json"
 
 class DeterminismFingerprint(msgspec.Struct, frozen=True):
     """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
-    hex; unlike_until: up to this round statements were computed with other bits, -1 where none were;
-    former_root: the same step before the last update that changed the bits, empty where none did."""
+    hex; unlike_until: up to this round statements were computed with other bits, -1 if none were;
+    former_root: the same step before the last update that changed the bits, empty if none did."""
 
     machine: str
     step_root: str
@@ -36,7 +36,7 @@ def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
 
 
 def write_bits(home: Path, bits: dict[str, DeterminismFingerprint]) -> None:
-    """Leaves this for the next run. Raises OSError where the disk does not take it."""
+    """Leaves this for the next run. Raises OSError if the disk does not take it."""
     replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
 
 

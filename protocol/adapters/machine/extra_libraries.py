@@ -8,7 +8,7 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 def load_extra(module: str, what: str, extra: str = "data") -> Any:
     """Returns a module of an extra: a library that only some commands need. what: the input or option that
-    needs it. Raises InvalidInput where it is not installed."""
+    needs it. Raises InvalidInput if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -68,7 +68,7 @@ class UseSeen:
 
 def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
     """Returns one look at how this machine is used. own: the process whose time, with that of its children,
-    is the node's (0: this one). Raises OSError, ValueError or LookupError where the system does not tell."""
+    is the node's (0: this one). Raises OSError, ValueError or LookupError if the system does not tell."""
     at_s, tick_s = time.monotonic(), 1 / os.sysconf("SC_CLK_TCK")
     # Before the sum over all: a process that works between the two looks counts as another's, not less.
     own_ticks = _count_own_ticks(places.proc, own or os.getpid())
@@ -118,7 +118,7 @@ def _count_interrupts(proc: Path) -> dict[str, int]:
 
 
 def _count_usb_reports(usb: Path) -> dict[str, int]:
-    """Returns transfers of USB keyboards and mice: there is one for each report."""
+    """Returns the number of transfers of each USB keyboard and mouse: one for each report."""
     found = {}
     for interface in usb.glob("*:*"):
         # A device that was pulled out meanwhile.
@@ -132,7 +132,7 @@ def _count_usb_reports(usb: Path) -> dict[str, int]:
 
 
 def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
-    """Returns what somebody does with the machine, in words; empty where nobody uses it. seen: looks in their
+    """Returns what somebody does with the machine, in words; empty if nobody uses it. seen: looks in their
     order, two or more: somebody typed, or moved a mouse, since the last but one; or other programs took more
     than `cores` processors on average since the first, if that is at least `load_s` ago."""
     first, before, last = seen[0], seen[-2], seen[-1]
@@ -171,7 +171,7 @@ class MachineUse:
     _seen: list[UseSeen] = field(default_factory=list)
 
     def require_telling(self) -> None:
-        """Raises EnvironmentFault where this system does not tell whether somebody uses the machine."""
+        """Raises EnvironmentFault if this system does not tell whether somebody uses the machine."""
         try:
             if (found := os.readlink(self.places.proc / "self" / "ns" / "pid")) != FIRST_PIDS:
                 raise ValueError(f"a container ({found}), which sees no terminal of its machine")
@@ -204,7 +204,7 @@ class MachineUse:
             self.is_used, self.is_lasting, self.is_idle = False, False, True
 
     def note(self, reason: str, at_s: float) -> None:
-        """Somebody uses the machine. at_s: as of `UseSeen`."""
+        """Notes that somebody uses the machine. at_s: as of `UseSeen`."""
         self._first_s = self._first_s if self.is_used else at_s
         self.is_used, self.is_idle, self.reason, self._since_s = True, False, reason, at_s
         self.is_lasting = at_s - self._first_s >= LASTING_S

@@ -23,8 +23,8 @@ def measure_memory_bytes(groups: Path = GROUPS, own_group: Path = OWN_GROUP) -> 
 
 
 def lower_priority(nice: int) -> None:
-    """Has this process, and all that it starts from now on, runs at a nice level: 0 is the usual one, 19 the
-    lowest priority. What runs at a lower priority already stays there."""
+    """Gives this process, and all that it starts from now on, a nice level: 0 is the usual one, 19 the lowest
+    priority. Threads that already have a lower priority keep it."""
     for name in os.listdir(THREADS) if THREADS.is_dir() else ["0"]:
         # A thread that has ended meanwhile.
         with suppress(ProcessLookupError):

@@ -81,7 +81,7 @@ class MetricsServer:
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port (a free one for 0). Raises EnvironmentFault where the address cannot be
+        """Listens; returns the port (a free one for 0). Raises EnvironmentFault if the address cannot be
         had."""
         application = web.Application(client_max_size=1)
         application.add_routes([web.get(PATH, self._answer, allow_head=False)])
@@ -108,7 +108,7 @@ class MetricsServer:
         return int(runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stops listening."""
         if self._runner is None or self._watching is None:
             return
         self._watching.cancel()

@@ -59,7 +59,7 @@ class SeenHealthIssue(Message, frozen=True):
 
 class NodeState(Message, frozen=True):
     """What a node writes of itself into its home. Times are Unix time in seconds. seen_s: when it wrote this;
-    end: how this run ended; earlier_end: the run before it, None where this is the first; kills: runs before
+    end: how this run ended; earlier_end: the run before it, None if this is the first; kills: runs before
     this one that ended without a word."""
 
     account: str
@@ -81,7 +81,7 @@ FORM = Form(NodeState, 64 * 1024, "not the state of a node")
 
 
 def read_node_state(home: Path) -> NodeState | None:
-    """What the node of a home wrote last; None where there is nothing that can be read: it is no record of
+    """What the node of a home wrote last; None if there is nothing that can be read: it is no record of
     worth."""
     with suppress(InvalidInput):
         return FORM.read_file(home / STATE_FILE, "Remove it: a node writes it anew.")

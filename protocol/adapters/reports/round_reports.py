@@ -81,7 +81,7 @@ def format_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
 
 def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossReport] | None:
     """Returns the report, with the account that must have signed it: whose claim of round `index` is in that
-    slot. None where there is none."""
+    slot. None if there is none."""
     game_round = game.rounds.get(index)
     claim = None if game_round is None else game_round.claims.get(said.slot)
     if claim is None:
@@ -92,7 +92,7 @@ def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossRep
 
 def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[str, DistanceReport] | None:
     """Returns the report, with the account that must have signed it: which the chain drew for that place.
-    None where it drew none."""
+    None if it drew none."""
     drawn = get_drawn(game, index, said.slot, said.draw, said.rank)
     if drawn is None:
         return None

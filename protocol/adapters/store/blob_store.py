@@ -65,7 +65,7 @@ class BlobStore:
         return self.put(BlobRef(BlobKey(BlobKind.DELTA, root), len(data)), data)
 
     def put_dataset(self, data: bytes | memoryview) -> BlobRef:
-        """Keep raw token bytes under their tree root, which is computed here."""
+        """Keeps raw token bytes under their tree root, which is computed here."""
         key = BlobKey(BlobKind.DATASET, data_trees.compute_data_root(data))
         return self.put(BlobRef(key, len(data)), data)
 
@@ -75,7 +75,7 @@ class BlobStore:
         return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
 
     def put(self, ref: BlobRef, data: bytes | memoryview) -> BlobRef:
-        """Keep `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
+        """Keeps `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
         full disk."""
         with _blame_caller(), self.open_writer(ref) as writer:
             for start in range(0, len(data), READ_BYTES):
@@ -86,11 +86,11 @@ class BlobStore:
     def put_hashed(
         self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes], *, is_cached: bool = True
     ) -> BlobRef:
-        """Keep bytes whose tree the caller has just built, without hashing them a second time.
+        """Keeps bytes whose tree the caller has just built, without hashing them a second time.
 
         Only two things are checked: that `chunk_roots` (of its chunks) fold to the root, and that a tensor is
         finite. `get` judges the bytes when they are read. `open_map` does not, as long as this process
-        remembers the file. is_cached: as for `fill_file`. Raises InvalidInput where a check fails,
+        remembers the file. is_cached: as for `fill_file`. Raises InvalidInput if a check fails,
         EnvironmentFault on a full disk."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots, ref.key.kind) != ref.key.root:
             raise _other_bytes(ref, data, chunk_roots)
@@ -120,7 +120,8 @@ class BlobStore:
             writer.close()
 
     def require_space(self, needed_bytes: int, what: object) -> None:
-        """Raises EnvironmentFault unless the disk takes so many bytes more, for `what`, and RESERVE_BYTES."""
+        """Raises EnvironmentFault unless the disk has room for `needed_bytes` more, for `what`, and for
+        RESERVE_BYTES."""
         free = self.compute_free_bytes()
         if needed_bytes + RESERVE_BYTES > free:
             raise EnvironmentFault(
@@ -147,7 +148,7 @@ class BlobStore:
         return is_longer and not any(b"".join(_read_pieces(self.get_path(ref.key), ref.size_bytes, size)))
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
-        """Returns the length of the blob, None where it is absent."""
+        """Returns the length of the blob, None if it is absent."""
         try:
             return self.get_path(key).stat().st_size
         except FileNotFoundError:
@@ -172,8 +173,8 @@ class BlobStore:
 
     def open_leaves(self, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
         """Returns leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold
-        them, and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput
-        where there is no such leaf."""
+        them, and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput if
+        there is no such leaf."""
         found: dict[int, LeafProof] = {}
         leaves = ref.key.kind.chunk_leaves
         for chunk in {index // leaves for index in indices}:
@@ -224,7 +225,7 @@ class BlobStore:
         return True
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
-        """Returns the roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault
+        """Returns the roots of a trace's buffers, empty if the list is absent. Raises EnvironmentFault
         when it is damaged."""
         size = self.get_size_bytes(BlobKey(BlobKind.ROOTS, trace_root))
         if size is None:
@@ -232,7 +233,7 @@ class BlobStore:
         return tuple(split_roots(self.get(refer_roots(trace_root, max(1, size // ROOT_BYTES)))))
 
     def open_range(self, key: BlobKey, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """Returns the bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises
+        """Yields the bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises
         InvalidInput when the blob is absent or the range lies outside it."""
         size = self.get_size_bytes(key)
         if size is None:
@@ -249,7 +250,7 @@ class BlobStore:
         return _read_pieces(self.get_path(key), start, end)
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """Returns the 32-byte subtree roots (`BlobVerifier.chunk_roots`) one after the other; empty where
+        """Returns the 32-byte subtree roots (`BlobVerifier.chunk_roots`) one after the other; empty if
         unknown."""
         try:
             return self._get_chunk_path(key).read_bytes()
@@ -274,12 +275,12 @@ class BlobStore:
             self._unlink(key)
 
     def take_print(self, key: BlobKey) -> FilePrint | None:
-        """Returns what tells a blob that was written again from this one; None where it is absent."""
+        """Returns what tells a blob that was written again from this one; None if it is absent."""
         return take_print(self.get_path(key))
 
     def delete_unchanged(self, key: BlobKey, found: FilePrint) -> None:
-        """Removes a blob unless it was written again since its print was taken: then it is somebody else's
-        too."""
+        """Removes a blob, unless it was written again after its print was taken: then somebody else needs
+        it."""
         with self._alone():
             if self.take_print(key) == found:
                 self._unlink(key)
@@ -301,7 +302,7 @@ class BlobStore:
         return [BlobKey(kind, bytes.fromhex(name)) for name in sorted(names) if not name.endswith(CHUNKS)]
 
     def compute_free_bytes(self) -> int:
-        """Returns bytes that the disk still takes."""
+        """Returns how many bytes the disk still takes."""
         return shutil.disk_usage(self.folder).free
 
     def _remove_abandoned(self) -> None:
@@ -377,7 +378,8 @@ class BlobWriter:
             self._file.truncate(self._file.seek(self._verifier.rewind(self._file.tell())))
 
     def commit(self) -> Path:
-        """Judges the whole; let it appear under its address. Raises ProtocolFault when it does not match."""
+        """Judges the whole blob, and lets it appear under its address. Raises ProtocolFault when it does not
+        match."""
         self._verifier.finish()
         with _disk_errors(self._store.folder):
             self._file.flush()

@@ -89,7 +89,7 @@ _UNITS = {
 
 
 def get_trace_kind(leaf_bytes: int) -> BlobKind:
-    """Returns the kind of a trace's tensors with leaves of this size. Raises InvalidInput where there is
+    """Returns the kind of a trace's tensors with leaves of this size. Raises InvalidInput if there is
     none."""
     if leaf_bytes not in _TRACE_KINDS:
         raise InvalidInput(
@@ -165,7 +165,7 @@ class BlobRef:
         return range(max(last + 1 - left.start, 1), most + 1)
 
     def locate_chunks(self, chunks: range) -> range:
-        """Returns the bytes of chunks that follow each other. Raises InvalidInput where there are none."""
+        """Returns the bytes of chunks that follow each other. Raises InvalidInput if there are none."""
         if chunks.step != 1 or not 0 <= chunks.start < chunks.stop <= self.chunk_count:
             raise InvalidInput(
                 what="the blob has no chunks with these numbers",
@@ -189,8 +189,8 @@ def refer_delta(root: bytes, parameter_count: int) -> BlobRef:
 
 
 def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, BlobRef, BlobRef]:
-    """The blobs of a training state in the order W, m, v: the whole checkpoint container, since the header
-    has the step counters and the task fixes names, shapes and order (docs/spec.md, section 2)."""
+    """Returns the blobs of a training state in the order W, m, v. They are the whole checkpoint, since the
+    header has the step counters and the task fixes names, shapes and order (docs/spec.md, section 2)."""
     weights = refer_tensor(header.weights_root, parameter_count)
     first_moment = refer_tensor(header.first_moment_root, parameter_count)
     return weights, first_moment, refer_tensor(header.second_moment_root, parameter_count)

@@ -105,8 +105,8 @@ class Bucket:
 
     async def learn(self) -> dict[BlobKey, int]:
         """Returns what of this account is in the bucket, length in bytes by key. Uploads that were cut off
-        are removed. Raises InvalidInput where anybody may read the bucket, EnvironmentFault where it cannot
-        be used."""
+        are removed. Raises InvalidInput if anybody may read the bucket, EnvironmentFault if it cannot be
+        used."""
         found = await self._uploads.run(self._look)
         self.there = {key: size for key, (size, _) in found.items()}
         self._marks = {key: mark for key, (_, mark) in found.items()}
@@ -132,14 +132,14 @@ class Bucket:
         self._again_at.pop(key, None)
 
     async def remove(self, keys: Collection[BlobKey]) -> None:
-        """Delete copies. Raises EnvironmentFault where the storage refuses; no peer is sent there anyway."""
+        """Deletes copies. Raises EnvironmentFault if the storage refuses; no peer is sent there anyway."""
         for key in keys:
             (self.there or {}).pop(key, None)
             self._marks.pop(key, None)
             await self._uploads.run(partial(self._delete, self._name(key)))
 
     async def find_url(self, account: str, key: BlobKey, *, is_member: bool, is_asked: bool) -> str:
-        """Where `account`, who may read this blob, finds it; empty where it is to get the bytes. is_asked:
+        """Where `account`, who may read this blob, finds it; empty if it is to get the bytes. is_asked:
         whether it follows. One that was sent there and comes back asks for the bytes: then the storage is
         asked, and a copy that it does not have as it was counts as missing until it is uploaded again. Of
         what a peer says of it nothing is believed: an account costs nothing."""
@@ -203,13 +203,13 @@ class Bucket:
         return found
 
     def _list(self, call: str, what: str, folder: str) -> Iterator[dict[str, Any]]:
-        """Returns the first of what is below `folder`."""
+        """Yields what lies below `folder`, at most MOST_LISTED entries."""
         pages = self.client.get_paginator(call).paginate(Bucket=self.settings.bucket, Prefix=folder)
         some = islice(pages, MOST_LISTED)  # A page may be empty.
         return islice((one for page in some for one in page.get(what, ())), MOST_LISTED)
 
     def _refuse_public(self, probe: dict[str, str]) -> None:
-        """Raises InvalidInput where who has no credentials may read an object."""
+        """Raises InvalidInput if anybody without credentials may read an object."""
         try:
             self.anonymous.get_object(**probe)
         except _load("botocore.exceptions").ClientError:

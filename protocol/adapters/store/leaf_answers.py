@@ -41,7 +41,7 @@ def _join_paths(ref: BlobRef, run: LeafRun, left: Sequence[bytes], right: Sequen
 def decode_answer(
     ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes], answer: bytes, source: str
 ) -> dict[int, LeafProof]:
-    """The leaves of an answer by number, each with its path to the root of its chunk, all of them proven.
+    """Returns the leaves of an answer by number, all proven, each with its path to the root of its chunk.
     Raises ProtocolFault, with `source` as culprit, where one is not, or the length is another."""
     start, found = measure_bits(len(runs)), dict[int, LeafProof]()
     bits = int.from_bytes(answer[:start], "little")

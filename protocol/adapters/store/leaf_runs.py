@@ -94,12 +94,12 @@ def _no_runs(text: str, most: int, size: int, ref: BlobRef) -> InvalidInput:
 
 
 def count_leaves(ref: BlobRef) -> int:
-    """Returns leaves of the blob's tree."""
+    """Returns the number of leaves of the blob's tree."""
     return -(-ref.size_bytes // ref.key.kind.leaf_bytes)
 
 
 def get_depth(ref: BlobRef) -> int:
-    """Returns levels between a leaf and the root of its chunk."""
+    """Returns the number of levels between a leaf and the root of its chunk."""
     return ref.key.kind.chunk_depth if ref.chunk_count > 1 else merkle.compute_depth(count_leaves(ref))
 
 
@@ -113,15 +113,16 @@ def count_siblings(ref: BlobRef, run: LeafRun) -> int:
 
 
 def measure_run(ref: BlobRef, run: LeafRun) -> int:
-    """Returns bytes of a run in an answer, proof included."""
+    """Returns the length of a run in an answer, in bytes, proof included."""
     return len(run.leaves) * ref.key.kind.leaf_bytes + ROOT_BYTES * count_siblings(ref, run)
 
 
 def measure_bits(count: int) -> int:
-    """Returns bytes at the start of an answer that say which of so many runs follow."""
+    """Returns the length of the start of an answer, in bytes. These bytes say which of `count` runs
+    follow."""
     return -(-count // 8)
 
 
 def measure_most(ref: BlobRef, runs: Sequence[LeafRun]) -> int:
-    """Returns bytes of an answer that has all of these runs."""
+    """Returns the length of an answer that has all of these runs, in bytes."""
     return measure_bits(len(runs)) + sum(measure_run(ref, run) for run in runs)

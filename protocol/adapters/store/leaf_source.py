@@ -30,7 +30,7 @@ async def run_apart(
 
 @dataclass(frozen=True)
 class LeafSource:
-    """store: whole datasets; parts: single leaves of others, None where there are none."""
+    """store: whole datasets; parts: single leaves of others, None if there are none."""
 
     store: BlobStore
     parts: PartStore | None = None
@@ -45,7 +45,7 @@ class LeafSource:
         return self.parts.find_outline(key.root) if is_known and self.parts else None
 
     def find_outline(self, key: BlobKey) -> Outline | None:
-        """Returns the length and chunk roots of a dataset; None where neither whole nor parts of it are
+        """Returns the length and chunk roots of a dataset; None if neither whole nor parts of it are
         here."""
         size = self.store.get_size_bytes(key)
         if size is None:
@@ -56,7 +56,7 @@ class LeafSource:
         return self._whole[key]
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """Returns the roots of a blob's chunks, one after the other; empty where they are not known."""
+        """Returns the roots of a blob's chunks, one after the other; empty if they are not known."""
         kept = None if self.store.get_size_bytes(key) is not None else self._find_kept(key)
         return self.store.get_chunk_roots(key) if kept is None else b"".join(kept.chunk_roots)
 

@@ -54,7 +54,7 @@ class PartStore:
     """Leaves of datasets in one file. Safe for several threads and processes."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
-        """limit_bytes: of disk, beyond the leaves that must stay. Raises EnvironmentFault where the disk does
+        """limit_bytes: of disk, beyond the leaves that must stay. Raises EnvironmentFault if the disk does
         not take the file."""
         self.path, self.limit_rows = path, max(1, limit_bytes // ROW_BYTES)
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class PartStore:
             self._connection.close()
 
     def count_rows(self) -> int:
-        """Returns leaves that are here."""
+        """Returns the number of leaves that are here."""
         return self._rows
 
     def put_outline(self, outline: Outline) -> None:
@@ -92,8 +92,8 @@ class PartStore:
         return self._outlines[root]
 
     def put(self, root: bytes, leaves: Mapping[int, LeafProof], kept_until: int, head_block: int) -> None:
-        """Keep leaves that were proven, at least until block `kept_until`. What need not stay at `head_block`
-        goes where the limit is reached. Raises EnvironmentFault where the disk is full."""
+        """Keeps leaves that were proven, at least until block `kept_until`. What need not stay at
+        `head_block` goes where the limit is reached. Raises EnvironmentFault if the disk is full."""
         used = next(self._clock)
         rows = [
             (root, leaf, proof.data, b"".join(proof.path), used, kept_until) for leaf, proof in leaves.items()

@@ -103,7 +103,8 @@ class BlobClient:
                 raise
 
         async def ask_all() -> Path:
-            """Asks all peers that have sent no other bytes, the next where one is slow."""
+            """Asks one peer after the other, except those that sent wrong bytes. If one is slow, also asks
+            the next."""
             attempts = [partial(fetch_once, peer) for peer in peers if peer not in liars]
             return await ask_in_turn(attempts, PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND)
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerClocks:
-    """By account, how far its clock is ahead of this machine's, in seconds; 0 where it serves what is signed
+    """By account, how far its clock is ahead of this machine's, in seconds; 0 if it serves what is signed
     by this one."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
@@ -72,7 +72,7 @@ class PeerClocks:
 
 
 def find_own_error(ahead_s: Collection[float]) -> float | None:
-    """Returns how far the clocks of peers are ahead of this machine's, as most of them say; None where most
+    """Returns how far the clocks of peers are ahead of this machine's, as most of them say; None if most
     agree with it, or fewer than SEVERAL do not. So a minority that lies says nothing."""
     if sum(abs(one) > OFF_S for one in ahead_s) < SEVERAL:
         return None

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(?:\d+|0[xX][0-9A-Fa-f]*)\.?")
 
 
 def find_endpoint_fault(url: str) -> str:
-    """Returns why no peer can use this URL as an endpoint; empty where one can."""
+    """Returns why no peer can use this URL as an endpoint; empty if one can."""
     if len(url) > MAX_URL_CHARACTERS:
         return f"{len(url)} characters, more than {MAX_URL_CHARACTERS}"
     found = _URL.fullmatch(url) if url.isascii() and url.isprintable() else None
@@ -51,7 +51,7 @@ def _find_host_fault(host: str, *, in_brackets: bool) -> str:
 
 def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
     """Returns the endpoint of a node: `public_url`, or where it listens if that is empty. Raises InvalidInput
-    where no peer could use it. listen_port: ANY_PORT before the port is known; the URL then lacks it."""
+    if no peer could use it. listen_port: ANY_PORT before the port is known; the URL then lacks it."""
     host = f"[{listen_host}]" if ":" in listen_host else listen_host
     url = public_url or f"https://{host}" + (f":{listen_port}" if listen_port != ANY_PORT else "")
     fault = find_endpoint_fault(url)
@@ -70,7 +70,7 @@ def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
 
 
 def find_own_host(listen_host: str, public_url: str) -> str:
-    """Returns the host of a node's endpoint, as `choose_endpoint` chooses it; no URL is judged."""
+    """Returns the host of a node's endpoint, as `choose_endpoint` chooses it, without checking the URL."""
     with suppress(ValueError):
         return (urlsplit(public_url).hostname or "") if public_url else listen_host
     return ""

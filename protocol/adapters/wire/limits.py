@@ -205,7 +205,7 @@ class ConnectionWatch:
             await asyncio.sleep(min(1.0, self._limits.idle_seconds / 4))
 
     def sweep(self, server: web.Server, now: float) -> None:
-        """One look at all connections at the monotonic second `now`."""
+        """Looks once at all connections, at the monotonic second `now`."""
         idle = [connection for connection in server.connections if connection not in self._busy]
         self._idle_since = {connection: self._idle_since.get(connection, now) for connection in idle}
         # Longest idle first: they are the least likely to be an honest peer about to speak.

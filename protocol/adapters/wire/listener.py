@@ -57,7 +57,7 @@ class TlsListener:
     ) -> "TlsListener":
         """Listens at `host` and `port` (a free one for 0), with `most` handshakes at a time, and as many of a
         caller as its `rate` lets through. Raises OSError
-        where the address cannot be had."""
+        if the address cannot be had."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]

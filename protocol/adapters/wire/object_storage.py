@@ -13,10 +13,11 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,32}(?:/[A-Za-z0-9_-]{1,32}){0,3}")
 
 
 class ObjectStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [object_storage] of a home's `config.toml`. bucket: this node's own, empty for none;
-    endpoint_url: of its storage, empty for Amazon's; prefix: before the names of objects. follow: whether to
-    fetch from the buckets of peers; private_origins: SCHEME://HOST:PORT of storages that may have private
-    addresses, or speak plain http. Credentials stand in the environment or in AWS's own files, never here."""
+    """The table [object_storage] of a home's `config.toml`. bucket: the name of this node's bucket, empty if
+    it has none; endpoint_url: URL of the storage, empty for Amazon S3; prefix: put before the names of
+    objects. follow: whether to fetch from buckets of peers; private_origins: storages (SCHEME://HOST:PORT)
+    that may have a private address or use plain http. Credentials come from the environment or from AWS's own
+    files, never from this table."""
 
     bucket: str = ""
     endpoint_url: str = ""
@@ -27,7 +28,7 @@ class ObjectStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def require_usable(settings: ObjectStorage) -> None:
-    """Raises InvalidInput where a value could be none of its kind. No value that may hold a password is
+    """Raises InvalidInput if a value could be none of its kind. No value that may hold a password is
     shown."""
     origins = [*settings.private_origins, *([settings.endpoint_url] if settings.endpoint_url else [])]
     if any(find_origin(text) is None for text in origins):

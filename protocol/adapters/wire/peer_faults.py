@@ -100,7 +100,7 @@ def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
 async def require_success(
     response: aiohttp.ClientResponse, peer: Peer, path: str, clocks: PeerClocks
 ) -> None:
-    """Raises ProtocolFault or Refused where a peer's answer is not the one that was asked for."""
+    """Raises ProtocolFault or Refused if a peer's answer is not the one that was asked for."""
     if response.status in (200, 206):
         return
     said = _parse_refusal(await read_at_most(response, MAX_REFUSAL_BYTES))

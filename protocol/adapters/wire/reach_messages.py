@@ -27,7 +27,8 @@ class Reach(StrEnum):
 
 
 class ReachAsked(Message, frozen=True):
-    """Do you reach the endpoint that I have announced? It is read from the chain: none is named here."""
+    """Asks whether the receiver reaches the sender's announced endpoint. The endpoint is read from the chain:
+    the message names none."""
 
 
 class ReachSaid(Message, frozen=True):

@@ -118,7 +118,7 @@ class RequestVerifier:
         return int(self._now())
 
     def count_remembered(self) -> int:
-        """Returns nonces that are kept, of all accounts."""
+        """Returns the number of nonces that are kept, of all accounts."""
         return len(self._seen)
 
     def _remember(self, account: str, nonce: bytes) -> None:

@@ -65,12 +65,12 @@ class ReadPolicy:
     get_status: Callable[[], NodeStatus]
     """get_status(): what this node says of itself at /status; it is public"""
     find_handler: Callable[[str], RequestHandler | None] = lambda name: None
-    """find_handler(name): the handler that answers messages of this kind, None where there is none"""
+    """find_handler(name): the handler that answers messages of this kind, None if there is none"""
     is_member: Callable[[str], bool] = lambda account: True
     """is_member(account): whether it is one of those that this node works with. All others are strangers:
     they share a small part of what is answered at once, since an account costs nothing"""
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
-    """get_reports(task, index): what this node reports of a round to anybody, None where it does not work on
+    """get_reports(task, index): what this node reports of a round to anybody, None if it does not work on
     the task; a few kilobytes, from memory"""
 
 
@@ -119,7 +119,7 @@ class BlobServer:
         self._answering: set[asyncio.Task[web.Response]] = set()
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Listen; return the port (a free one for 0). Raises EnvironmentFault when the address is taken."""
+        """Listens; returns the port (a free one for 0). Raises EnvironmentFault when the address is taken."""
         runner = self._make_runner()
         await runner.setup()
         assert runner.server is not None
@@ -137,7 +137,7 @@ class BlobServer:
         return self._listener.port
 
     async def stop(self) -> None:
-        """Stop listening, drop what still runs."""
+        """Stops listening, and drops what still runs."""
         if self._listener is None or self._runner is None or self._watching is None:
             return
         await self._listener.close()

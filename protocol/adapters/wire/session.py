@@ -127,12 +127,12 @@ class PeerSession:
                 yield response
 
     def get_silence(self, peer: Peer) -> float:
-        """Returns when the peer last gave no timely answer, in seconds of the loop's clock; 0 where it never
+        """Returns when the peer last gave no timely answer, in seconds of the loop's clock; 0 if it never
         was silent, or has answered since."""
         return self._silent_at.get(peer.account, 0.0)
 
     def get_answer_s(self, peer: Peer) -> float:
-        """Returns when the peer last answered, in whatever way, in seconds of the loop's clock; 0 where it
+        """Returns when the peer last answered, in whatever way, in seconds of the loop's clock; 0 if it
         never did."""
         return self._answered_at.get(peer.account, 0.0)
 

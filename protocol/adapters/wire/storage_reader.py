@@ -112,7 +112,7 @@ class StorageReader:
             raise _not_stored(url, expected, type(error).__name__) from None
 
     def _judge(self, location: str) -> URL:
-        """Returns the URL, exactly as it was signed. Raises EnvironmentFault where it is not to be
+        """Returns the URL, exactly as it was signed. Raises EnvironmentFault if it is not to be
         followed."""
         with suppress(ValueError):
             url = URL(location, encoded=True) if _LOCATION.fullmatch(location) else URL()

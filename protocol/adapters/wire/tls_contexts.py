@@ -1,4 +1,4 @@
-"""What a TLS connection takes: of a peer its registered certificate alone.
+"""TLS contexts: a client accepts only the registered certificate of a peer.
 
 No certificate authority is asked: the chain says which certificate belongs to which account, and a client
 accepts that one and no other.
@@ -33,8 +33,8 @@ def make_client_context() -> ssl.SSLContext:
 
 
 def make_public_context() -> ssl.SSLContext:
-    """A client's context for servers with the certificate of an authority, which are no nodes: TLS 1.2 too,
-    with the same group."""
+    """Returns a client's context for servers that are no nodes and have the certificate of an authority. It
+    allows TLS 1.2 too, with the same group."""
     context = ssl.create_default_context()
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
     context.set_ecdh_curve(GROUP)
@@ -57,8 +57,9 @@ class OtherCertificate(ssl.SSLCertVerificationError):
 
 @lru_cache(MOST_PINS)
 def make_pinned_context(fingerprint: bytes) -> ssl.SSLContext:
-    """A client's context that takes the certificate with this SHA-256 alone; the same one each time, for
-    connection pools tell peers apart by it. A handshake that shows another raises OtherCertificate."""
+    """Returns a client's context that accepts only the certificate with this SHA-256. It is the same object
+    each time, because connection pools tell peers apart by it. A handshake that shows another raises
+    OtherCertificate."""
 
     class Pinned(ssl.SSLObject):
         """A connection that compares the certificate before anything is sent."""

@@ -65,7 +65,7 @@ class Survey:
         self._found: dict[Place, list[float]] = defaultdict(list)
 
     def add(self, claimed: TrainingState, replayed: TrainingState, rates: float, stage: str) -> None:
-        """One pair at a segment's end; `rates` is L. Raises EnvironmentFault where a distance is not
+        """Adds one pair at a segment's end; `rates` is L. Raises EnvironmentFault if a distance is not
         finite: such a machine calibrates nothing."""
         for kind, slices in self._slices.items():
             cuts = [(_cut(claimed, part), _cut(replayed, part)) for part in slices]

@@ -69,7 +69,7 @@ class Claim(NodeViews):
 
     @property
     def element(self) -> int:
-        """Number of the worst element that is clear, 0 where all are exact."""
+        """Number of the worst element that is clear, 0 if all are exact."""
         if self.worst_tile is None:
             return 0
         ratios, name = self.worst_tile

@@ -48,7 +48,7 @@ def _check_rounded(claim: Claim) -> None:
 
 
 def _judge_rounded(claim: Claim, places: Places) -> Tensor:
-    """RN of the operation, on the operands or with their subnormals flushed, or zero where the unrounded
+    """RN of the operation, on the operands or with their subnormals flushed, or zero if the unrounded
     magnitude is below T. float64 is exact for products and for sums that small, and rounding to it first does
     no harm to the others (Figueroa, 1995)."""
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
@@ -82,7 +82,7 @@ def _check_chosen(claim: Claim) -> None:
 
 
 def _judge_chosen(claim: Claim, places: Places) -> Tensor:
-    """Returns the chosen value, or zero where it is subnormal. Who takes subnormals for zero cannot tell them
+    """Returns the chosen value, or zero if it is subnormal. Who takes subnormals for zero cannot tell them
     apart: among a largest or smallest any may be chosen, and one passes a threshold that is as small."""
     operation = claim.node.operation
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]

@@ -59,9 +59,9 @@ class ExactFaultFinder:
     def find(
         self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
     ) -> OperationFault | InputFault | None:
-        """The first fault of a claimed step from the state `vectors`, on the data that the task gives; None
-        where the trace is the own one. Raises InvalidInput where it is that of another state or program, and
-        whatever `find_leaf` raises."""
+        """Returns the first fault of a claimed step from the state `vectors`, on the data that the task
+        gives. None if the trace is that of this machine's own run. Raises InvalidInput if it is that of
+        another state or program, and whatever `find_leaf` raises."""
         if len(claimed.roots) != len(self.program.buffers):
             raise refuse_trace(
                 "a trace of another program", len(self.program.buffers), len(claimed.roots), "roots"
@@ -152,7 +152,7 @@ def find_writer(program: Program, buffer: int, at: int) -> tuple[int, int]:
 
 
 def _find_number(node: Node, at: int) -> int | None:
-    """Returns the element of a node that lies at `at` of its buffer; None where none does."""
+    """Returns the element of a node that lies at `at` of its buffer; None if none does."""
     rest, indices = at - node.output.offset, [0] * len(node.output_sizes)
     for loop in sorted(range(len(indices)), key=lambda n: -node.output.strides[n]):
         stride, size = node.output.strides[loop], node.output_sizes[loop]

@@ -30,7 +30,7 @@ class Exhibit(NamedTuple):
 
 
 def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iterator[Exhibit]:
-    """Two of the first candidate that can be judged. Raises InvalidInput where none can: a step that begins
+    """Two of the first candidate that can be judged. Raises InvalidInput if none can: a step that begins
     with numbers that are not finite."""
     operation = excerpt.program.nodes[sample.node].operation
     for element in sample.elements:
@@ -52,7 +52,7 @@ def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iter
 
 
 def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str) -> int | None:
-    """Returns bits that the element must not have; None where it may have any. Raises EnvironmentFault where
+    """Returns bits that the element must not have; None if it may have any. Raises EnvironmentFault if
     Python's referee convicts what this machine computed."""
     node, output = excerpt.program.nodes[number], find_output(excerpt.program, number, element)
     runs = list_sample_runs(excerpt.program, Sample(number, (element,)), excerpt.get)
@@ -73,7 +73,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
 
 
 def _choose_wrong(honest: Judgement) -> int:
-    """Returns bits of a value well outside the bound; those of 0 where there is no right one."""
+    """Returns bits of a value well outside the bound; those of 0 if there is no right one."""
     exact = honest.exact or Fraction(0)
     return round_to_bits(exact + SPOILED_BOUNDS * honest.bound + max(abs(exact), Fraction(1)))
 

@@ -19,7 +19,7 @@ nothing.
 
 Only what a node's bound excludes is called a fault, in each of these ways. Layers decide where to look first.
 What they do not find, or cannot fetch, the third way does. No more than today's run of a step is in memory: a
-claimed tensor takes the place of the own one.
+claimed tensor takes the place of this machine's own.
 """
 
 import logging
@@ -83,8 +83,8 @@ class FaultFinder:
     def find(
         self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
     ) -> OperationFault | InputFault | None:
-        """A fault of a claimed step from the state `vectors`, on the data that the task gives; None where
-        every element lies inside its bound. Raises InvalidInput where the trace is that of another state or
+        """Returns a fault of a claimed step from the state `vectors`, on the data that the task gives. None
+        if every element lies inside its bound. Raises InvalidInput if the trace is that of another state or
         program, and whatever `claimed.fetch` raises."""
         inputs = (vectors, *batch, scalars)
         different = self._compare(inputs, claimed.roots)
@@ -104,7 +104,8 @@ class FaultFinder:
         return build_buffer_tree(self.program, self.get_own, buffer).root
 
     def _compare(self, inputs: Inputs, roots: Sequence[bytes]) -> frozenset[int]:
-        """Returns numbers of the buffers whose root is not that of the own run; nothing is fetched yet."""
+        """Returns numbers of the buffers whose root is not that of this machine's own run; nothing is fetched
+        yet."""
         if len(roots) != len(self.program.buffers):
             raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
         different = set[int]()
@@ -144,14 +145,14 @@ class _LeafTrace(TraceTree):
 
 @dataclass
 class _Search:
-    """One claimed trace. different: buffers whose root is not that of the own run."""
+    """One claimed trace. different: buffers whose root is not that of this machine's own run."""
 
     finder: FaultFinder
     inputs: Inputs
     claimed: ClaimedTrace
     different: frozenset[int]
     _has_parted: bool = field(init=False, default=False)
-    """Whether the values in memory are others than those of the own run."""
+    """Whether the values in memory are others than those of this machine's own run."""
     _asked: set[int] = field(init=False, default_factory=set)
     """Buffers of which a leaf was asked for."""
     _shows_leaves: bool = field(init=False, default=True)
@@ -199,8 +200,8 @@ class _Search:
         return next((fault for fault in found if fault), None)
 
     def _measure(self, layers: Sequence[Layer]) -> Iterator[tuple[Layer, float]]:
-        """Of layers that end in cuts, in order: how far the own result lies from the claimed one. What comes
-        behind a cut is computed from the claimed values."""
+        """Of layers that end in cuts, in order: how far this machine's own result lies from the claimed one.
+        What comes behind a cut is computed from the claimed values."""
         targets, held = {layer.target: layer for layer in layers}, dict[int, Tensor]()
         nodes, cuts = find_sources(layers)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
@@ -246,9 +247,9 @@ class _Search:
         return self._judge(number, held)
 
     def _inspect_leaf(self, number: int) -> OperationFault | None:
-        """The fault of a node of which honest machines have the same bits, in the first leaf that differs:
-        the claimed leaf is put into the own tensor. None where that leaf proves nothing, or is not shown. No
-        buffer's leaf is asked for twice, and none of who did not show one."""
+        """Returns the fault of a node whose bits all honest machines share, in the first leaf that differs.
+        The claimed leaf is put into this machine's own tensor. None if that leaf proves nothing, or is not
+        shown. No buffer's leaf is asked for twice, and none of who did not show one."""
         node, try_leaf = self._program.nodes[number], self.claimed.try_leaf
         buffer = node.output.buffer
         may_differ = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
@@ -326,8 +327,8 @@ class _Search:
 
 
 def compute_error(own: Tensor, claimed: Tensor) -> float:
-    """The largest |own - claimed| / (|claimed| + mean of |claimed|) of two float32 tensors of one shape;
-    infinite where a number is not finite. Piece by piece, to take little memory."""
+    """Returns the largest |own - claimed| / (|claimed| + mean of |claimed|) of two float32 tensors of one
+    shape. It is infinite if a number is not finite. Piece by piece, to take little memory."""
     own, claimed = own.reshape(-1), claimed.reshape(-1)
     pieces = [slice(start, start + TILE_ELEMENTS) for start in range(0, claimed.numel(), TILE_ELEMENTS)]
     total = sum((float(claimed[piece].double().abs().sum()) for piece in pieces), 0.0)

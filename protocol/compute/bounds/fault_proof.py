@@ -40,7 +40,8 @@ class InputFault:
 
 @dataclass(frozen=True)
 class ClaimedLeaf:
-    """A leaf of a claimed buffer that differs from the own one, padding included, and its path upwards."""
+    """A leaf of a claimed buffer that differs from this machine's own, padding included, and its path
+    upwards."""
 
     index: int
     data: bytes

@@ -35,7 +35,7 @@ _CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
 @dataclass(frozen=True, slots=True)
 class NodeReport:
     """worst_ratio: |claimed - exact| / bound, infinite where the bound is zero and they differ; element:
-    where, counted over the output's loops (0 where all are exact); outside: elements above 1 (at least so
+    where, counted over the output's loops (0 if all are exact); outside: elements above 1 (at least so
     many where they are ENOUGH_FAULTS)."""
 
     elements: int

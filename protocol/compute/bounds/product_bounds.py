@@ -144,7 +144,7 @@ def _check_dots(claim: Claim) -> None:
 
 
 def add_up(values: Tensor, node: Node) -> Tensor:
-    """Sum a node's terms, of a view over all loops."""
+    """Sums a node's terms, of a view over all loops."""
     return values.sum(tuple(range(-node.reduced, 0))) if node.reduced else values.clone()
 
 

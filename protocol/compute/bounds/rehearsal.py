@@ -37,9 +37,9 @@ class Rehearsal(NamedTuple):
 
 
 def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes) -> Rehearsal:
-    """Trace one step; check all of it, and take from it what `seed` draws. Raises EnvironmentFault where an
-    element lies outside its bound: a solver that claims such a step can be convicted. Raises InvalidInput
-    where a referee could judge nothing of it."""
+    """Traces one step, checks all of it, and takes from it what `seed` draws. Raises EnvironmentFault if an
+    element lies outside its bound: a solver that claims such a step can be convicted. Raises InvalidInput if
+    a referee could judge nothing of it."""
     built = get_program(spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     vectors = (state.weights, state.first_moment, state.second_moment)
@@ -56,7 +56,7 @@ def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes
 
 def _require_traced_alike(state: TrainingState, spec: TrainingSpec, batch: Batch) -> None:
     """Some steps as training takes them, over the memory of those before, and each traced. A claim is
-    trained in one way and shown in the other. Raises EnvironmentFault where bits differ."""
+    trained in one way and shown in the other. Raises EnvironmentFault if bits differ."""
     trained, _ = train_segment(state, spec, lambda _: batch, 0, TRACED_ALIKE)
     built = get_program(spec)
     interpreter = Interpreter(

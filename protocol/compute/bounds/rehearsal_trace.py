@@ -129,7 +129,7 @@ class _Keeper:
         self._program = program
 
     def keep(self, buffer: int, tensor: Tensor) -> None:
-        """All of a buffer has been computed."""
+        """Keeps a buffer, once all of it has been computed."""
         tree = build_buffer_tree(self._program, lambda _: tensor, buffer)
         self.roots[buffer], elements = tree.root, leaf_elements(self._program, buffer)
         for _, first, count in self.wanted[buffer]:

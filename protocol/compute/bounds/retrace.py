@@ -81,14 +81,14 @@ class _Step:
 def retrace(
     start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
 ) -> Retraced:
-    """Runs one step from `start` on its batch and hash all of it; `inner_step` is its number in the round.
+    """Runs one step from `start` on its batch and hashes all of it; `inner_step` is its number in the round.
     The bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown
     once."""
     step, program = _Step(spec, start, get_batch(inner_step)), get_program(spec).program
     roots = get_constant_roots(program)
 
     def keep(number: int, tensor: Tensor) -> None:
-        """Hash a buffer and show its tree."""
+        """Hashes a buffer and shows its tree."""
         tree = build_buffer_tree(program, lambda _: tensor, number)
         roots[number] = tree.root
         show(number, tree.data, tree.levels)

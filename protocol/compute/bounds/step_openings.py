@@ -57,7 +57,7 @@ def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> Bu
 
 
 def find_buffer(program: Program, node: int, place: int) -> int:
-    """Returns the buffer at a place of a node. Raises InvalidInput where the node has no such place."""
+    """Returns the buffer at a place of a node. Raises InvalidInput if the node has no such place."""
     accesses = (program.nodes[node].output, *program.nodes[node].operands)
     if not 0 <= place < len(accesses):
         raise InvalidInput(

@@ -84,7 +84,7 @@ class TraceChecker:
         self.program = program
 
     def check(self, get: Provider, nodes: range | None = None, release: Release | None = None) -> TraceReport:
-        """Judges these nodes (all by default) of the trace that `get` gives. Raises InvalidInput where a
+        """Judges these nodes (all by default) of the trace that `get` gives. Raises InvalidInput if a
         tensor is not the program's, or an index is outside its table."""
         numbers = range(len(self.program.nodes)) if nodes is None else nodes
         last_uses = compute_last_uses(self.program, numbers)
@@ -113,7 +113,7 @@ class TraceChecker:
 
 
 def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
-    """Returns what the provider gives for a buffer, contiguous. Raises InvalidInput where that is not the
+    """Returns what the provider gives for a buffer, contiguous. Raises InvalidInput if that is not the
     program's: another size or type."""
     entry, tensor = program.buffers[number], get(number)
     dtype = torch.int64 if entry.role in INDEX_ROLES else SHOWN_TYPES.get(entry.role, torch.float32)
@@ -129,8 +129,8 @@ def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
 
 
 def compute_last_uses(program: Program, nodes: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """Returns, by node, the buffers, inputs and constants included, that none of the `nodes` behind it
-    touches."""
+    """Returns, by node, the buffers that it is the last of `nodes` to touch; inputs and constants are
+    included."""
     last: dict[int, int] = {}
     for number in nodes:
         node = program.nodes[number]

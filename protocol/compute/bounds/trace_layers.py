@@ -79,7 +79,7 @@ def list_layers(program: Program) -> list[Layer]:
 
 
 def _measure_worst(program: Program, layers: Sequence[Layer]) -> int:
-    """Returns bytes of all cuts and of the dearest layer."""
+    """Returns how many bytes all cuts and the most expensive layer take."""
     cuts = {program.nodes[layer.target].output.buffer for layer in layers if layer.is_cut}
     return sum(4 * program.buffers[cut].size for cut in cuts) + max(layer.price for layer in layers)
 
@@ -197,8 +197,8 @@ class _Cutting:
         return cuts
 
     def _find_best(self, paths: _Paths, last: int) -> int | None:
-        """The smallest tensor whose cut saves enough of what node `last` follows from, of equal ones the one
-        that saves most; None where none does."""
+        """Returns the smallest tensor whose cut saves enough of what node `last` follows from. Of equal ones
+        it is the one that saves most; None if none does."""
         least, sizes = LEAST_SAVED * self._limit, self._program.buffers
         saved = self._list_saved(sorted(paths.go_back([last])))
         enough = [(sizes[b].size, -bytes_, b) for b, bytes_ in saved.items() if bytes_ >= least]

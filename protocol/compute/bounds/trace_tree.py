@@ -50,7 +50,7 @@ class TraceTree:
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
         """Returns the whole leaves that hold `count` >= 1 elements from `first_element` on, and their
-        siblings (`merkle_ranges.compute_range_path`). Raises InvalidInput where the buffer has no such
+        siblings (`merkle_ranges.compute_range_path`). Raises InvalidInput if the buffer has no such
         elements, or is not what was hashed any more."""
         size = self.program.buffers[buffer].size
         if count < 1 or not 0 <= first_element <= first_element + count <= size:
@@ -79,7 +79,7 @@ class TraceTree:
 
 def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bool = False) -> ByteTree:
     """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact_elementwise.NAN`, or
-    with its own bits where another node has shown it. Raises InvalidInput where the tensor is not the
+    with its own bits where another node has shown it. Raises InvalidInput if the tensor is not the
     program's."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:

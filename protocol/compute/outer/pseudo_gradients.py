@@ -91,7 +91,7 @@ PART_ELEMENTS = 1 << 20
 
 
 def count_delta_bytes(parameter_count: int) -> int:
-    """Returns bytes of an encoded pseudo-gradient: 260 for each state leaf."""
+    """Returns the length of an encoded pseudo-gradient in bytes: 260 for each state leaf."""
     return count_tensor_leaves(parameter_count) * DELTA_LEAF_BYTES
 
 
@@ -99,7 +99,7 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     """Returns the pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (float32 [n] each
     in).
 
-    Every finite pair has one: elements beyond 127 * 2^71 are cut off. Raises ProtocolFault where a weight is
+    Every finite pair has one: elements beyond 127 * 2^71 are cut off. Raises ProtocolFault if a weight is
     not finite, InvalidInput for other tensors."""
     count = global_weights.numel()
     before, after = (require_vector(flat, count) for flat in (global_weights, final_weights))

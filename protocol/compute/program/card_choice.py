@@ -14,7 +14,7 @@ _takes_triton: list[bool] = []
 
 
 def take_card_kernels(is_taken: bool) -> None:
-    """Has this process take Triton's kernels on whatever is no processor, or none of them."""
+    """Makes this process use Triton's kernels on every device but the processor, or on none."""
     _takes_triton[:] = [is_taken]
 
 

@@ -270,7 +270,7 @@ def _count_warps(tiling: Tiling) -> int:
 
 
 def make_elementwise(views: NodeViews) -> Kernel | None:
-    """Returns the kernel of a node of one of the operations above; None where it has too many loops."""
+    """Returns the kernel of a node of one of the operations above; None if it has too many loops."""
     node, count = views.node, len(views.node.operands)
     tiling = tile_elements(node.sizes, node.output.strides, *(one.strides for one in node.operands))
     if tiling is None:
@@ -305,7 +305,7 @@ def make_elementwise(views: NodeViews) -> Kernel | None:
 
 
 def make_quantize(views: NodeViews) -> Kernel | None:
-    """Returns the kernel of a QUANTIZE; None where it has too many loops."""
+    """Returns the kernel of a QUANTIZE; None if it has too many loops."""
     node, bits = views.node, views.node.selected
     # As rows of terms, whatever the output's own strides of loops of one iteration are.
     dense = lay_row_major(node.sizes)

@@ -27,7 +27,7 @@ class CardKernels(DeviceKernels):
 
 
 def _make_plain_if_flat(views: NodeViews) -> Kernel | None:
-    """None where all tensors lie alike: PyTorch's kernels are as good there, and need no compiling."""
+    """None if all tensors lie alike: PyTorch's kernels are as good there, and need no compiling."""
     accesses = (views.node.output, *views.node.operands)
     is_flat = len(views.node.sizes) <= 1 and all(one.strides in ((), (0,), (1,)) for one in accesses)
     return None if is_flat else make_elementwise(views)

@@ -87,7 +87,7 @@ class Tiling:
 
 
 def cut_tiles(loops: Loops, x: int, y: int, block_x: int, block_y: int) -> Tiling | None:
-    """Tiles of the loops x and y (-1: of none); None where too many loops are left."""
+    """Tiles of the loops x and y (-1: of none); None if too many loops are left."""
     rest = [n for n in range(len(loops.sizes)) if n not in (x, y)]
     if len(rest) > OUTER:
         return None

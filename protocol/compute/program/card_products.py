@@ -246,7 +246,7 @@ def _pair(loops: Loops) -> tuple[int, list[tuple[int, int]]]:
 
 
 def plan_product(node: Node, group: ProductLoops) -> Product | None:
-    """None where a group has too many loops."""
+    """None if a group has too many loops."""
     out, scale_a, scale_b = node.output.strides, node.operands[2].strides, node.operands[3].strides
 
     def join(loops: list[int], *strides: tuple[int, ...]) -> Loops:
@@ -274,7 +274,7 @@ def choose_block(product: Product) -> Block:
 
 
 def make_product(views: NodeViews) -> Kernel | None:
-    """Returns the kernel of a QUANTIZED_PRODUCT_SUM; None where other kernels have to do it."""
+    """Returns the kernel of a QUANTIZED_PRODUCT_SUM; None if other kernels have to do it."""
     node, group = views.node, sort_loops(views.node)
     flats = [views.view(Access(one.buffer, 0, (1,)), (-1,), (1,)) for one in node.operands[:2]]
     terms, rows = prod(node.sizes[n] for n in group.terms), prod(node.sizes[n] for n in group.batch)

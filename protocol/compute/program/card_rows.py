@@ -204,7 +204,7 @@ def _count_tiles(loops: Loops, y: int, block_y: int) -> int:
 
 
 def make_reduction(views: NodeViews) -> Kernel | None:
-    """Returns the kernel of a SUM, MAXIMUM_OF or SCALE_OF; None where it has too many loops."""
+    """Returns the kernel of a SUM, MAXIMUM_OF or SCALE_OF; None if it has too many loops."""
     node, rows = views.node, _plan_rows(views)
     if rows is None:
         return None
@@ -238,7 +238,7 @@ def make_row_products(
     views: NodeViews, loops: Sequence[int], terms: int, planes: int, operands: Sequence[torch.Tensor]
 ) -> Kernel | None:
     """Returns the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product. loops: those of rows;
-    operands: both flat; None where there are too many loops."""
+    operands: both flat; None if there are too many loops."""
     node = views.node
     accesses = (node.output, *node.operands[2:])
     joined = join_loops(

@@ -110,8 +110,8 @@ def _is_read_as_it_lies(node: Node, operand: Access, loops: Sequence[int]) -> bo
 
 
 def count_proof_bytes(program: Program, node: Node) -> int:
-    """The most that the openings of one element of a node can have: whole leaves of each run, two siblings a
-    level, and the path of each buffer's root in the trace."""
+    """Returns how many bytes the openings of one element of a node can take, at most: whole leaves of each
+    run, two siblings a level, and the path of each buffer's root in the trace."""
     return sum(_count_opening_bytes(program, node, access) for access in (node.output, *node.operands))
 
 

@@ -25,8 +25,8 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class Workers:
-    """own: the number of this one of `count` workers; gather: the tensors of all, each of the own one's
-    shape, by number. All call it in the same order."""
+    """own: the number of this one of `count` workers; gather: the tensors of all, each of the shape of this
+    worker's, by number. All call it in the same order."""
 
     count: int
     own: int

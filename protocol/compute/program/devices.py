@@ -48,7 +48,7 @@ class Device(Protocol):
 
     def capture(self, call: Call) -> Call:
         """Returns what launches all at once that `call` launches on the same memory. `call` has run before,
-        and does not run now. Raises RuntimeError where that cannot be."""
+        and does not run now. Raises RuntimeError if that cannot be."""
 
 
 class CudaDevice:
@@ -112,8 +112,8 @@ def open_device(device: torch.device) -> Device | None:
 
 
 def copy_to_host(tensor: Tensor) -> Tensor:
-    """A flat tensor in this machine's memory, or in a mapped file: the same one where it lies there already.
-    It must be done; what is computed meanwhile is not waited for."""
+    """Returns a flat tensor in this machine's memory, or in a mapped file. It is the same one if it already
+    lies there. It must be done; what is computed meanwhile is not waited for."""
     device = open_device(tensor.device)
     if device is None:
         return tensor
@@ -141,7 +141,7 @@ class DeviceSteps:
         return self._launch not in (None, self._compute)
 
     def begin(self, vectors: Vectors) -> None:
-        """Starts from W, m, v, flat float32, wherever they lie. Raises InvalidInput where one does not
+        """Starts from W, m, v, flat float32, wherever they lie. Raises InvalidInput if one does not
         fit."""
         self._losses.clear()
         for number, vector in enumerate(vectors):

@@ -42,9 +42,9 @@ class Evaluator:
         self._sequences = sequences
 
     def measure(self, weights: Tensor, rows: Iterable[Tensor]) -> LossMeasure:
-        """The mean loss of rows of int64 tokens [tokens + 1], of which each token but the first is a label.
-        Rows beyond whole batches are left out; where there is less than one batch, rows stand in it again.
-        Raises InvalidInput where there is no row."""
+        """Returns the mean loss of rows of int64 tokens [tokens + 1], in which each token but the first is a
+        label. Rows beyond whole batches are left out; where there is less than one batch, rows stand in it
+        again. Raises InvalidInput if there is no row."""
         losses = [self._compute(weights, batch) for batch in self._stack(rows)]
         if not losses:
             raise InvalidInput(

@@ -259,7 +259,7 @@ class Interpreter:
     ) -> StepResult:
         """Computes one step: new W, m, v and the loss. `vectors` are W, m, v, flat float32; tokens and labels
         int64 of the program's batch; scalars float32 [3]. overwrites: nobody reads `vectors` any more, and
-        the new ones may lie in their memory; else they are fresh tensors. Raises InvalidInput where a shape
+        the new ones may lie in their memory; else they are fresh tensors. Raises InvalidInput if a shape
         or an index does not fit."""
         if keep is None:
             self._load(vectors, tokens_BT, labels_BT, scalars, overwrites)
@@ -284,7 +284,7 @@ class Interpreter:
         self._prepare()
 
     def put(self, number: int, tensor: Tensor, send: Callable[[Tensor, Tensor], object]) -> None:
-        """Copy input `number` into its buffer by `send` (source, target); as in `run`."""
+        """Copies input `number` into its buffer by `send` (source, target); as in `run`."""
         tensor = tensor.reshape(-1)
         _require_input(tensor, self.program.buffers[number], self._index_limits.get(number))
         send(tensor, self._storages[number])

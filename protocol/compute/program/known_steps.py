@@ -56,7 +56,7 @@ _known: dict[tuple[bytes, bytes], TaskStep] = {}
 
 
 def learn_step(step: TaskStep) -> None:
-    """Has the step found from now on."""
+    """Makes the step known to this process."""
     root = compute_program_root(step.built.program)
     _known[root, compute_data_root(encode_layout(step.layout))] = step
 
@@ -67,7 +67,7 @@ def knows_step(spec: TrainingSpec) -> bool:
 
 
 def get_step(spec: TrainingSpec) -> TaskStep:
-    """Returns the task's step. Raises InvalidInput where this process has not read it."""
+    """Returns the task's step. Raises InvalidInput if this process has not read it."""
     step = _known.get((spec.program_root, spec.layout.root))
     if step is None:
         raise InvalidInput(

@@ -35,8 +35,8 @@ def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Te
 
 
 def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None = None) -> TrainingState:
-    """The state at a round's start: the global model with the moments of this solver's last accepted claim,
-    else zero."""
+    """Returns the state at a round's start: the global model, and the moments of this solver's last accepted
+    claim. They are zero if there is none."""
     if carried is not None:
         return replace(carried, weights=weights, global_step=global_step)
     first, second = (allocate_zeros(weights.numel()) for _ in range(2))
@@ -94,7 +94,7 @@ def replay_segment(
 def _train_on_device(
     state: TrainingState, spec: TrainingSpec, place: RunnerPlace, batches: Iterable[Batch]
 ) -> tuple[TrainingState, list[float]]:
-    """Returns a step for each batch. Raises EnvironmentFault where the device has too little memory."""
+    """Returns a step for each batch. Raises EnvironmentFault if the device has too little memory."""
     done = 0
     try:
         with borrow_device_steps(place) as runner:
@@ -115,8 +115,8 @@ def _train_on_device(
 
 
 def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:
-    """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size. Looks at their ends
-    alone."""
+    """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size. Reads only the last
+    element of each."""
     count = get_step(spec).parameters
     # Where a vector has `count` elements, its last one is there and no other follows.
     ends = state.cut(count - 1, count + 1).vectors

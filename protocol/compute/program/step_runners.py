@@ -18,7 +18,7 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class RunnerPlace:
-    """What an interpreter is made for."""
+    """The step, the numeric format and the device that an interpreter is made for."""
 
     root: bytes
     numeric_format: str

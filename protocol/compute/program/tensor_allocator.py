@@ -50,7 +50,7 @@ def use_room(room: Room | None) -> None:
 
 
 def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> Tensor:
-    """Returns a flat tensor with anything in it. Raises EnvironmentFault where a large one does not fit."""
+    """Returns a flat tensor with anything in it. Raises EnvironmentFault if a large one does not fit."""
     size_bytes = dtype.itemsize * elements
     if size_bytes < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES) or device != CPU:
         return torch.empty(elements, dtype=dtype, device=device)
@@ -114,7 +114,7 @@ def forget_spare() -> None:
 
 
 def return_freed() -> None:
-    """Give freed memory that malloc keeps back to the system. PyTorch's smaller tensors lie there: after a
+    """Gives freed memory that malloc keeps back to the system. PyTorch's smaller tensors lie there: after a
     step of PyTorch it can be hundreds of megabytes. Only glibc can do this; elsewhere nothing happens."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -48,7 +48,7 @@ class Distances:
     """Largest element-wise distances of a claimed from a replayed state, and where they lie.
 
     first_moment: |dm| / (sqrt(|v'|) + eps_m). second_moment: (|dv| - floor_v) / |v'|. weights: (|dW| - tau_r
-    |W'|) / L. 0 where the floor covers all. Indices are elements of the flat vector."""
+    |W'|) / L. 0 if the floor covers all. Indices are elements of the flat vector."""
 
     first_moment: float
     second_moment: float
@@ -131,7 +131,7 @@ def _cut_off(vector: Tensor) -> Tensor:
 
 
 def _measure_size(vector: Tensor) -> Tensor:
-    """Returns magnitudes in float64; 0 where not finite, where every distance is infinite."""
+    """Returns magnitudes in float64; 0 if not finite, where every distance is infinite."""
     return vector.double().abs_().nan_to_num_(nan=0.0, posinf=0.0)
 
 

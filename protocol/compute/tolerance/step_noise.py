@@ -38,9 +38,9 @@ def compute_cap(undone: float) -> float:
 
 def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
     """Returns whether the node's own noise explains a step of which an element lies beyond the limits.
-    excess: how far each element lies from the own result, in limits; noises: the same of other own results,
-    of which the farthest count, rank by rank and element by element; cap: as `compute_cap`. No noise is asked
-    for where an element lies beyond the cap: none would excuse it."""
+    excess: how far each element lies from this machine's own result, in limits; noises: the same of other own
+    results, of which the farthest count, rank by rank and element by element; cap: as `compute_cap`. No noise
+    is asked for where an element lies beyond the cap: none would excuse it."""
     # Inside the limits nothing stands out. So of a large model only the elements beyond them are held.
     is_over = ~(excess <= 1.0)
     over = _take(excess, is_over)
@@ -81,8 +81,8 @@ def _take_largest(values: Tensor, count: int) -> Tensor:
 
 
 def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
-    """Whether a place of `excess` lies beyond the limits, which are 1, and farther than `margin` times the
-    noise there, or than `cap`. What is no number stands out."""
+    """Returns whether a place of `excess` lies beyond the limits, which are 1. It must also lie farther than
+    `margin` times the noise there, or than `cap`. What is no number stands out."""
     for far, noise in zip(*(torch.split(one, PART_ELEMENTS) for one in (excess, own_noise)), strict=True):
         relax()
         if not bool((far <= (margin * noise).clamp_(1.0, cap)).all()):

@@ -22,8 +22,8 @@ OpenState = Callable[[StateHeader], PiecewiseState]
 
 @dataclass(frozen=True)
 class ClaimedEnd:
-    """A claimed state beside the own one. open_state: for both; rate_sum: of the learning
-    rates up to it, in units of 2^-64."""
+    """A claimed state beside this machine's own. open_state: for both; rate_sum: of the learning rates up to
+    it, in units of 2^-64."""
 
     claimed: StateHeader
     own: StateHeader
@@ -58,7 +58,7 @@ class Tolerance(Protocol):
         """Whether a claimed state is read to judge it. Else its root says all, and nobody fetches it."""
 
     def judge(self, end: ClaimedEnd) -> Verdict:
-        """Judges a claimed state; one with the own state's root is never beyond."""
+        """Judges a claimed state; one with this machine's own state's root is never beyond."""
 
     def judge_step(self, step: ClaimedStep) -> Verdict:
         """Judges one claimed step, from the claimed state before it."""
@@ -72,6 +72,6 @@ class Tolerance(Protocol):
     def prove(
         self, built: BuiltProgram, start: TrainingState, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
     ) -> OperationFault | InputFault | None:
-        """Finds a false number in the trace of a claimed step from the state `start`; None where there is
-        none. Raises InvalidInput where the trace is that of another state or program, and whatever fetching
+        """Finds a false number in the trace of a claimed step from the state `start`; None if there is
+        none. Raises InvalidInput if the trace is that of another state or program, and whatever fetching
         raises."""

@@ -29,7 +29,7 @@ def get_ask(state: GameState, number: int) -> OpenAsk:
 
 
 def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
-    """The k-th open ask on a seat costs k bonds."""
+    """Opens an ask. The k-th open ask on a seat costs k bonds."""
     state, ref = draft.state, call.statement
     require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
     require(call.is_leaf, "LeafNotAsked", "a leaf that exists, of a REJECT the one that it names", call.leaf)
@@ -55,7 +55,8 @@ def _get_signer(state: GameState, call: AskSigner) -> int:
 
 
 def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
-    """Beyond the limits an ACCEPT was false, inside them a REJECT."""
+    """Ends an ask with its answer. An ACCEPT is false if the shown leaves exceed the limits, a REJECT if they
+    do not."""
     ask = get_ask(draft.state, call.ask)
     require(not is_closed(draft.state, ask.seat), "SeatClosed", actual=ask.seat)
     require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
@@ -68,7 +69,8 @@ def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
 
 
 def apply_end_ask(draft: Draft, call: EndAsk, sender: str) -> None:
-    """No answer: the seat. Where it is closed already, the ask has no object."""
+    """Ends an ask without an answer: the seat is convicted. If the seat is already closed, the ask is
+    moot."""
     ask = get_ask(draft.state, call.ask)
     if is_closed(draft.state, ask.seat):
         return_bond(draft, ask.number, ask.asker)

@@ -35,7 +35,7 @@ def get_segments(state: GameState, game_round: GameRound, slot: int) -> tuple[in
 
 
 def get_late_draw(state: GameState, game_round: GameRound, slot: int) -> LateDraw | None:
-    """Returns the late audit of a claim, None where there is none (yet)."""
+    """Returns the late audit of a claim, None if there is none (yet)."""
     claim, pool = game_round.claims.get(slot), game_round.pool.whistleblowers
     if claim is None or game_round.late_seed is None or slot not in game_round.late_slots:
         return None
@@ -57,7 +57,7 @@ def list_draws(state: GameState, game_round: GameRound) -> tuple[DrawPlace, ...]
 
 
 def get_drawn_segment(state: GameState, game_round: GameRound, slot: int, draw: int) -> int | None:
-    """Returns the segment of a draw, None where there is no such draw."""
+    """Returns the segment of a draw, None if there is no such draw."""
     if is_late_draw(state, draw):
         late = get_late_draw(state, game_round, slot)
         return None if late is None else late.segment
@@ -66,7 +66,7 @@ def get_drawn_segment(state: GameState, game_round: GameRound, slot: int, draw: 
 
 
 def get_drawn_seat(state: GameState, game_round: GameRound, slot: int, draw: int, rank: int) -> int | None:
-    """Returns the seat that is drawn for a rank of a draw, None where there is no such draw."""
+    """Returns the seat that is drawn for a rank of a draw, None if there is no such draw."""
     if not 0 <= rank < RANKS or get_drawn_segment(state, game_round, slot, draw) is None:
         return None
     slots = len(game_round.pool.solvers)

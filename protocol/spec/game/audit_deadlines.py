@@ -68,8 +68,8 @@ def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> in
 
 
 def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -> int:
-    """The same for what follows the seal: a replay that ended late still gives the solver a third of what is
-    left."""
+    """Returns the same for what follows the seal. If a replay ended late, the solver still gets a third of
+    the time that is left."""
     last = get_start(state, place) + 2 * state.terms.windows.audit_max
     usual = compute_serving_until(state, place, sealed_block)
     return max(usual, sealed_block + max(0, last - sealed_block) // VOTE_SHARE)
@@ -82,8 +82,8 @@ def get_heard_until(state: GameState, place: AuditPlace) -> int:
 
 
 def may_open(state: GameState, vote: Vote, block: int) -> bool:
-    """Whether an auditor shows what stands behind its vote: once its draw is decided on chain, or with a
-    primary's ACCEPT, which decides it. Earlier it would give reserves something to copy."""
+    """Returns whether an auditor may open its vote now. It may once the draw is decided on chain, and with a
+    primary's ACCEPT, which decides the draw. Earlier it would give reserves something to copy."""
     if vote.word not in OPENED_WORDS:
         return False
     is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT

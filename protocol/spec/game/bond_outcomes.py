@@ -5,13 +5,13 @@ from touchstone.protocol.spec.game.purse import BURNED, Pot, bond_of, credit_of
 
 
 def return_bond(draft: Draft, number: int, account: str) -> None:
-    """The whole bond goes back."""
+    """Gives the whole bond back."""
     draft.move(bond_of(number), credit_of(account), draft.state.purse.get_wei(bond_of(number)))
 
 
 def forfeit_bond(draft: Draft, number: int, account: str | None) -> None:
-    """Half of a bond goes to `account`, which had to answer; the rest is burned. account: None where no
-    account answered, then all of it is burned."""
+    """Gives half of a bond to `account`, which had to answer, and burns the rest. account: None if no account
+    answered; then all of it is burned."""
     pot: Pot = bond_of(number)
     wei = draft.state.purse.get_wei(pot)
     if account is not None:

@@ -33,7 +33,7 @@ class JoinSeat(GameCall):
 
 @dataclass(frozen=True)
 class TopUp(GameCall):
-    """topUp: add to the own stake, after a fee for example."""
+    """topUp: adds to the sender's own stake, after a fee for example."""
 
     seat: int
     wei: int

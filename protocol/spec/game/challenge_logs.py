@@ -28,7 +28,7 @@ _LOSSES = (GameOutcome.STANDS, GameOutcome.CLEARED)
 
 
 def apply_contested(ledger: Ledger, values: Values) -> None:
-    """Contested: it contests the posting that stands now."""
+    """Applies Contested: the contest is of the posting that stands now."""
     number, index = ledger.open(values["id"]), int(values["round"])
     until, clock = ledger.state.rounds[index].root_until, int(values["clock_block"])
     opened = RootContest(number, index, values["root"], until, values["contester"], ContestTurn.ANSWER, clock)
@@ -74,7 +74,7 @@ def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome, owner: str, ans
 
 
 def apply_given(ledger: Ledger, values: Values) -> None:
-    """Given, of the purse: money of the task's bonds to an account."""
+    """Applies Given, an event of the purse: names the account that got the money of a bond."""
     if UNNAMED in ledger.game.money.accounts:
         money = name_account(ledger.game.money, values["account"])
         ledger.state = replace(ledger.game, money=money)

@@ -32,13 +32,14 @@ def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
 
 
 def count_unserved(game_round: GameRound, slot: int) -> int:
-    """Returns draws of a claim in which two auditors said UNSERVED; each costs the solver a fee."""
+    """Returns the number of draws of a claim in which two auditors voted UNSERVED; each costs the solver a
+    fee."""
     return sum(is_unserved(votes) for place, votes in game_round.votes.items() if place[0] == slot)
 
 
 def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
-    """Whether a late audit takes a claim's pay: it has failed, and two say that the claim is false or was not
-    served. Who abstains says nothing against it."""
+    """Returns whether a late audit takes a claim's pay. It does if it has failed, and two auditors say that
+    the claim is false or was not served. Who abstains says nothing against it."""
     against = sum(vote.word in REJECT_WORDS or vote.word == VoteWord.UNSERVED for vote in votes.values())
     return against >= 2 and compute_draw_status(votes) == DrawStatus.FAILED
 
@@ -50,7 +51,7 @@ def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
 
 
 def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> int | None:
-    """Returns the block in which the votes had accepted a claim, None where they have not."""
+    """Returns the block in which the votes had accepted a claim, None if they have not."""
     if game_round.seed is None:
         return None
     all_votes = [get_votes(game_round, slot, d) for d in range(count_claim_draws(state, game_round, slot))]
@@ -60,7 +61,7 @@ def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> in
 
 
 def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: int) -> ClaimStatus:
-    """Returns what a claim of a round is at `block`. Raises KeyError where the slot has not committed."""
+    """Returns what a claim of a round is at `block`. Raises KeyError if the slot has not committed."""
     claim, closed = game_round.claims[slot], game_round.closed
     if claim.is_void or claim.is_convicted or is_unsealed(state, game_round, block):
         return ClaimStatus.VOID

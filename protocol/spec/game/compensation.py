@@ -18,8 +18,8 @@ from touchstone.protocol.spec.game.timing import is_late_draw
 
 
 def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
-    """Whether a statement of a seat is a counted REJECT that helped to make its claim void, or to take its
-    pay late. What a seat says that was not drawn does not count. An undone round has paid nothing that a late
+    """Returns whether a statement of a seat is a counted REJECT that helped to void its claim or to take its
+    pay. What a seat says that was not drawn does not count. An undone round has paid nothing that a late
     audit could take, and a claim that was not served had no pay to lose."""
     game_round = state.rounds[ref.round]
     if ref.draw is None or ref.slot not in game_round.claims or count_unserved(game_round, ref.slot):
@@ -47,9 +47,9 @@ def restore_pay(draft: Draft, ref: StatementRef) -> None:
 
 
 def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:
-    """What the escrow had for a claim that a slash pays: else the submitter kept what the slash made good,
-    and a slash among friends burned nothing. Where its seat has settled, settlement has burned it, but for an
-    undone round."""
+    """Burns what the escrow had for a claim that a slash pays. Otherwise the submitter would keep what the
+    slash made good, and a slash among friends would burn nothing. If the claim's seat has settled, settlement
+    has already burned it, except in an undone round."""
     seat = find_claimant(draft.state, game_round, game_round.claims[slot])
     is_settled = seat is not None and seat.settled > game_round.index
     if not is_settled or game_round.phase == RoundPhase.UNDONE:
@@ -57,7 +57,7 @@ def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:
 
 
 def find_claimant(state: GameState, game_round: GameRound, claim: SlotClaim) -> Seat | None:
-    """The seat that made a claim, also after it was paid out; None where it was convicted, or where its
+    """Returns the seat that made a claim, also after it was paid out. None if it was convicted, or if its
     number has been used again since."""
     seat = state.seats.get(claim.seat) or state.former.get(claim.seat)
     is_claimant = seat is not None and seat.joined <= game_round.index
@@ -72,9 +72,9 @@ def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int
 
 
 def compute_owed(state: GameState, indices: list[int], block: int) -> int:
-    """The pay of the accepted claims of some rounds, but for those of convicted seats and those that a slash
-    has paid. A short claim counts as a whole one: to read the segments of so many rounds would not fit a
-    transaction of the contract."""
+    """Returns the pay of the accepted claims of some rounds. Claims of convicted seats, and claims that a
+    slash has paid, are left out. A short claim counts as a whole one: to read the segments of so many rounds
+    would not fit a transaction of the contract."""
     return sum(
         state.terms.amounts.solver_pay
         for index in indices

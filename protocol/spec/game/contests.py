@@ -36,7 +36,8 @@ def get_contest(state: GameState, number: int) -> RootContest:
 
 
 def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
-    """The k-th open contest costs k bonds: a right root falls where not all can be answered in time."""
+    """Opens a contest. The k-th open contest costs k bonds, because a right root falls if not all contests
+    can be answered in time."""
     state, game_round = draft.state, get_round(draft.state, call.round)
     require(game_round.phase == RoundPhase.POSTED, "NothingOpen", "a posted root", game_round.phase.name)
     require_window(game_round.opened, game_round.root_until, draft.block)
@@ -72,14 +73,14 @@ def _pass_turn(draft: Draft, contest: RootContest, turn: ContestTurn, **changes:
 
 
 def apply_answer_contest(draft: Draft, call: AnswerContest, sender: str) -> None:
-    """Any account that has the tree may answer."""
+    """Answers a contest. Any account that has the tree may answer."""
     contest = _get_turn(draft, call.contest, ContestTurn.ANSWER)
     require(call.is_hashing, "ProofInvalid", "16 nodes that hash to their parent")
     _pass_turn(draft, contest, ContestTurn.CONTESTER, answerer=sender)
 
 
 def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
-    """One level down; on the last level the child is a leaf."""
+    """Moves a contest one level down; on the last level the child is a leaf."""
     contest = _get_turn(draft, call.contest, ContestTurn.CONTESTER)
     require(contest.contester == sender, "NotContester", contest.contester, sender)
     level = contest.level + 1
@@ -88,16 +89,16 @@ def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
 
 
 def apply_bring_leaf(draft: Draft, call: BringLeaf, sender: str) -> None:
-    """The contract computes the leaf from its inputs. A wrong one is refused: the root falls when the clock
-    has run out, so that no call has to compute a leaf and undo rounds as well."""
+    """Ends a contest by the leaf, which the contract computes from its inputs. A wrong leaf is refused, and
+    the root falls when the clock has run out. So no call has to compute a leaf and undo rounds as well."""
     contest = _get_turn(draft, call.contest, ContestTurn.LEAF)
     require(call.is_right, "ProofInvalid", "the inputs of the named leaf, and the posted leaf")
     _stand(draft, replace(contest, answerer=sender))
 
 
 def apply_end_contest(draft: Draft, call: EndRootContest, sender: str) -> None:
-    """Who was on turn said nothing: a silent contester loses its bond, an unanswered root falls. Where the
-    root is gone already, the contest has no object."""
+    """Ends a contest in which the side on turn was silent. A silent contester loses its bond; an unanswered
+    root falls. If the root is already gone, the contest is moot."""
     contest = get_contest(draft.state, call.contest)
     if is_moot(draft.state, contest):
         return_bond(draft, contest.number, contest.contester)
@@ -116,8 +117,9 @@ def _stand(draft: Draft, contest: RootContest) -> None:
 
 
 def _fall(draft: Draft, contest: RootContest) -> None:
-    """Later rounds are undone. Other contests of these rounds are moot, and end once an account sends
-    EndRootContest. The `FALLS_MAX`th fall halts the task: no later round opens, and no account can join."""
+    """Makes a root fall, and undoes the later rounds. Other contests of these rounds are moot, and end once
+    an account sends EndRootContest. The `FALLS_MAX`th fall halts the task: no later round opens, and no
+    account can join."""
     state, index = draft.state, contest.round
     signers = state.rounds[index].signers
     later = [r for r in state.rounds if r > index and state.rounds[r].phase != RoundPhase.UNDONE]

@@ -80,9 +80,9 @@ def compute_last_end(dispute: InnerDispute, respond: int) -> int:
 def is_pursued(
     dispute: InnerDispute, own_step: int | None, until_block: int, margin: int, respond: int
 ) -> bool:
-    """Whether another's dispute makes one's own on the same statement needless (findings, H1): it names the
-    very step that one would name, and must end, however it is played, `margin` blocks before the last block
-    in which one's own can be opened."""
+    """Returns whether another account's dispute makes one's own on the same statement needless (findings,
+    H1). It must name the very step that one would name. It must also end, however it is played, `margin`
+    blocks before the last block in which one's own can be opened."""
     is_same = own_step is not None and dispute.step == own_step
     is_in_time = compute_last_end(dispute, respond) + margin <= until_block
     return dispute.is_open and is_same and is_in_time

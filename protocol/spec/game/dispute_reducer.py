@@ -21,8 +21,8 @@ from touchstone.protocol.spec.game.log_values import Values, read_statement, rea
 
 
 def fold_inner(book: InnerBook, event: str, values: Values, block: int) -> InnerBook:
-    """The book after an event of the task, named as in Solidity, that was logged in `block`; events of other
-    contracts change nothing."""
+    """Returns the book after an event of the task, named as in Solidity, that was logged in `block`. Events
+    of other contracts change nothing."""
     return _FOLDS[event](book, values, block) if event in _FOLDS else book
 
 

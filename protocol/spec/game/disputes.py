@@ -23,7 +23,7 @@ from touchstone.protocol.spec.statements import COMPARED
 
 
 def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
-    """The k-th open dispute on a seat costs k bonds."""
+    """Opens a dispute. The k-th open dispute on a seat costs k bonds."""
     state, ref = draft.state, call.statement
     is_claiming = call.is_signed and call.word in COMPARED
     require(ref.draw is None or is_claiming, "StatementUnknown", "a vote that claims a state", ref)
@@ -39,7 +39,8 @@ def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
 
 
 def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
-    """A lost dispute acquits of nothing: others go on. Where the seat is closed already, it has no object."""
+    """Ends a dispute. A dispute that its opener loses acquits the seat of nothing: other disputes go on. If
+    the seat is already closed, the dispute is moot."""
     state = draft.state
     require(call.dispute in state.disputes, "NothingOpen", "an open dispute", call.dispute)
     dispute = state.disputes[call.dispute]

@@ -27,7 +27,7 @@ class Draft:
             self.emit(WeiMoved(source, target, wei))
 
     def take(self, account: str, target: Pot, wei: int) -> None:
-        """A stake or a bond comes out of the sender's credit. Refuses CreditTooSmall."""
+        """Takes a stake or a bond out of the sender's credit. Refuses CreditTooSmall."""
         credit = self.state.purse.get_wei(credit_of(account))
         require(credit >= wei, "CreditTooSmall", f"{wei} wei", credit)
         self.move(credit_of(account), target, wei)

@@ -41,14 +41,14 @@ class DrawnAudit:
 
 
 def get_place(said: Sealed) -> AuditPlace:
-    """Returns what a seal or a vote is of."""
+    """Returns the place of the audit that a seal or a vote belongs to."""
     where = (said.domain, said.round, said.base_root, said.seed)
     return AuditPlace(*where, said.slot, said.claim_root, said.draw, said.rank)
 
 
 def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
-    """The audit of a rank of a draw as the chain has it now; None where there is none, where the round is
-    undone, or where the auditor was convicted. A convicted solver's claim is audited all the same: votes on
+    """Returns the audit of a rank of a draw as the chain has it now. None if there is none, where the round
+    is undone, or if the auditor was convicted. A convicted solver's claim is audited all the same: votes on
     it are paid, and a primary that is silent is missed."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.phase == RoundPhase.UNDONE:
@@ -57,8 +57,8 @@ def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> 
 
 
 def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
-    """The audit of a rank of a draw, as `get_drawn` gives it, but also in a round that is undone. Nothing is
-    audited there any more, but what was said is answered for: votes are read, and auditors shown steps."""
+    """Returns the audit of a rank of a draw, as `get_drawn` does, but also in a round that is undone. Nothing
+    is audited there any more, but what was said is answered for: votes are read, and auditors shown steps."""
     game_round = state.rounds.get(index)
     if game_round is None or slot not in game_round.claims:
         return None

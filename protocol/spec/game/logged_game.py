@@ -67,15 +67,15 @@ class Ledger(Draft):
         return number
 
     def close(self, name: bytes) -> int:
-        """Returns the number of what has ended. Raises KeyError where nothing of this name is open."""
+        """Returns the number of what has ended. Raises KeyError if nothing of this name is open."""
         number = self.game.names[name]
         names = {one: held for one, held in self.game.names.items() if one != name}
         self.state = replace(self.game, names=names)
         return number
 
     def share_slash(self, held: Pot | None = None, wei: int = 0) -> None:
-        """Of the stakes that were taken finder and submitter get their parts, `held` its wei; the rest is
-        burned."""
+        """Shares the stakes that were taken: the finder and the submitter get their parts, `held` gets its
+        wei, and the rest is burned."""
         take_stakes(self, (), self.game.finder)
         if held is not None:
             self.move(SLASHED, held, wei)
@@ -88,7 +88,7 @@ def _leave_credits(pot: Pot) -> Pot:
 
 def start_game(values: Values, block: int, limits: DeploymentLimits, signing: SigningDomain) -> LoggedGame:
     """Returns the game of a task that was posted in `block` (the values of TaskPosted). Raises InvalidInput
-    where its terms are none that the deployment allows."""
+    if its terms are none that the deployment allows."""
     terms = read_terms(values, signing)
     refusal = check_terms(terms, limits)
     if refusal is not None:

@@ -171,8 +171,8 @@ def _note_settled(book: MoneyBook, state: GameState, event: SeatSettled, block: 
 def _split(
     state: GameState, seat: Seat, index: int, block: int, paid: int, fees: int
 ) -> tuple[Sums, int, int]:
-    """The sums of a round, as far as `paid` and `fees` reach, and what is left of both: fees are taken as far
-    as the stake reaches."""
+    """Returns the sums of a round, as far as `paid` and `fees` reach, and what is left of both. Fees are
+    taken only as far as the stake reaches."""
     sums = dict(list_round_sums(state, seat, state.rounds[index], block))
     for reason, wei in sums.items():
         if reason in PAID:
@@ -186,7 +186,7 @@ def _split(
 
 
 def _note_restored(book: MoneyBook, state: GameState, event: PayRestored, block: int) -> MoneyBook:
-    """It came as a share of the slash."""
+    """Notes pay that came as a share of a slash."""
     reasons = {MoneyReason.SLASH_SHARE: -event.wei, MoneyReason.RESTORED_PAY: event.wei}
     return _add(book, ((event.account, reason, wei) for reason, wei in reasons.items()))
 

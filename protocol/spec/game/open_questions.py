@@ -6,12 +6,12 @@ from touchstone.protocol.spec.game.state import GameState, OpenAsk, RunningDispu
 
 
 def count_open_asks(state: GameState, number: int) -> int:
-    """Open asks on a seat."""
+    """Returns the number of open asks on a seat."""
     return sum(ask.seat == number for ask in state.asks.values())
 
 
 def count_open_disputes(state: GameState, number: int) -> int:
-    """Open disputes on a seat."""
+    """Returns the number of open disputes on a seat."""
     return sum(dispute.seat == number for dispute in state.disputes.values())
 
 
@@ -23,7 +23,7 @@ def is_questioned(state: GameState, number: int, until_round: int) -> bool:
 
 
 def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDispute, ...]:
-    """Open asks and disputes about statements of a seat."""
+    """Returns the open asks and disputes about statements of a seat."""
     asks = tuple(one for one in state.asks.values() if one.seat == number)
     return (*asks, *(one for one in state.disputes.values() if one.seat == number))
 

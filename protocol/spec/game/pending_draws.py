@@ -19,8 +19,8 @@ ROUNDS_AHEAD = 2
 
 
 def count_round_draws(terms: GameTerms, role: SeatRole) -> int:
-    """The most draws of a round in which one seat is primary or reserve, in any pool that can play: draws
-    take the places round and round, each rank by itself."""
+    """Returns the most draws of a round in which one seat is primary or reserve, in any pool that can play.
+    Draws take the places round and round, each rank by itself."""
     if role == SeatRole.SOLVER or (role == SeatRole.WHISTLEBLOWER and not terms.late_chance):
         return 0
     if role == SeatRole.VERIFIER:
@@ -36,9 +36,9 @@ def compute_settling_blocks(terms: GameTerms, round_blocks: int) -> int:
 
 
 def count_pending_rounds(terms: GameTerms, round_blocks: int) -> int:
-    """The most rounds whose fees a seat owes at once: an epoch, which it settles as a whole, the rounds that
-    close before the last of it settles, and those whose pools are frozen by then. Where no contest is open,
-    and rounds take `round_blocks`. Never more than the ring has places for."""
+    """Returns the most rounds whose fees a seat can owe at once. They are an epoch, which it settles as a
+    whole, the rounds that close before the last of it settles, and those whose pools are frozen by then. This
+    holds if no contest is open and rounds take `round_blocks`. Never more than the ring has places for."""
     later = compute_settling_blocks(terms, round_blocks) // round_blocks
     return min(RING_ROUNDS, EPOCH_ROUNDS + later + ROUNDS_AHEAD)
 

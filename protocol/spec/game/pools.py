@@ -31,7 +31,7 @@ def is_closed(state: GameState, number: int) -> bool:
 
 
 def find_seat(state: GameState, account: str) -> Seat | None:
-    """Returns the seat of an account, None where it has none."""
+    """Returns the seat of an account, None if it has none."""
     return next((seat for seat in state.seats.values() if seat.account == account), None)
 
 

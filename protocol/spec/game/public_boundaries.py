@@ -7,9 +7,9 @@ from touchstone.protocol.spec.game.timing import REORG_BLOCKS, compute_draw_wind
 
 
 def is_boundary_public(state: GameState, game_round: GameRound, slot: int, boundary: int, block: int) -> bool:
-    """Whether any account may read a boundary of a claim in `block`: its round has a root, and of the segment
-    that ends there no vote counts any more, and none will. Who could read it earlier could seal it as its own
-    end. The slot may be one without a claim."""
+    """Returns whether any account may read a boundary of a claim in `block`. It may once the round has a root
+    and no vote about the segment that ends there can count any more. An auditor that could read it earlier
+    could seal it as its own end. The slot may be one without a claim."""
     claim, closed, audit_max = game_round.claims.get(slot), game_round.closed, state.terms.windows.audit_max
     is_there = claim is not None and 0 <= boundary <= claim.segments
     if not is_there or closed is None or game_round.phase != RoundPhase.POSTED:

@@ -75,7 +75,7 @@ class Purse:
 
 
 def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
-    """Returns the purse after `wei` went from source to target. Raises InvalidInput where the source holds
+    """Returns the purse after `wei` went from source to target. Raises InvalidInput if the source holds
     less: the rules never ask for it, so that is a bug of ours."""
     held = wei if source == OUTSIDE else purse.get_wei(source)
     if not 0 <= wei <= held:

@@ -14,7 +14,7 @@ def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
 
 
 def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
-    """The number of the fall that made a round undone, and the seat's share of what is held for it. A
+    """Returns the number of the fall that undid a round, and the seat's share of what is held for it. A
     convicted seat has none, nor has a claim that a slash has paid. What no seat takes is burned at the
     end."""
     fall = find_fall(state, game_round)

@@ -16,7 +16,7 @@ from touchstone.protocol.spec.game.timing import get_live_round
 
 
 def get_waiting_round(state: GameState) -> GameRound | None:
-    """Returns the closed round that has no root yet, None where there is none."""
+    """Returns the closed round that has no root yet, None if there is none."""
     game_round = get_live_round(state)
     return None if game_round is None or game_round.closed is None else game_round
 
@@ -33,7 +33,7 @@ def get_post_window(state: GameState, game_round: GameRound, block: int) -> tupl
 
 
 def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
-    """The first majority on chain decides, and opens the next round."""
+    """Posts a root, and opens the next round. The first majority on chain decides."""
     state, game_round = draft.state, get_waiting_round(draft.state)
     require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
     assert game_round is not None
@@ -59,7 +59,8 @@ def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def apply_stand(draft: Draft, call: LetStand, sender: str) -> None:
-    """The round gave nothing to the model; its accepted work is paid all the same."""
+    """Lets the base root of a round stand. The round adds nothing to the model; its accepted work is paid all
+    the same."""
     game_round = get_waiting_round(draft.state)
     require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
     assert game_round is not None

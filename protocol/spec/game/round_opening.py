@@ -14,7 +14,7 @@ from touchstone.protocol.spec.round_seeds import compute_grid_block
 
 
 def get_start_flaw(state: GameState, block: int) -> str | None:
-    """Returns why rounds cannot be started at `block`, None where they can."""
+    """Returns why rounds cannot be started at `block`, None if they can."""
     flaws: dict[str, Callable[[], bool]] = {
         "TaskHalted": lambda: state.is_halted,
         "TaskOver": lambda: state.next_round >= state.terms.rounds,
@@ -62,7 +62,7 @@ SHARES = "shares"
 
 
 def apply_halt(draft: Draft, call: HaltTask, sender: str) -> None:
-    """The submitter, or the majority of the shares, wants no later round."""
+    """Halts the task: the submitter, or the majority of the shares, wants no later round."""
     may_halt = sender in (draft.state.terms.submitter, SHARES)
     require(may_halt, "NotSubmitter", draft.state.terms.submitter, sender)
     require(not draft.state.is_halted, "TaskHalted")

@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.timing import compute_draw_window, get_closin
 
 
 def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
-    """Returns when the beacon of a round without one can be sealed; None where it has one or is over."""
+    """Returns when the beacon of a round without one can be sealed; None if it has one or is over."""
     if game_round.beacon is not None or game_round.beacon_block is None:
         return None
     if game_round.phase != RoundPhase.RUNNING:
@@ -22,7 +22,7 @@ def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int,
 
 
 def apply_seal_round(draft: Draft, call: SealRound, sender: str) -> None:
-    """Training begins: train_min and train_max count from here."""
+    """Gives a round its beacon. Training begins: train_min and train_max count from here."""
     window = get_seal_round_window(draft.state, get_round(draft.state, call.round))
     require(window is not None, "NothingToSeal", actual=call.round)
     assert window is not None
@@ -38,7 +38,8 @@ def get_seal_audits_window(state: GameState, game_round: GameRound) -> tuple[int
 
 
 def apply_seal_audits(draft: Draft, call: SealAudits, sender: str) -> None:
-    """One seed: the audits of this round, late audits of rounds before it, shards of rounds to come."""
+    """Draws by one seed the audits of this round, late audits of earlier rounds, and shards of later
+    rounds."""
     window = get_seal_audits_window(draft.state, get_round(draft.state, call.round))
     require(window is not None, "NothingToSeal", actual=call.round)
     assert window is not None
@@ -47,7 +48,7 @@ def apply_seal_audits(draft: Draft, call: SealAudits, sender: str) -> None:
 
 
 def apply_seal_closing(draft: Draft, call: SealClosing, sender: str) -> None:
-    """The late audits that no later round draws."""
+    """Draws the late audits that no later round draws."""
     from_block = get_closing_from(draft.state, draft.block)
     require(from_block is not None, "NothingToSeal")
     assert from_block is not None

@@ -12,8 +12,8 @@ from touchstone.protocol.spec.game.timing import compute_closing_block, get_live
 
 
 def sync(draft: Draft) -> None:
-    """Before every call: a round whose closing block is past is closed, and the pool after next is frozen as
-    it was then. So nothing that a later block changes can get into that pool."""
+    """Brings the state up to date before every call: closes a round whose closing block is past. The pool
+    after next is frozen as it was then. So nothing that a later block changes can get into that pool."""
     game_round = get_live_round(draft.state)
     if game_round is None or game_round.closed is not None:
         return
@@ -29,7 +29,8 @@ def get_round(state: GameState, index: int) -> GameRound:
 
 
 def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
-    """One claim a seat and round, on the chain's root and beacon, up to and with the closing block."""
+    """Records a claim: one for each seat and round, on the chain's root and beacon, until the closing
+    block."""
     game_round, seat = get_round(draft.state, call.round), find_seat(draft.state, sender)
     require(game_round.phase == RoundPhase.RUNNING, "RoundUndone", actual=call.round)
     require(game_round.beacon is not None, "WrongBeacon", "a sealed beacon", "none yet")

@@ -26,7 +26,7 @@ def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
 
 
 def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
-    """Returns why a stake cannot be paid out yet, None where it can."""
+    """Returns why a stake cannot be paid out yet, None if it can."""
     if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_outbid(state, seat):
         return "TaskRuns"
     is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
@@ -34,8 +34,8 @@ def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
 
 
 def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
-    """Any account may send it: the stake goes to the seat's account. A convicted seat has no stake left. The
-    number becomes free."""
+    """Pays a stake out to the seat's account. Any account may send the call. A convicted seat has no stake
+    left. The number becomes free."""
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
     require(flaw is None, flaw or "", actual=call.seat)
@@ -46,13 +46,13 @@ def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
 
 
 def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:
-    """The sender's money comes into the task."""
+    """Moves the sender's money into the task."""
     require(call.wei > 0, "NothingMoved", "1 wei or more", call.wei)
     draft.move(OUTSIDE, credit_of(sender), call.wei)
 
 
 def apply_withdraw(draft: Draft, call: WithdrawCredit, sender: str) -> None:
-    """All credit of the sender leaves the task."""
+    """Moves all credit of the sender out of the task."""
     wei = draft.state.purse.get_wei(credit_of(sender))
     require(wei > 0, "NothingMoved", "credit", 0)
     draft.move(credit_of(sender), OUTSIDE, wei)

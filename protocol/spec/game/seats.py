@@ -19,8 +19,8 @@ def get_seat(state: GameState, number: int) -> Seat:
 
 
 def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
-    """A seat for pools frozen later. Where all places of solvers are taken it needs a larger stake than the
-    smallest, which waits from the next freeze on."""
+    """Takes a seat in pools that are frozen later. If all places of solvers are taken, the seat needs a
+    larger stake than the smallest one, which waits from the next freeze on."""
     state = draft.state
     require(not state.is_halted, "TaskHalted")
     has_rounds = state.next_round < state.terms.rounds and not is_over(state, draft.block)
@@ -68,7 +68,7 @@ def is_outbid(state: GameState, seat: Seat) -> bool:
 
 
 def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
-    """More stake for an own seat that is open."""
+    """Adds to the stake of an open seat of the sender."""
     seat, greatest = get_seat(draft.state, call.seat), draft.state.limits.amount_max
     require(seat.account == sender, "NotHolder", seat.account, sender)
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
@@ -78,7 +78,7 @@ def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
 
 
 def apply_leave(draft: Draft, call: LeaveSeat, sender: str) -> None:
-    """The seat still serves in frozen pools."""
+    """Makes a seat leave. It still serves in frozen pools."""
     seat = get_seat(draft.state, call.seat)
     require(seat.account == sender, "NotHolder", seat.account, sender)
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)

@@ -25,7 +25,7 @@ def is_in_pool(game_round: GameRound, seat: Seat) -> bool:
 
 
 def get_settle_flaw(state: GameState, seat: Seat, until_round: int, block: int) -> str | None:
-    """Returns why a seat cannot settle up to a round at `block`, None where it can. A seat settles its part
+    """Returns why a seat cannot settle up to a round at `block`, None if it can. A seat settles its part
     of an epoch at once, and waits for whatever is open there."""
     if until_round not in state.rounds:
         return "RoundUnknown"
@@ -49,7 +49,7 @@ def is_contested(state: GameState, until_round: int) -> bool:
 
 
 def get_settled_until(state: GameState, seat: Seat, block: int) -> int:
-    """Returns the last round up to which a seat can settle at `block`; seat.settled - 1 where none."""
+    """Returns the last round up to which a seat can settle at `block`; seat.settled - 1 if none."""
     last = state.next_round - 1
     for index in range(seat.settled, state.next_round):
         if is_in_pool(state.rounds[index], seat) and not is_duty_over(state, state.rounds[index], block):
@@ -68,7 +68,7 @@ def is_duty_over(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def apply_settle(draft: Draft, call: SettleSeat, sender: str) -> None:
-    """Any account may send it; the money goes to the seat's account."""
+    """Settles rounds of a seat. Any account may send the call; the money goes to the seat's account."""
     get_round(draft.state, call.until_round)
     seat = get_seat(draft.state, call.seat)
     require(call.until_round >= seat.settled, "AlreadySettled", seat.settled, call.until_round)

@@ -75,7 +75,7 @@ def _is_draw_missed(
 
 
 def apply_mark_silent(draft: Draft, call: MarkSilent, sender: str) -> None:
-    """The seat leaves, unharmed."""
+    """Makes a silent seat leave, without a loss."""
     seat, missed = get_seat(draft.state, call.seat), call.missed
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
     require(len(missed) >= SILENCES_MAX, "NotSilent", SILENCES_MAX, len(missed))

@@ -19,7 +19,8 @@ def is_epoch_done(state: GameState) -> bool:
 
 
 def apply_free_epoch(draft: Draft, call: FreeEpoch, sender: str) -> None:
-    """Any account may send it: the ring has places for sixteen rounds more."""
+    """Frees the places of an epoch, so that the ring has room for sixteen more rounds. Any account may send
+    the call."""
     require(is_epoch_done(draft.state), "NotSettleable", "an epoch that all seats have settled")
     draft.emit(EpochFreed(draft.state.freed_epochs))
 
@@ -30,8 +31,8 @@ def is_closable(state: GameState, block: int) -> bool:
 
 
 def apply_close(draft: Draft, call: CloseGame, sender: str) -> None:
-    """What is left of the escrow is the submitter's; what no seat took of the restitutions is burned. Credits
-    stay until their accounts withdraw them."""
+    """Closes the task. The rest of the escrow goes to the submitter; restitutions that no seat took are
+    burned. Credits stay until their accounts withdraw them."""
     require(is_closable(draft.state, draft.block), "TaskRuns")
     for fall in draft.state.falls:
         pot = restitution_of(fall.number)

@@ -106,8 +106,8 @@ class DeploymentLimits:
 
 
 def compute_escrow(terms: GameTerms) -> int:
-    """The most wei that a task can pay: every solver seat accepted in every round, three counted votes in
-    every draw and in every late audit."""
+    """Returns the most wei that a task can pay. Then every solver seat is accepted in every round, and three
+    votes count in every draw and in every late audit."""
     amounts = terms.amounts
     late = RANKS * amounts.late_pay if terms.late_chance else 0
     claim = amounts.solver_pay + RANKS * terms.draws * amounts.audit_pay + late
@@ -120,7 +120,8 @@ def compute_least_segments(terms: GameTerms) -> int:
 
 
 def compute_late_reach(windows: GameWindows) -> int:
-    """Returns blocks from a round's close to the latest seal of the next round's draw, when all is slow."""
+    """Returns the number of blocks from a round's close to the latest seal of the next round's draw, at
+    most."""
     return windows.audit_max + windows.post + windows.train_max + windows.audit_max // 3
 
 

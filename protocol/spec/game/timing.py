@@ -14,8 +14,8 @@ gives something away, or deletes it, once no window is open any more."""
 
 
 def find_first_round(state: GameState) -> int | None:
-    """The first round whose pool may have a seat that is taken now: pools are frozen ahead, and it may lie
-    behind the task's last round. None while no round runs."""
+    """Returns the first round whose pool may have a seat that is taken now. Pools are frozen ahead, so it may
+    come after the task's last round. None while no round runs."""
     return None if get_live_round(state) is None else max((*state.pools, *state.rounds)) + 1
 
 
@@ -35,8 +35,8 @@ def is_start_alive(state: GameState, block: int) -> bool:
 
 
 def is_over(state: GameState, block: int) -> bool:
-    """Whether no round runs or is to come: all are used, the submitter halted, or the task has stood still
-    for `dispute` blocks."""
+    """Returns whether no round runs or is to come. Then all rounds are used, the task was halted, or it has
+    paused for `dispute` blocks."""
     if get_live_round(state) is not None:
         return False
     if state.is_halted or state.next_round >= state.terms.rounds:
@@ -46,9 +46,10 @@ def is_over(state: GameState, block: int) -> bool:
 
 
 def compute_closing_block(state: GameState, game_round: GameRound) -> int:
-    """The last block that takes commitments, as far as the commitments so far decide it: the block in which
-    the last counted seat committed; train_min, or the block in which two thirds had committed, whichever is
-    later; train_max. A round whose beacon is missing closes with the last block that could seal it."""
+    """Returns the last block that takes commitments, as far as the commitments so far decide it. It is the
+    first of these: the block in which the last counted seat committed; train_min, or the block in which two
+    thirds had committed, whichever is later; train_max. A round whose beacon is missing closes with the last
+    block that could seal it."""
     windows, trained_from = state.terms.windows, game_round.trained_from
     if game_round.closed is not None:
         return game_round.closed
@@ -105,15 +106,16 @@ def get_statement_until(state: GameState, ref: StatementRef) -> int:
 
 
 def get_ask_until(state: GameState, ref: StatementRef) -> int | None:
-    """The last block in which the signer of a vote can be asked; None while its draw is not sealed."""
+    """Returns the last block in which the signer of a vote can be asked. None while its draw is not
+    sealed."""
     start = None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)
     windows = state.terms.windows
     return None if start is None else start + 2 * windows.audit_max + windows.ask
 
 
 def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
-    """The last block in which a statement in a closed round can cost a seat something, or still earn it
-    something; None while the round has no root. All roles wait for the latest of them."""
+    """Returns the last block in which a statement in a closed round can still cost or earn a seat something.
+    None while the round has no root. All roles wait for the latest of them."""
     if game_round.closed is None or game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
         return None
     windows, late = state.terms.windows, game_round.late_from
@@ -136,7 +138,7 @@ def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
 
 
 def compute_dispute_clock(state: GameState, block: int) -> int:
-    """The last block of a dispute that is opened in `block`: its answers, and a move of the opener after
+    """Returns the last block of a dispute opened in `block`: its answers, and a move of the opener after
     each."""
     return block + 2 * ANSWERS_MAX * state.terms.windows.respond
 
@@ -160,7 +162,7 @@ def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
 
 def get_closing_from(state: GameState, block: int) -> int | None:
     """Returns the block from which the closing seed counts: the last round's close + audit_max, at the
-    earliest when the task came to stand still. None where no closing seed is due."""
+    earliest when the task came to stand still. None if no closing seed is due."""
     missing = list_late_missing(state, block)
     if not missing or get_live_round(state) is not None or is_start_alive(state, block):
         return None

@@ -11,7 +11,8 @@ from touchstone.protocol.spec.game.statement_seats import get_accused
 
 
 def apply_seal_proof(draft: Draft, call: SealProof, sender: str) -> None:
-    """The digest names its sender, so a copy of it seals nothing for another account."""
+    """Seals a proof by its digest. The digest names its sender, so a copy of it seals nothing for another
+    account."""
     draft.emit(ProofSealed(sender, call.digest))
 
 
@@ -22,7 +23,7 @@ def is_sealed(state: GameState, sender: str, digest: bytes, block: int) -> bool:
 
 
 def apply_convict(draft: Draft, call: ConvictSeat, sender: str) -> None:
-    """A proof without a clock: the seat is closed at once."""
+    """Closes a seat at once, by a proof without a clock."""
     sealed = is_sealed(draft.state, sender, call.digest, draft.block)
     require(sealed, "SealMissing", "an earlier block", draft.block)
     number = get_accused(draft, call.statement, call.signer, sender)

@@ -40,8 +40,8 @@ def compute_owed_fees(state: GameState, number: int, block: int, signed: Collect
 
 
 def _may_cost(state: GameState, number: int, place: VotePlace, block: int) -> bool:
-    """Whether an UNSERVED vote costs its seat the fee, or still may: two say so, or another such vote counts
-    yet."""
+    """Returns whether an UNSERVED vote costs its seat the fee, or still may. It does if two auditors vote so;
+    it may as long as another such vote can count."""
     index, slot, draw = place
     game_round = state.rounds.get(index)
     if game_round is None or index < state.seats[number].settled:

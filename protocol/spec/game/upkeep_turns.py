@@ -24,7 +24,7 @@ Window = tuple[int, int]
 
 
 def get_seal_window(state: GameState, call: GameCall, block: int) -> Window | None:
-    """First and last block in which a seal counts; None where the call is no seal, or nothing is to be
+    """First and last block in which a seal counts; None if the call is no seal, or nothing is to be
     sealed. The block whose randomness it takes is the one before the first. state: as a call of `block` finds
     it (`get_state_at`)."""
     if isinstance(call, calls.SealStart):
@@ -44,7 +44,7 @@ def _find_start_window(state: GameState, beacon_block: int) -> Window:
 
 
 def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int:
-    """The first block from `block` on in which it is the account's turn to send a call that is due. state: as
+    """Returns the first block from `block` on in which the account has the turn to send a due call. state: as
     a call of `block` finds it."""
     members = list_members(state)
     if not members:

@@ -17,7 +17,7 @@ from touchstone.protocol.spec.statements import VoteWord
 
 
 def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> str | None:
-    """Returns why a vote does not count at `block`, None where it counts."""
+    """Returns why a vote does not count at `block`, None if it counts."""
     seat_number = get_drawn_seat(state, game_round, vote.slot, vote.draw, vote.rank)
     start = get_votes_from(state, game_round, vote.draw)
     if seat_number is None or start is None:
@@ -55,7 +55,7 @@ def is_about(state: GameState, game_round: GameRound, vote: SignedVote) -> bool:
 def get_opening_flaw(
     state: GameState, game_round: GameRound, opening: HandedOpening, block: int
 ) -> str | None:
-    """Returns why an opening does not count at `block`, None where it does. It comes with or after the
+    """Returns why an opening does not count at `block`, None if it does. It comes with or after the
     decision: earlier it would give reserves something to copy (findings, M2)."""
     slot, draw = opening.slot, opening.draw
     vote, start = get_votes(game_round, slot, draw).get(opening.rank), get_votes_from(state, game_round, draw)

@@ -61,7 +61,7 @@ class Scene:
             try:
                 turns += (await self.see(url, get_account(number))) is not None
             except EnvironmentFault as fault:
-                assert "looks at no endpoint for you now" in fault.what
+                assert "probes no endpoint for you now" in fault.what
         return turns
 
 

@@ -109,7 +109,7 @@ async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_k
         async with open_stage(tmp_path / "two", 1) as stage:
             assert await train_claim(stage.nodes[1], training, team) == alone
         assert len(team._members) == 2
-        assert lines == ["2 workers train together: their first step has the bits of one"]
+        assert lines == ["2 workers train together: their first step gave the same bits as one"]
         assert [list_listening(member.process.pid or 0) for member in team._members] == [["0100007F"]] * 2
         async with open_stage(tmp_path / "killed", 1) as stage:
             assert await train_claim(stage.nodes[1], training, team, stop) == alone
@@ -305,7 +305,7 @@ def test_workers_that_do_not_fail_are_compared_once_and_train_all_else(tmp_path:
     team = make_team(tmp_path, lines, *[count] * 3)
     assert train_twice(team.train) == train_twice(train_segment)
     assert counts == [1, 1, 2] and team.is_working
-    assert lines == ["1 workers train together: their first step has the bits of one"]
+    assert lines == ["1 workers train together: their first step gave the same bits as one"]
     team.close()
 
 

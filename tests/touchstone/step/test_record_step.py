@@ -338,7 +338,7 @@ def test_a_counter_in_a_buffer_is_refused_and_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize(("sequences", "tokens", "chunk_terms"), [(0, 8, 512), (2, 0, 512), (2, 8, 0)])
 def test_a_batch_of_nothing_is_refused(sequences: int, tokens: int, chunk_terms: int) -> None:
-    with pytest.raises(InvalidInput, match="a batch of nothing"):
+    with pytest.raises(InvalidInput, match="a batch needs a size of 1 or more"):
         Shape(sequences, tokens, chunk_terms=chunk_terms)
 
 

@@ -64,7 +64,7 @@ def _sum_by_position(writer: Writer, call: Call, gradient: View, index: Indices,
 
 def _find_run(call: Call, index: Indices) -> tuple[int, int]:
     """First and number of the positions, which follow each other in every row alike. Raises InvalidInput
-    where they do not."""
+    if they do not."""
     values = index.values
     row = values.reshape(-1, values.shape[-1])[0]
     start, count = int(row[0]), row.numel()

@@ -87,7 +87,7 @@ def _lower_le(writer: Writer, call: Call, a: Value, b: Value) -> Condition:
 
 
 def _compare(writer: Writer, call: Call, larger: Value, smaller: Value) -> View:
-    """1 where the first is larger, else 0."""
+    """1 if the first is larger, else 0."""
     arguments = [argument for argument in call.args if isinstance(argument, Call)]
     is_real = all(argument.dtype in (torch.float32, torch.float64) for argument in arguments)
     require_form(call, "comparisons of float32, not of tokens or labels", is_real)

@@ -189,7 +189,7 @@ def _make_sum(views: NodeViews) -> Kernel:
 
 
 def _find_unit(largest: Tensor) -> Tensor:
-    """Returns what terms of a sum are rounded to; 1 where they are all 0 or not all finite."""
+    """Returns what terms of a sum are rounded to; 1 if they are all 0 or not all finite."""
     is_plain = (largest > 0) & largest.isfinite()
     return make_power(torch.where(is_plain, find_exponent(largest) - SUM_BITS, 0))
 

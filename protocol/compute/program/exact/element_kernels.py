@@ -24,7 +24,7 @@ def make_maximum_of(views: NodeViews) -> Kernel:
 
 
 def make_choice(choose: Callable[..., None]) -> Callable[[NodeViews], Kernel]:
-    """Make kernels that choose one of two operands, by a compiled loop."""
+    """Makes kernels that choose one of two operands, by a compiled loop."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -43,7 +43,7 @@ def make_choice(choose: Callable[..., None]) -> Callable[[NodeViews], Kernel]:
 
 
 def make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel]:
-    """Make kernels that take a function of each element, by a compiled loop."""
+    """Makes kernels that take a function of each element, by a compiled loop."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""

@@ -206,7 +206,7 @@ def _find_block_rows(program: Program) -> dict[int, int]:
 
 
 def _divide(x: Tensor, scale: Tensor) -> compiled_loops.Int32s:
-    """Returns the nearest integers of x / scale, 0 where a scale is NaN."""
+    """Returns the nearest integers of x / scale, 0 if a scale is NaN."""
     words = torch.round(x.double() / scale.double())
     return torch.where(scale > 0, words, 0.0).to(torch.int32).numpy()
 

@@ -96,7 +96,7 @@ _forced: list[str] = []
 
 
 def force_family(name: str | None) -> None:
-    """Has this process take one family; None: the one that is chosen for each shape."""
+    """Makes this process use one family of products; None: the one that is chosen for each shape."""
     _forced[:] = [] if name is None else [name]
 
 

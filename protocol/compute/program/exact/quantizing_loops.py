@@ -115,8 +115,8 @@ def quantize_rows(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, inverses: Floats, planes: int,
     out: Int8s,
 ) -> None:  # fmt: skip
-    """Rows whose terms follow each other: row for row the terms' bytes, or their high bytes and then their
-    low ones, q = 128 h + l."""
+    """Quantizes rows whose terms follow each other. Writes for each row the bytes of its terms, or first all
+    their high bytes and then their low ones (q = 128 h + l)."""
     for row in range(len(inverses)):
         base, at = find_base(row, sizes, strides, offset), row * terms * planes
         inverse, own, high = inverses[row], x[base : base + terms], out[at : at + terms]
@@ -139,8 +139,8 @@ def quantize_columns(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, inverses: Floats,
     planes: int, out: Int8s,
 ) -> None:  # fmt: skip
-    """Rows that lie side by side: term for term the rows' bytes, or their high bytes and then their low
-    ones."""
+    """Quantizes rows that lie side by side. Writes for each term the bytes of all rows, or first all their
+    high bytes and then their low ones."""
     width = sizes[-1]
     for block in range(len(inverses) // width):
         base = find_base(block * width, sizes, strides, offset)
@@ -167,7 +167,7 @@ def quantize_columns(
 def quantize_slowly(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Int32s
 ) -> None:  # fmt: skip
-    """Any rows, to int32: also where the inverse of a scale is too large for float32."""
+    """Quantizes any rows to int32, even if the inverse of a scale is too large for float32."""
     for row in range(len(scales)):
         base, at = find_base(row, sizes, strides, offset), row * terms
         scale = np.float64(scales[row])

@@ -22,7 +22,7 @@ class Table:
 
 
 def look_at_table(views: NodeViews) -> Table:
-    """Returns the operands of a SELECTED_SUM. Raises InvalidInput where rows are not the same for all
+    """Returns the operands of a SELECTED_SUM. Raises InvalidInput if rows are not the same for all
     indices."""
     node = views.node
     index, values = node.operands

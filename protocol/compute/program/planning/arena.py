@@ -139,7 +139,7 @@ def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
 
 
 def count_words(buffer: Buffer) -> int:
-    """Returns elements of an arena, of four bytes each, that a tensor needs."""
+    """Returns how many elements of an arena, of four bytes each, a tensor needs."""
     return -(-buffer.size * ELEMENT_BYTES[buffer.role] // 4)
 
 

@@ -31,7 +31,7 @@ class CutPlan:
     cuts: dict[int, LoopCut] = field(default_factory=dict)
 
     def try_all(self) -> bool:
-        """Cuts what can be cut. False where a buffer turned out to be needed whole: then all begins anew."""
+        """Cuts what can be cut. False if a buffer turned out to be needed whole: then all begins anew."""
         self.periods, self.cuts = {}, {}
         whole: set[int] = set()
         for number, node in enumerate(self.program.nodes):
@@ -66,7 +66,7 @@ class CutPlan:
         return buffer.size if buffer.role in INDEX_ROLES else self.periods.get(access.buffer)
 
     def _find_cut(self, node: Node) -> LoopCut | None:
-        """None where no operand lies in parts, or no loop goes through all that do part by part."""
+        """None if no operand lies in parts, or no loop goes through all that do part by part."""
         if node.output.buffer in self.kept:
             return None
         for place, operand in enumerate(node.operands):

@@ -14,8 +14,8 @@ access's own where a library wants it. A first size of -1: as many as the buffer
 
 
 def look(flat: Tensor, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """A strided view of a flat tensor, from its element `offset` on; a first size of -1: as many as there
-    are."""
+    """Returns a strided view of a flat tensor, from its element `offset` on. A first size of -1 means as many
+    as there are."""
     if sizes and sizes[0] == -1:
         reach = offset + sum((size - 1) * stride for size, stride in zip(sizes[1:], strides[1:], strict=True))
         sizes = ((flat.numel() - 1 - reach) // strides[0] + 1, *sizes[1:])

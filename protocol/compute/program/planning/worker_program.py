@@ -42,8 +42,8 @@ def assign_leaves(elements: int, workers: int) -> list[range]:
 
 
 def cut_program(program: Program, workers: int, worker: int) -> CutProgram:
-    """Returns the part of a folded program (`fold`) of one of so many workers. Raises InvalidInput where
-    the update is none that can be cut, or there are more workers than leaves."""
+    """Returns the part of a folded program (`fold`) for one of several workers. Raises InvalidInput if the
+    update is none that can be cut, or there are more workers than leaves."""
     plan = CutPlan(program, workers)
     while not plan.try_all():
         pass
@@ -87,11 +87,11 @@ class _Cutter:
         return CutProgram(cut_one, self._exchanges, leaves)
 
     def _narrow(self, cut: LoopCut) -> Node:
-        """Returns a cut node: the own part of its loop."""
+        """Returns a cut node: this worker's part of its loop."""
         node, part = cut.node, cut.node.sizes[cut.loop] // self._plan.workers
 
         def move(access: Access) -> Access:
-            """Where the own part begins."""
+            """Moves an access to where this worker's part begins."""
             period = self._plan.periods.get(access.buffer)
             if period is None:
                 return replace(access, offset=access.offset + self._worker * part * access.strides[cut.loop])
@@ -111,7 +111,8 @@ class _Cutter:
         return replace(node, operands=tuple(operands))
 
     def _gather(self, buffer: int) -> int:
-        """Returns a new buffer for all parts, into which a node copies the own one; the exchange follows."""
+        """Returns a new buffer for all parts, into which a node copies this worker's part; the exchange
+        follows."""
         before, period = self._plan.program.buffers[buffer], self._plan.periods[buffer]
         length = period // self._plan.workers
         self._buffers.append(Buffer(before.role, before.size))
