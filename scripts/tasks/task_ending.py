@@ -114,6 +114,6 @@ def notify_halt(task: bytes, console: Console) -> None:
     console.notify(f"halted {show_task(task)}: no further round opens")
     console.notify(
         "Next: leave the task's nodes running. They settle the open rounds and close the task. If "
-        "none runs any more, touchstone task close {show_task(task)} does so, or says until which "
+        f"none runs any more, touchstone task close {show_task(task)} does so, or says until which "
         "block it has to wait"
     )

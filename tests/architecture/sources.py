@@ -1,7 +1,7 @@
 """The sources as syntax trees, for tests that check how the house is built."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -24,15 +24,27 @@ def parse(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text(), str(path))
 
 
+@cache
+def walk(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return every node of a tree, in the order of `ast.walk`."""
+    return tuple(ast.walk(tree))
+
+
+def find_in_files(find: Callable[[ast.Module], object], paths: Iterable[Path]) -> dict[str, object]:
+    """Return what `find` finds in the files, by path; nothing where all of it is empty."""
+    found = {str(path): find(parse(path)) for path in paths}
+    return {path: one for path, one in found.items() if one}
+
+
 def walk_functions(tree: ast.AST) -> Iterator[Function]:
     """Yield every function and method, nested ones included."""
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+    return (node for node in walk(tree) if isinstance(node, Function))
 
 
 def get_imported_names(tree: ast.AST) -> set[str]:
     """Return the full names of the modules that `tree` imports, wherever the statement stands."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):

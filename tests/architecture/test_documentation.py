@@ -1,11 +1,8 @@
 """Each module says why it exists, each public function what it does, each signature its types."""
 
 import ast
-from pathlib import Path
 
-import pytest
-
-from tests.architecture.sources import ROOT, Function, list_sources, parse
+from tests.architecture.sources import ROOT, Function, find_in_files, list_sources, walk
 
 
 def find_undocumented(tree: ast.Module) -> list[str]:
@@ -26,7 +23,7 @@ def _find_in_body(parent: ast.Module | ast.ClassDef, prefix: str) -> list[str]:
 
 def find_untyped(tree: ast.Module) -> list[str]:
     """Return the functions in `tree` that leave a parameter or the result without a type."""
-    return [node.name for node in ast.walk(tree) if isinstance(node, Function) and not _is_typed(node)]
+    return [node.name for node in walk(tree) if isinstance(node, Function) and not _is_typed(node)]
 
 
 def _is_typed(function: Function) -> bool:
@@ -37,14 +34,12 @@ def _is_typed(function: Function) -> bool:
     return typed and (function.returns is not None or function.name == "__init__")
 
 
-@pytest.mark.parametrize("path", list_sources(), ids=str)
-def test_everything_public_is_documented(path: Path) -> None:
-    assert not find_undocumented(parse(path))
+def test_everything_public_is_documented() -> None:
+    assert not find_in_files(find_undocumented, list_sources())
 
 
-@pytest.mark.parametrize("path", list_sources(), ids=str)
-def test_every_function_is_typed(path: Path) -> None:
-    assert not find_untyped(parse(path))
+def test_every_function_is_typed() -> None:
+    assert not find_in_files(find_untyped, list_sources())
 
 
 def test_undocumented_names_are_found() -> None:
@@ -70,9 +65,9 @@ def find_long_lines(text: str) -> list[int]:
 PAGES = sorted(path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 
 
-@pytest.mark.parametrize("path", PAGES, ids=str)
-def test_lines_of_pages_are_short(path: Path) -> None:
-    assert not find_long_lines((ROOT / path).read_text())
+def test_lines_of_pages_are_short() -> None:
+    found = {str(path): find_long_lines((ROOT / path).read_text()) for path in PAGES}
+    assert not {path: lines for path, lines in found.items() if lines}
 
 
 def test_long_lines_are_found() -> None:

@@ -4,16 +4,19 @@ import ast
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.sources import (
     ROOT,
+    find_in_files,
     get_dotted_name,
     get_imported_names,
     list_sources,
     parse,
+    walk,
     walk_functions,
 )
 
@@ -66,40 +69,40 @@ def test_import_linter_contracts_are_kept() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("path", list_sources("protocol/spec"), ids=str)
-def test_spec_imports_only_pure_standard_library(path: Path) -> None:
-    assert not find_foreign_imports(parse(path), SPEC_ALLOWED, ("touchstone.protocol.spec",))
+def test_spec_imports_only_pure_standard_library() -> None:
+    find = partial(find_foreign_imports, allowed=SPEC_ALLOWED, packages=("touchstone.protocol.spec",))
+    assert not find_in_files(find, list_sources("protocol/spec"))
 
 
-@pytest.mark.parametrize("path", list_sources("protocol/compute"), ids=str)
-def test_compute_imports_only_torch_and_spec(path: Path) -> None:
+def find_beyond_compute(path: Path) -> set[str]:
     allowed = COMPUTE_ALLOWED | ({"threading"} if path == LOCKING else set())
     allowed |= ON_CARDS.get(path, set())
     allowed |= {"_hashlib", "ctypes"} if path == HASHING else set()
     allowed |= {"ctypes", "mmap", "weakref"} if path == PAGING else set()
-    assert not find_foreign_imports(
-        parse(path), allowed, ("touchstone.protocol.spec", "touchstone.protocol.compute")
-    )
+    rooms = ("touchstone.protocol.spec", "touchstone.protocol.compute")
+    return find_foreign_imports(parse(path), allowed, rooms)
 
 
-@pytest.mark.parametrize("path", list_sources(), ids=str)
-def test_one_module_signs_and_recovers(path: Path) -> None:
+def test_compute_imports_only_torch_and_spec() -> None:
+    found = {str(path): find_beyond_compute(path) for path in list_sources("protocol/compute")}
+    assert not {path: names for path, names in found.items() if names}
+
+
+def find_signing(tree: ast.AST) -> set[str]:
+    called = {get_dotted_name(node.func).split(".")[-1] for node in walk(tree) if isinstance(node, ast.Call)}
+    found = called & {"encode_typed_data", "sign_typed_data", "sign_message", "recover_message"}
+    return found | ({"eth_account.messages"} & get_imported_names(tree))
+
+
+def test_one_module_signs_and_recovers() -> None:
     """A key signs transactions itself; all else goes through the signer, in its one form."""
-    if path in (SIGNER, KEYS):
-        return
-    tree = parse(path)
-    called = {
-        get_dotted_name(node.func).split(".")[-1] for node in ast.walk(tree) if isinstance(node, ast.Call)
-    }
-    assert not called & {"encode_typed_data", "sign_typed_data", "sign_message", "recover_message"}
-    assert "eth_account.messages" not in get_imported_names(tree)
+    assert find_in_files(find_signing, list_sources()).keys() == {str(SIGNER), str(KEYS)}
 
 
-@pytest.mark.parametrize("path", list_sources(), ids=str)
-def test_no_import_inside_a_function(path: Path) -> None:
+def test_no_import_inside_a_function() -> None:
     """A file of commands alone loads what a command does when it runs: `--help` waits for no PyTorch."""
-    is_of_commands = path.match("scripts/*/*_commands.py")
-    assert is_of_commands or not find_local_imports(parse(path))
+    others = [path for path in list_sources() if not path.match("scripts/*/*_commands.py")]
+    assert not find_in_files(find_local_imports, others)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,10 @@ def test_local_imports_are_found() -> None:
 TESTS_OF_THE_PRODUCT = [path for path in list_sources("tests") if path.parts[1] != "lab"]
 
 
-@pytest.mark.parametrize("path", [*list_sources(), *TESTS_OF_THE_PRODUCT], ids=str)
-def test_product_and_its_tests_need_no_lab(path: Path) -> None:
-    forbidden = {"lab"} if path.parts[0] == "tests" else {"lab", "tests"}
-    assert not {name for name in get_imported_names(parse(path)) if name.split(".")[0] in forbidden}
+def find_imports_of(tree: ast.AST, folders: set[str]) -> set[str]:
+    return {name for name in get_imported_names(tree) if name.split(".")[0] in folders}
+
+
+def test_product_and_its_tests_need_no_lab() -> None:
+    assert not find_in_files(partial(find_imports_of, folders={"lab", "tests"}), list_sources())
+    assert not find_in_files(partial(find_imports_of, folders={"lab"}), TESTS_OF_THE_PRODUCT)

@@ -3,9 +3,7 @@
 import ast
 from pathlib import Path
 
-import pytest
-
-from tests.architecture.sources import ROLES, list_sources, parse
+from tests.architecture.sources import ROLES, find_in_files, list_sources, walk
 
 WHOLE = frozenset({"Tools", "Rooms"})
 """Types that have all that a node has. `Node` and the roles lie above all rooms: import-linter holds that."""
@@ -26,7 +24,7 @@ OWN_TOOLS = {Path("node/kit/duty.py")}
 def list_takers(tree: ast.AST) -> list[str]:
     """Parameters and fields that hold a whole node."""
     found = []
-    for one in ast.walk(tree):
+    for one in walk(tree):
         if isinstance(one, ast.arg):
             name, kind = one.arg, one.annotation
         elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
@@ -40,12 +38,10 @@ def list_takers(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in list_sources(*ROLES) if path not in COMPOSING | OWN_TOOLS], ids=str
-)
-def test_no_part_of_a_role_takes_a_whole_node(path: Path) -> None:
-    takers = list_takers(parse(path))
-    assert not takers, "give it a View to look at, or the store, peers, chain or signer that it acts with"
+def test_no_part_of_a_role_takes_a_whole_node() -> None:
+    """Give it a View to look at, or the store, peers, chain or signer that it acts with."""
+    parts = [path for path in list_sources(*ROLES) if path not in COMPOSING | OWN_TOOLS]
+    assert not find_in_files(list_takers, parts)
 
 
 def test_a_whole_node_is_found() -> None:

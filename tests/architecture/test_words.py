@@ -3,11 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.architecture.sources import ROOT, list_sources, parse
+from tests.architecture.sources import ROOT, find_in_files, list_sources, walk
 
 OLD = {
     "beyond_leaf": "excess_leaf",
@@ -99,7 +96,7 @@ GONE = re.compile(
 def list_names(tree: ast.AST) -> set[str]:
     """Every name that a file defines or uses, attributes, parameters and keywords among them."""
     found = set[str]()
-    for one in ast.walk(tree):
+    for one in walk(tree):
         for field in ("id", "attr", "arg", "name"):
             value = getattr(one, field, None)
             if isinstance(value, str):
@@ -114,20 +111,26 @@ def find_past(names: set[str]) -> list[str]:
 
 def list_texts(tree: ast.AST) -> Iterator[str]:
     """Every message and docstring of a file."""
-    for one in ast.walk(tree):
+    for one in walk(tree):
         if isinstance(one, ast.Constant) and isinstance(one.value, str):
             yield one.value
 
 
-@pytest.mark.parametrize("path", list_sources(*PRODUCT, "tools"), ids=str)
-def test_no_name_of_the_past_comes_back(path: Path) -> None:
-    found = find_past(list_names(parse(path)))
-    assert not found, [f"{name}: {OLD.get(name, 'describe_, format_ or notify_')}" for name in found]
+def find_past_names(tree: ast.AST) -> list[str]:
+    found = find_past(list_names(tree))
+    return [f"{name}: {OLD.get(name, 'describe_, format_ or notify_')}" for name in found]
 
 
-@pytest.mark.parametrize("path", list_sources(*PRODUCT, "tools", "lab"), ids=str)
-def test_no_message_says_a_word_of_the_past(path: Path) -> None:
-    assert not [found[0] for text in list_texts(parse(path)) for found in GONE.finditer(text)]
+def find_past_words(tree: ast.AST) -> list[str]:
+    return [found for text in list_texts(tree) for found in GONE.findall(text)]
+
+
+def test_no_name_of_the_past_comes_back() -> None:
+    assert not find_in_files(find_past_names, list_sources(*PRODUCT, "tools"))
+
+
+def test_no_message_says_a_word_of_the_past() -> None:
+    assert not find_in_files(find_past_words, list_sources(*PRODUCT, "tools", "lab"))
 
 
 def test_names_of_parameters_and_attributes_are_read() -> None:
@@ -138,11 +141,13 @@ def test_names_of_parameters_and_attributes_are_read() -> None:
 
 def test_messages_in_braces_are_read() -> None:
     text = 'notify(f"{one} has a trouble"); notify("a crowded pool")'
-    assert [found for one in list_texts(ast.parse(text)) for found in GONE.findall(one)] == ["trouble"]
+    assert find_past_words(ast.parse(text)) == ["trouble"]
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
-def test_no_page_names_what_is_called_otherwise_now(page: Path) -> None:
-    text = page.read_text()
-    assert not find_past(set(re.findall(r"`([A-Za-z_]+)`", text)))
-    assert not GONE.findall(text)
+def test_no_page_names_what_is_called_otherwise_now() -> None:
+    texts = {page.name: page.read_text() for page in ROOT.glob("docs/*.md")}
+    found = {
+        name: [*find_past(set(re.findall(r"`([A-Za-z_]+)`", text))), *GONE.findall(text)]
+        for name, text in texts.items()
+    }
+    assert not {name: words for name, words in found.items() if words}
