@@ -33,7 +33,7 @@ from touchstone.scripts.network.contract_creation import default_game_path, depl
     "--token", default="", show_default=False, help="ERC-20 of all money; left out: a worthless DevToken"
 )
 @click.option("--drand", is_flag=True, help="draws take a round of drand as well")
-@click.option("--limits", type=PRESETS, default="12s", help="for this time of a block")
+@click.option("--limits", type=PRESETS, default="12s", help="for this block time")
 @click.option("--out", type=PATH, help="file to write; default deployments/<chainId>.json")
 def deploy(
     rpc_url: str,

@@ -12,7 +12,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 HOME_HELP = "folder of key, certificate, journal and blobs"
 TASK_HELP = "id of a task, or the first digits of it, as `touchstone status` shows it"
 PRESETS = click.Choice(("12s", "2s", "local"))
-"""Of limits, by the time of a block of the chain."""
+"""Of limits, by the chain's block time."""
 
 with_home = click.option(
     "--home",

@@ -50,7 +50,7 @@ from touchstone.scripts.documents.home_documents import InitDocument
 @click.option(
     "--limits",
     type=PRESETS,
-    help="preset for this chain's time of a block, by which tasks are judged; with --devnet: local",
+    help="preset for this chain's block time, by which tasks are judged; with --devnet: local",
 )
 @click.option(
     "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's faucet"

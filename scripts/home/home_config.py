@@ -23,7 +23,7 @@ PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
 """Written by the operator's hand."""
 Limits = Literal["12s", "2s", "local"]
-"""Presets of a deployment's limits, by the time of a block."""
+"""Presets of a deployment's limits, by the block time."""
 Executor = Literal["process", "ray"]
 """What runs replays: processes of this machine, or Ray."""
 Digest = Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
@@ -41,7 +41,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
     that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor,
     ray_address: how many segments an auditor replays at once, and where; workers: how many processes train a
-    solver's segment together (`NodeConfig`). limits: the preset for this chain's time of a block, by which
+    solver's segment together (`NodeConfig`). limits: the preset for this chain's block time, by which
     tasks are judged; economics: the table of what else is assumed of the world (`scripts/tasks/figures.py`).
     object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes

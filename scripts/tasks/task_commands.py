@@ -46,7 +46,7 @@ def task() -> None:
 )
 @click.option("--rounds", help="how many; 4 if not said")
 @click.option("--pay", help="of a solver's round, in whole tokens; 10 if not said")
-@click.option("--preset", help="time of a block of the chain: 12s, 2s or local; local if not said")
+@click.option("--preset", help="block time of the chain: 12s, 2s or local; local if not said")
 @click.option("--out", type=PATH, default="task.toml", help="file to write")
 def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocument:
     """Write a commented task file from a few answers; each question has an option."""

@@ -3,7 +3,7 @@
 Unknown keys are refused.
 
     dataset = "corpus"              # a folder of `touchstone data pack`, or a raw file of one byte a token
-    preset = "local"                # windows for this time of a block: 12s, 2s or local
+    preset = "local"                # windows for this block time: 12s, 2s or local
     rounds = 4
     solver_seats = 8                # how many solvers train in a round
     draws = 2                       # audits of each claim
@@ -69,7 +69,7 @@ LEAST_PAY_LOOKS = 24
 class TaskFile:
     """What a task file says: the plan, the figures that its amounts are checked against, the file of the
     dataset's tokens, what is known of them, the recorded step whose weights the task begins with where no
-    seed draws them, and the preset for the chain's time of a block."""
+    seed draws them, and the preset for the chain's block time."""
 
     path: Path
     plan: RoundPlan

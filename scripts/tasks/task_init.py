@@ -58,7 +58,7 @@ step = {named}
 """
 TEMPLATE = """\
 dataset = {dataset}
-preset = "{preset}"              # windows for this time of a block: 12s, 2s, or local for an own chain
+preset = "{preset}"              # windows for this block time: 12s, 2s, or local for an own chain
 
 rounds = {rounds}
 inner_steps = {inner_steps}              # H: steps of a solver in a round

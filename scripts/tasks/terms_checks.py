@@ -60,7 +60,7 @@ def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None
                 expected=f"{name} >= {getattr(own, name)} (preset {own.name})",
                 actual=getattr(actual, name),
                 where="limits in config.toml",
-                remedy="Do not stake on this chain; or set `limits` to the preset for its time of a block.",
+                remedy="Do not stake on this chain; or set `limits` to the preset for its block time.",
             )
 
 
