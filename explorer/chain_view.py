@@ -289,7 +289,7 @@ class ChainView:
         return {account: done for account, done in totals.items() if any(done.values())}
 
     def find_money(self, task: bytes) -> Money:
-        """Returns what each account has in a task; nothing where that cannot be found."""
+        """Returns what each account has in a task; nothing if that cannot be found."""
         try:
             return find_money(self.state.games[task], self.next_block)
         except BROKEN as error:

@@ -140,9 +140,9 @@ async def find_number(
     connection: Connection, disputes: str, event: Event, numeric_format: str
 ) -> ConvictedNumber | None:
     """Returns what the transaction of a conviction proved. disputes: address of the contract; numeric_format:
-    of the task. None if it proved something else than an operation, or where another contract passed the
-    proof on: then the contract's word stands, but its call is not what the transaction says. Raises
-    EnvironmentFault where the chain's node has lost the transaction."""
+    of the task. None if it proved something else than an operation, or if another contract passed the proof
+    on: then the contract's word stands, but its call is not what the transaction says. Raises
+    EnvironmentFault if the chain's node has lost the transaction."""
     target, data = await connection.sent_call(event.transaction_hash)
     entry = find_function(load_abi("Disputes"), "proveOperation")
     if target != disputes or data[:SELECTOR_BYTES] != entry.selector:

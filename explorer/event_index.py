@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS reports (
 ) WITHOUT ROWID;
 """
 """fee: in wei, which may be more than 64 bits; subject: the dispute, ask or contest that an event is about;
-found: JSON, null where the transaction shows no number; said: JSON, what a node has reported and signed."""
+found: JSON, null if the transaction shows no number; said: JSON, what a node has reported and signed."""
 TOLD_TABLES = """
 CREATE TEMP TABLE lines (
     task BLOB NOT NULL, block INTEGER NOT NULL, log INTEGER NOT NULL, line TEXT NOT NULL

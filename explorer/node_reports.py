@@ -5,7 +5,7 @@
 Any account may announce any address, and anybody may run a node that answers anything. So nodes are asked for
 reports that the chain gives reason to expect: of accounts with a claim or a vote on it, which took a stake.
 An endpoint alone has this machine connect nowhere. Addresses that are not of the public internet are asked
-only where the operator says so. What comes is bounded in bytes and in time, its figures are finite, and it is
+only if the operator says so. What comes is bounded in bytes and in time, its figures are finite, and it is
 kept only with the signature of the account that the chain names. Who answers nothing or something else is
 asked ever more seldom. No page shows why a node was not heard: that would tell what this machine can reach.
 

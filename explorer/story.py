@@ -143,7 +143,7 @@ class Teller:
         yield f"{who} commits to its training of round {v['round']}: {v['segments']} segments, one root"
 
     def _drawn(self, v: Mapping[str, Any]) -> Iterator[str]:
-        """Yields the primaries; reserves are looked up only where one of these does not say ACCEPT."""
+        """Yields the primaries; reserves are looked up only if one of these does not say ACCEPT."""
         yield from self._list_primaries(int(v["round"]), is_late=False)
         yield from self._list_primaries(int(v["round"]) - 1, is_late=True)
 

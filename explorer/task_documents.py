@@ -63,8 +63,8 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
 
 
 def make_training(terms: Any, text: bytes) -> dict[str, Any]:
-    """Returns what is trained; `error` alone where the text that the submitter posted is no description of
-    it. terms: as TaskPosted has them."""
+    """Returns what is trained; `error` alone if the text that the submitter posted is no description of it.
+    terms: as TaskPosted has them."""
     try:
         training = decode_training(text)
     except TouchstoneError as error:

@@ -54,7 +54,7 @@ STAND_IN = bytes(31) + b"\1"
 class RoundPlan:
     """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes: tokens of
     1, 2 or 4 bytes by the vocabulary. step: the recorded one of any module, in one numeric format and for one
-    shape of a batch. initial_seed: `GIVEN_START` where the first weights are given. tokenizer_sha256: of the
+    shape of a batch. initial_seed: `GIVEN_START` if the first weights are given. tokenizer_sha256: of the
     tokenizer.json that made the tokens, hex; empty if there was none."""
 
     step: StepFiles
@@ -94,7 +94,7 @@ class RoundPlan:
 def build_task(
     plan: RoundPlan, dataset: bytes | memoryview, submitter: str, salt: bytes, start: Tensor | None = None
 ) -> tuple[PostedTerms, TrainingSpec]:
-    """Returns the whole task, all roots computed. start: the flat weights that it begins with, where no seed
+    """Returns the whole task, all roots computed. start: the flat weights that it begins with, if no seed
     makes them."""
     assert (plan.initial_seed == GIVEN_START) == (start is not None), "either a seed or weights"
     step = learn_plan(plan)
@@ -229,8 +229,8 @@ async def post_task(
     start: Tensor | None = None,
 ) -> bytes:
     """Posts a task that was built, with its escrow, and serves its dataset from now on, with the weights that
-    it begins with (start) where they are given; returns the task's id. Raises InvalidInput if nodes would
-    refuse it, ContractRefused if the account has too few tokens."""
+    it begins with (start) if they are given; returns the task's id. Raises InvalidInput if nodes would refuse
+    it, ContractRefused if the account has too few tokens."""
     escrow_wei = await asyncio.to_thread(refuse_bad_task, chain, terms, training)
     await asyncio.to_thread(store.put, refer_dataset(training), dataset)
     await asyncio.to_thread(keep_step, store, training, get_step(training))

@@ -69,7 +69,7 @@ async def offer(room: AuditRoom, index: int, account: str) -> None:
 
 
 def _list_lacking(book: AuditBook, game: GameState, index: int, block: int) -> Iterator[Offered]:
-    """Own votes of a round that the chain lacks, or whose openings it lacks; each with the opening where that
+    """Own votes of a round that the chain lacks, or whose openings it lacks; each with the opening if that
     may be shown."""
     draft = Draft(game, block)
     for made in book.list_own(index):

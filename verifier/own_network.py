@@ -17,7 +17,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 LATELY_S = 60.0
 """An answer counts for so long, and no answer from before the solver was waited for."""
 MOST_ASKED = 32
-"""Peers that are asked at once where nobody answered lately; who answered last goes first."""
+"""Peers that are asked at once if nobody answered lately; who answered last goes first."""
 ANSWER_S = 10.0
 
 

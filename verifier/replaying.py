@@ -9,9 +9,9 @@ too much (`may_vote_unserved`). If anything fails that the solver does not owe, 
 if nobody else answers it either (`own_network`).
 
 A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
-does a start whose next step gives NaN or infinity, because no training leads there. If that cost
-nothing, a solver could claim such states as a free try. So an auditor trains one step even where only an
-UNSERVED still counts.
+does a start whose next step gives NaN or infinity, because no training leads there. If that cost nothing, a
+solver could claim such states as a free try. So an auditor trains one step even if only an UNSERVED still
+counts.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ async def ask_until(
     room: AuditRoom, solver: str, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
 ) -> Served:
     """Returns what `ask` fetches, asked for at least once, and again until the chain is at `until_block`.
-    Raises NotServed, and ReachesNobody where that is no fault of the solver."""
+    Raises NotServed, and ReachesNobody if that is no fault of the solver."""
     begun_s = asyncio.get_running_loop().time()
     asking = asyncio.ensure_future(_keep_asking(ask))
     clock = asyncio.ensure_future(_run_out(room, until_block))
@@ -155,7 +155,7 @@ async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof,
 
 
 def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) -> None:
-    """Where boundary 0 itself has the numbers of another place, that is a proof against the solver."""
+    """If boundary 0 itself has the numbers of another place, that is a proof against the solver."""
     header, about = first.header, room.about
     is_placed = header.global_step == drawn.place.round * about.inner_steps
     is_begun = about.carry_moments or header.local_step == 0

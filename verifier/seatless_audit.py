@@ -73,8 +73,8 @@ class Place:
 @dataclass(frozen=True)
 class Replayed:
     """What a replay came to. word: as an auditor would say; claimed_end, own_end: state roots, this node's
-    own None if the steps left the finite numbers; distances: (quantity, largest distance, its limit), none
-    where the two roots are one or nothing can be compared."""
+    own None if the steps left the finite numbers; distances: (quantity, largest distance, its limit), none if
+    the two roots are one or nothing can be compared."""
 
     solver: str
     word: VoteWord

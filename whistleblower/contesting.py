@@ -1,4 +1,4 @@
-"""Contests of a posted root: open one where this node's own merge differs, play it, bring the leaf.
+"""Contests of a posted root: open one if this node's own merge differs, play it, bring the leaf.
 
 All nodes compute the same bits, so a root that differs is wrong. Any account that has the posted root's tree
 may answer. The contester names the node that its own tree lacks. At the leaf any account may bring the
@@ -54,7 +54,7 @@ class Contesting:
     outer_steps: OuterSteps
 
     async def gather_inputs(self, game_round: GameRound, leaf: int) -> bytes:
-        """Returns the inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is
+        """Returns the inputs of a leaf, one behind the other: empty behind the last leaf, if nothing is
         needed."""
         count = self.get_view().spec.terms.parameter_count
         if leaf >= count_tensor_leaves(count):

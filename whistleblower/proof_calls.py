@@ -61,8 +61,8 @@ def claim_form(index: int, slot: int) -> Form:
 
 
 def start_form(first: BoundaryProof, base: OuterHeader, work: WorkProof = NO_WORK) -> Form:
-    """Returns boundary 0 of a claim and what it must be. work: of the solver's last merged claim, where
-    moments carry over from one."""
+    """Returns boundary 0 of a claim and what it must be. work: of the solver's last merged claim, if moments
+    carry over from one."""
     return {"first": first, "base": base, "work": work}
 
 

@@ -181,8 +181,8 @@ class Prosecuting:
         return await self.corpus.open_leaf(byte // LEAF_BYTES)
 
     async def prosecute(self, dispute: InnerDispute) -> None:
-        """Looks for a fault in the trace of a dispute, and proves it. Says so where there is none. What is
-        not served, or not in half of the time, is demanded on chain, once, and asked for again: raises
+        """Looks for a fault in the trace of a dispute, and proves it. Says so if there is none. What is not
+        served, or not in half of the time, is demanded on chain, once, and asked for again: raises
         ProtocolFault or EnvironmentFault."""
         trace, name = dispute.trace, format_name(dispute)
         assert trace is not None
@@ -278,7 +278,7 @@ class Prosecuting:
             return watch(buffer, remote.find_leaf(buffer, own))
 
         def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """Returns the same where the whole can be fetched instead."""
+            """Returns the same if the whole can be fetched instead."""
             return hurry(remote.find_leaf(buffer, own))
 
         spec = self.get_view().spec
@@ -293,8 +293,7 @@ class Prosecuting:
     async def _find_step_start(
         self, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
     ) -> TrainingState:
-        """Returns the state before the named step: the claimant's, or this node's own where it is the
-        same."""
+        """Returns the state before the named step: the claimant's, or this node's own if it is the same."""
         try:
             return await wait_for(
                 self.get_view, until, self.states.fetch_and_load(self.client, [peer], trace.start)

@@ -143,4 +143,4 @@ def _find(view: View, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(view, StatementKey(StatementRef(index, 0), 0, signature))
 
 
-"""In place of this node's own leaf where both ends are one state."""
+"""In place of this node's own leaf if both ends are one state."""

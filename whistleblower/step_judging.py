@@ -1,13 +1,13 @@
 """Judges each step of a segment from the claimant's own state before it; finds the step to name.
 
 Over k steps honest machines drift apart, in unstable phases by a million limits. Over one step from the same
-state they mostly do not. So a segment is false where one of its steps is. If every step lies within the
-limits, the distance of the ends is drift, however large. The task's limits allow for k steps: they are taken
-as they are, with one step's learning rate.
+state they mostly do not. So a segment is false if one of its steps is. If every step lies within the limits,
+the distance of the ends is drift, however large. The task's limits allow for k steps: they are taken as they
+are, with one step's learning rate.
 
 What one step may lie off, the task's `Tolerance` says (compute/tolerance).
 
-The opener of a dispute names the step that it judged to be false before, where the posted roots around it are
+The opener of a dispute names the step that it judged to be false before, if the posted roots around it are
 those that it judged. Else it names the first step that is false from the claimant's own state before it.
 
 Steps are computed where answers are, one piece at a time (`RecomputeQueue`).
@@ -86,7 +86,7 @@ class StepJudging:
     ) -> list[StateHeader]:
         """Returns the k + 1 states of a segment as the claimant shows them. known: state roots that its
         statement has, by step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming
-        the peer, where it shows others, and EnvironmentFault while it shows none."""
+        the peer, if it shows others, and EnvironmentFault while it shows none."""
         peer, count = claimed.peer, self.get_view().spec.terms.segment_steps + 1
         asked = StepsAsked(self.get_view().task, claimed.round, claimed.slot, claimed.segment)
         shown = await wait_for(self.get_view, claimed.until, self.client.ask(peer, STEPS, asked, SHOWN_FORM))

@@ -86,7 +86,7 @@ def _list_false_rejections(
 
 
 def _get_own_end(known: KnownVote) -> bytes:
-    """Empty where the vote is not opened."""
+    """Empty if the vote is not opened."""
     return b"" if known.opening is None else known.opening.own_end_root
 
 

@@ -90,7 +90,7 @@ class WorkProofs:
         return start_form(openings.boundaries[0], base, await self._find_carried_work(index, slot))
 
     async def _find_carried_work(self, index: int, slot: int) -> WorkProof:
-        """Returns the work leaf of the solver's last merged claim, where moments carry over from one."""
+        """Returns the work leaf of the solver's last merged claim, if moments carry over from one."""
         view = self.get_view()
         claim = find_claim(get_now(view), index, slot)
         seat = None if claim is None else get_now(view).seats.get(claim.seat)
@@ -137,7 +137,7 @@ def are_scales_valid(leaf: LeafProof) -> bool:
 
 
 def get_openings(view: View, index: int, slot: int) -> ClaimOpenings:
-    """Returns what is known of a claim: all where it is this node's own."""
+    """Returns what is known of a claim: all if it is this node's own."""
     if find_solver(get_now(view), index, slot) != view.account:
         return view.audits.get_openings(index, slot)
     last = len(list_own_boundaries(view, index)) - 1

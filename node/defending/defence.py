@@ -24,8 +24,8 @@ class Defence:
 
 @dataclass(frozen=True)
 class _InDispute:
-    """Something to do in a dispute. about: the dispute's name, and its stage where each stage is a duty of
-    its own."""
+    """Something to do in a dispute. about: the dispute's name, and its stage if each stage is a duty of its
+    own."""
 
     about: Hashable
     dispute: InnerDispute = field(compare=False, repr=False)
@@ -97,7 +97,7 @@ class AnswerQuery(_OfQuery):
     """Answer a query about this node's own vote."""
 
     async def perform(self, defence: Defence) -> None:
-        """Trains the segment again where its end is not kept. Raises ContractRefused if time is over."""
+        """Trains the segment again if its end is not kept. Raises ContractRefused if time is over."""
         await defence.queries.answer_own(self.query)
 
 

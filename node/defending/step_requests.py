@@ -88,7 +88,7 @@ class StepAnswers:
                 self.notify_loop()
 
     async def answer_steps(self, account: str, body: bytes) -> StepsShown:
-        """Returns the states of a segment of this node's own. Where they are not at hand they are noted, and
+        """Returns the states of a segment of this node's own. If they are not at hand they are noted, and
         computed if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed
         question."""
         view = self.get_view()

@@ -125,7 +125,7 @@ def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
 
 async def _load_first(reader: Reader, spec: TaskSpec, peers: list[Peer]) -> Tensor:
     """W before any training: starting weights from this node's own store, or from a peer, the submitter
-    first. Raises InvalidInput where there is no peer."""
+    first. Raises InvalidInput if there is no peer."""
     if not spec.training.is_start_given:
         return await asyncio.to_thread(make_start, spec)
     first = OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root)

@@ -125,7 +125,7 @@ class _Typed(msgspec.Struct):
 
 
 def list_file_names(config: str) -> Mapping[str, str]:
-    """Returns, by the name of a parameter in the class of transformers: its name in files, where that is
+    """Returns, by the name of a parameter in the class of transformers: its name in files, if that is
     another. config: a `config.json` as text, or anything: it may be a stranger's."""
     try:
         named = msgspec.json.decode(config, type=_Typed).model_type

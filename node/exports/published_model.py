@@ -1,9 +1,9 @@
 """A model of Hugging Face as transformers' own class: shape from `config.json`, weights from safetensors.
 
-transformers is an extra, and needed only where steps are recorded. Nothing of a folder is executed: the class
-is one of transformers, found by `model_type` in a list of those that were tried. transformers takes what it
-does not know in silence, and loads folders that lack tensors. Here each field of a config is one that the
-class has, of the type that it has, and weights are read by `model_folder.py`, which refuses by name.
+transformers is an extra, and needed only if steps are recorded. Nothing of a folder is executed: the class is
+one of transformers, found by `model_type` in a list of those that were tried. transformers takes what it does
+not know in silence, and loads folders that lack tensors. Here each field of a config is one that the class
+has, of the type that it has, and weights are read by `model_folder.py`, which refuses by name.
 """
 
 import json

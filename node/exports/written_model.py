@@ -41,10 +41,10 @@ def write_model(
     tokenizer: bytes | None = None,
 ) -> None:
     """Writes the folder of a model: `model.safetensors` with all parameters by their names in the module,
-    frozen ones included, for `load_state_dict`; the layout, and the config.json where the layout has one, for
-    transformers; the tokenizer where there is one. Adapters are added to their matrices there, and lie in the
-    folder `adapter` as PEFT has them. Raises InvalidInput, before anything is written, where the folder has
-    the model of another step or the disk too little room, and OSError if the disk refuses a file."""
+    frozen ones included, for `load_state_dict`; the layout, and the config.json if the layout has one, for
+    transformers; the tokenizer if there is one. Adapters are added to their matrices there, and lie in the
+    folder `adapter` as PEFT has them. Raises InvalidInput, before anything is written, if the folder has the
+    model of another step or the disk too little room, and OSError if the disk refuses a file."""
     layout = encode_layout(step.layout)
     _refuse_other(folder, layout)
     tensors, config = list_tensors(weights, step), clean_config(step.layout.config)

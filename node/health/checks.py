@@ -3,7 +3,7 @@
 Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
 disk has; every few seconds it asks each endpoint whether it still shows the chain of the deployment. What
 comes and what goes is one line of the log each. The home's file `node-state.json` has the same, for
-`touchstone status`: a file can be read where the node hangs or has ended, and it needs no port. It is no
+`touchstone status`: a file can be read if the node hangs or has ended, and it needs no port. It is no
 journal: without it nothing is lost but the count of restarts.
 """
 
@@ -261,15 +261,15 @@ class Watch:
             self.health_issues[kind] = SeenHealthIssue(kind, since_s, said)
 
     def write(self, end: End = End.KILLED) -> None:
-        """Writes the home's file. Where the disk refuses it, that is a health issue of the next check. After
-        an end nothing is written any more: a look may have been under way in another thread."""
+        """Writes the home's file. If the disk refuses it, that is a health issue of the next check. After an
+        end nothing is written any more: a look may have been under way in another thread."""
         with self._writing:
             if self._end is End.KILLED:
                 self._end, self._written_s = end, time.monotonic()
                 self._refused = self._try_to_write()
 
     def _try_to_write(self) -> str:
-        """Returns what the system says where it refuses; else empty."""
+        """Returns what the system says if it refuses; else empty."""
         past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
         now = (self.chain_state.head_block, tuple(self.health_issues.values()))

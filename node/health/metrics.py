@@ -85,8 +85,8 @@ Values = dict[str, Samples]
 
 @dataclass
 class Measures:
-    """What a node's metrics are read from. Deadlines and money take a tenth of a second where a task is
-    large: they are listed once for each state of it."""
+    """What a node's metrics are read from. Deadlines and money take a tenth of a second if a task is large:
+    they are listed once for each state of it."""
 
     chain: GameChain
     chain_state: ChainState

@@ -189,7 +189,7 @@ def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
 
 
 def describe_beginning(money: AccountMoney) -> Iterator[str]:
-    """Yields what the account has in the task as the node begins; nothing where all is still to come."""
+    """Yields what the account has in the task as the node begins; nothing if all is still to come."""
     settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
     if money.earned or money.owed or settled or lost:
         earned, fees = format_tokens(money.earned), format_tokens(money.owed)

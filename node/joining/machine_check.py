@@ -42,9 +42,9 @@ class MachineCheck:
 
     async def check_machine(self) -> None:
         """Refuses a task that this node could lose its stake on although it is honest. Raises InvalidInput if
-        the referee judges otherwise, EnvironmentFault if this machine leaves the bounds (in an exact task:
-        where two kinds of kernels differ) or the chain does not answer. A node that has a seat already says
-        so instead and goes on: silence would cost more."""
+        the referee judges otherwise, EnvironmentFault if this machine leaves the bounds (in an exact task: if
+        two kinds of kernels differ) or the chain does not answer. A node that has a seat already says so
+        instead and goes on: silence would cost more."""
         try:
             await self._rehearse()
         except (InvalidInput, EnvironmentFault) as reason:

@@ -2,7 +2,7 @@
 
 No machine sees the firewall or the router in front of itself. Auditors say UNSERVED of a solver that nobody
 reaches: it pays a fee, and so do they. So a node that no peer reaches takes no seat. A peer's answer is its
-word alone. Only where all that can tell say no, nothing is staked; two of them, where others answer that they
+word alone. Only if all that can tell say no, nothing is staked; two of them, if others answer that they
 cannot tell.
 """
 
@@ -26,7 +26,7 @@ ANSWERS, MOST_ASKED = 3, 9
 AGAIN, AGAIN_S = 2, 10.0
 """Peers that say "not now" are asked so many times more, after a pause: strangers may use up their looks."""
 DOUBT = 2
-"""So many peers must not reach this node where others answered that they could not tell: one may lie."""
+"""So many peers must not reach this node if others answered that they could not tell: one may lie."""
 ASK_S = 20.0
 """A peer takes up to ten seconds for its look."""
 REACH_WORDS = {
@@ -61,7 +61,7 @@ class Reachability:
     client: BlobClient
     notify: Notify
     is_wanted: bool
-    """Whether no seat is to be taken where peers answer and none reaches this node."""
+    """Whether no seat is to be taken if peers answer and none reaches this node."""
 
     async def require_reached(self) -> None:
         """Raises EnvironmentFault if peers answer and none of them reaches this node (`is_unreached`).
@@ -95,8 +95,8 @@ class Reachability:
 
 
 def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
-    """Returns whether what peers saw keeps a node out: none reaches it. Where others answered that they could
-    not tell, the word of one alone does not; and where one of those has a stake, only words of peers with a
+    """Returns whether what peers saw keeps a node out: none reaches it. If others answered that they could
+    not tell, the word of one alone does not; and if one of those has a stake, only words of peers with a
     stake count. Strangers can use up the looks of honest peers, and who is left may lie."""
     both = list(zip(seen, have_stake, strict=False))
     noes = [has_stake for one, has_stake in both if one.reach not in (None, Reach.REACHED)]

@@ -37,7 +37,7 @@ class SeatRequest:
     """The seat that an account wants. stake_wei: 0 for what the task asks for; figures: what the operator
     assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it, or a
     bond, when this was agreed on, so none is to be taken; require_wanted: asked last before the stake is
-    locked, once the machine was checked; raises where the operator does not want the seat."""
+    locked, once the machine was checked; raises if the operator does not want the seat."""
 
     role: SeatRole
     stake_wei: int = 0

@@ -51,7 +51,7 @@ class DatasetParts:
 
     async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
         """Returns leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
-        EnvironmentFault where no peer serves one of them after all retries, or the disk is full."""
+        EnvironmentFault if no peer serves one of them after all retries, or the disk is full."""
         wanted = sorted(set(leaves))
         found = await self._read(wanted)
         if len(found) == len(wanted):

@@ -49,8 +49,8 @@ def refuse_harmful(
 
 
 def require_format(posted: int, spec: TaskSpec) -> None:
-    """Raises InvalidInput if the contracts compare in another numeric format than is trained in. Where
-    they want equal bits of a program with bounds, honest ends differ, and who disputes one loses its bond."""
+    """Raises InvalidInput if the contracts compare in another numeric format than is trained in. If they want
+    equal bits of a program with bounds, honest ends differ, and who disputes one loses its bond."""
     expected = FORMAT_NUMBERS[spec.training.numeric_format]
     if posted != expected:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Credit for a bond, and for what it costs where others open some more before it."""
+"""Credit for a bond, and for what it costs if others open some more before it."""
 
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -9,7 +9,7 @@ dearer."""
 
 
 async def fund_bonds(chain: GameChain, view: View, open_count: int, bond_wei: int) -> int:
-    """Makes sure of credit for a bond behind `open_count` open ones, and for what it costs where others open
+    """Makes sure of credit for a bond behind `open_count` open ones, and for what it costs if others open
     some more before it. Returns the most to pay, in wei: not more than a seat costs, nor than this account
     has. Raises ContractRefused if that does not pay what is due now."""
     due_wei, amounts = (open_count + 1) * bond_wei, view.game.terms.amounts

@@ -204,8 +204,8 @@ class ChainState:
 
     def take(self, batch: LogBatch) -> None:
         """Folds a batch. Any account can post a task, so an event that cannot be folded stops only its own
-        task. Where this account has, or had, a seat in that task, the error is raised. Raises
-        EnvironmentFault where the batch voids more than is kept: then all has to be folded anew."""
+        task. If this account has, or had, a seat in that task, the error is raised. Raises EnvironmentFault
+        if the batch voids more than is kept: then all has to be folded anew."""
         if batch.forget_from is not None:
             self._go_back(batch.forget_from)
         self.head_block = batch.head.number

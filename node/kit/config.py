@@ -52,11 +52,11 @@ SWITCH_S = 5e-5
 class NodeConfig:
     """Who acts, where its files are, which chain, and where it listens. `deployment_sha256`: of the
     deployment for which the home was made (empty: not noted). `listen_port` 0: any free port; `public_url`
-    empty: the address it listens on. `check_reach`: take no seat where peers answer and none reaches this
-    node. `device`: where steps are computed (`determinism.require_device`). `memory_mb`: as much of this
-    machine's memory is to be used at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`:
-    of disk for parts of datasets, beyond those that must stay; `whole_dataset`: fetch all of a dataset before
-    taking a seat. `replay_processes`: so many segments are replayed at once, each in a process of `executor`
+    empty: the address it listens on. `check_reach`: take no seat if peers answer and none reaches this node.
+    `device`: where steps are computed (`determinism.require_device`). `memory_mb`: as much of this machine's
+    memory is to be used at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk
+    for parts of datasets, beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking
+    a seat. `replay_processes`: so many segments are replayed at once, each in a process of `executor`
     ("process": a child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of
     its own). `workers`: so many processes train a segment of a solver together (1: this process).
     `object_storage`: this node's own bucket, and those of peers. `metrics_port`: where Prometheus reads what
@@ -178,7 +178,7 @@ def share_memory_mb(config: NodeConfig) -> int:
 
 
 def make_scratch(config: NodeConfig) -> Path:
-    """Returns the home's folder of files that nobody needs after this process, made where something will use
+    """Returns the home's folder of files that nobody needs after this process, made if something will use
     it."""
     folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:

@@ -19,8 +19,8 @@ class Duty(Hashable, Protocol[Tools]):
 
 
 def name_duty(duty: object) -> str:
-    """Returns the name of a duty in metrics and logs: its own `title`, where its type has several kinds, or
-    that of its type."""
+    """Returns the name of a duty in metrics and logs: its own `title`, if its type has several kinds, or that
+    of its type."""
     return str(getattr(duty, "title", type(duty).__name__))
 
 

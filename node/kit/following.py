@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 @dataclass
 class Following:
     """state: the fold of all events up to its head; batches: what the chain does, each to be folded once;
-    status: what the node tells of how far it has come; changed: set where the loop has to look again before
-    the next block; refolded_at: the head when all was last folded anew."""
+    status: what the node tells of how far it has come; changed: set if the loop has to look again before the
+    next block; refolded_at: the head when all was last folded anew."""
 
     chain: GameChain
     state: ChainState
@@ -46,7 +46,7 @@ class Following:
             self.reading = None
 
     async def take(self, batch: LogBatch) -> None:
-        """Folds what the chain tells, and all anew where that fails. Raises as `fold_anew`."""
+        """Folds what the chain tells, and all anew if that fails. Raises as `fold_anew`."""
         try:
             self._fold(batch)
         except Exception as error:

@@ -4,13 +4,13 @@ Statements are also put into the forms that the contracts take. Whether one can 
 pure function of the state.
 
 Spot asks: some ACCEPTs are asked for a leaf although nothing speaks against them. A lone auditor could seal
-noise instead of a replay, say ACCEPT and be paid. Where hardware noise is allowed, its own end may differ
-from the claim's, and two roots do not show how far. When it is asked for a leaf of its end, it cannot show
-one inside the limits, and loses its seat. An auditor whose end is the claim's has replayed, or was handed the
+noise instead of a replay, say ACCEPT and be paid. If hardware noise is allowed, its own end may differ from
+the claim's, and two roots do not show how far. When it is asked for a leaf of its end, it cannot show one
+inside the limits, and loses its seat. An auditor whose end is the claim's has replayed, or was handed the
 right root by the solver; it is never asked. One that makes up both ends as one root names a leaf that the
 claim does not have: the solver proves that (`evidence.py`).
 
-Whistleblowers ask; where a task has none, verifiers do. For the place of each vote each asker throws its own
+Whistleblowers ask; if a task has none, verifiers do. For the place of each vote each asker throws its own
 secret dice. On average all askers together ask about one of SPOT_ASKS such votes.
 `protocol/economics/money_rules.py` makes a stake large enough for that. Askers read those votes from the
 chain first, because auditors hand their votes only to solvers.
@@ -54,7 +54,7 @@ def get_now(view: View) -> GameState:
 
 
 def find_vote(view: View, statement_key: StatementKey) -> KnownVote | None:
-    """Returns the vote that a sentence is of; None for a claim's, and where the vote is not known."""
+    """Returns the vote that a sentence is of; None for a claim's, and if the vote is not known."""
     votes = view.audits.list_votes(statement_key.ref.round) if statement_key.signature else ()
     return next((one for one in votes if one.signature == statement_key.signature), None)
 

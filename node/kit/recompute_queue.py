@@ -7,7 +7,7 @@
     QUESTIONS                       steps that others than auditors ask for: between two own claims
 
 Several pruned rounds may be disputed at once: they are answered one after the other, the earliest clock
-first. Meanwhile the node's own claim is trained where there is time. Silence costs the seat and a late claim
+first. Meanwhile the node's own claim is trained if there is time. Silence costs the seat and a late claim
 only a fee, but a dispute costs little, and must not buy the claims of an honest solver. An answer waits for
 the claim as long as its clock leaves room for both. That room counts a whole round of training for the claim,
 one for each answer that must be given, and one segment: what the claim trains when an answer becomes urgent.

@@ -51,8 +51,8 @@ class RemoteTrace:
 
     async def fetch(self, buffer: int) -> Tensor:
         """Returns a whole buffer, as `load_buffer` gives it; it may hold anything. Raises ProtocolFault,
-        naming the claimant, where it delivers anything else, and EnvironmentFault if it does not deliver:
-        then its leaves can be demanded on chain."""
+        naming the claimant, if it delivers anything else, and EnvironmentFault if it does not deliver: then
+        its leaves can be demanded on chain."""
         ref = self.refer(buffer)
         async with self._lock:
             if not self.store.has(ref):

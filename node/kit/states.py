@@ -65,8 +65,8 @@ class StateStore:
         return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
 
     async def fetch(self, client: BlobClient, peers: Sequence[Peer], header: StateHeader) -> None:
-        """Fetches the tensors of a state into the store, from the first of `peers` that shows each where it
-        is not there. Raises ProtocolFault or EnvironmentFault."""
+        """Fetches the tensors of a state into the store, from the first of `peers` that shows each if it is
+        not there. Raises ProtocolFault or EnvironmentFault."""
         for ref in self.refer(header):
             await client.fetch_from_any(peers, ref)
 

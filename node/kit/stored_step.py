@@ -68,7 +68,7 @@ def read_program(
 
 def open_step(store: BlobStore, training: TrainingSpec, parameter_count: int) -> TaskStep:
     """Returns the step of a task from a store that has all of it. This process knows it from now on. Raises
-    InvalidInput where it is not what a task may have, or not here."""
+    InvalidInput if it is not what a task may have, or not here."""
     if knows_step(training):
         step = get_step(training)
         require_fit(training, step.built.program, step.layout, parameter_count)

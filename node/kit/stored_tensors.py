@@ -35,7 +35,7 @@ def keep_state_trees(store: BlobStore, trees: StateTrees, *, is_cached: bool = T
 
 def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:
     """Returns a flat finite float32 vector whose bytes stay in the store: do not write to it. Raises
-    InvalidInput where it is not there, EnvironmentFault if it is damaged."""
+    InvalidInput if it is not there, EnvironmentFault if it is damaged."""
     return view_mapped(store.open_map(ref))
 
 

@@ -1,6 +1,6 @@
 """A node: it has a key, a home and a server, follows the chain and works on one task.
 
-It joins a task, takes a seat where it is asked to, and performs what its rooms list until the task closes. A
+It joins a task, takes a seat if it is asked to, and performs what its rooms list until the task closes. A
 role says which rooms those are (`list_rooms`). Stakes and bonds are taken from the credit of the account.
 """
 

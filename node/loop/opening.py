@@ -55,7 +55,7 @@ async def open_node(
     """Opens chain, store, journal, server and client; announces the endpoint if it changed; watches the node.
     role: the kind of node, which says what it does; is_held: as of `be_reached`. Raises what they raise, and
     InvalidInput for an endpoint that no peer could use, a bucket that is none, the journal of another
-    account, or where TensorBoard's writer is wanted and not installed."""
+    account, or if TensorBoard's writer is wanted and not installed."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()

@@ -29,8 +29,8 @@ from touchstone.protocol.compute.batches import Corpus
 class Tools:
     """get_view: what may be looked at now; notify_loop: has the loop look again; keep_up: folds what the
     chain does, for ever; claims, cases, pruning_memory: records to write to; home: the data directory; use:
-    who uses this machine, None if that does not matter; is_reach_wanted: no seat is taken where no peer
-    reaches this node."""
+    who uses this machine, None if that does not matter; is_reach_wanted: no seat is taken if no peer reaches
+    this node."""
 
     get_view: GetView
     notify: Notify

@@ -99,10 +99,9 @@ def _require_waiting(view: View, asked: AskMerge) -> GameRound:
 
 
 def find_missing(view: View, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
-    """Expected and actual, where this node does not sign a merge of these slots; None if it does. It does
-    not where a claim is not accepted as far as it knows, one is left out that is and that it has, or one is
-    undecided: a signature that is given before could be kept, and used to leave out what is accepted
-    later."""
+    """Expected and actual, if this node does not sign a merge of these slots; None if it does. It does not if
+    a claim is not accepted as far as it knows, one is left out that is and that it has, or one is undecided:
+    a signature that is given before could be kept, and used to leave out what is accepted later."""
     known = chosen.slots
     if not set(slots) <= set(known):
         return f"claims that are accepted: slots {known}", f"slots {slots}"
@@ -135,10 +134,10 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
 def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
     """Returns whether `account` may have this blob now.
 
-    The task's first model is for any account that signs. A pseudo-gradient is for
-    any account once its round is closed. A global model is for the submitter and for accounts with a seat in
-    any task once its root is posted. It is for any account once its root cannot be contested any more, also
-    where the chain has forgotten its round."""
+    The task's first model is for any account that signs. A pseudo-gradient is for any account once its round
+    is closed. A global model is for the submitter and for accounts with a seat in any task once its root is
+    posted. It is for any account once its root cannot be contested any more, also if the chain has forgotten
+    its round."""
     if kind is BlobKind.DELTA:
         return may_read_delta(view, root)
     is_member = view.chain_state.is_staked(account) or account == view.game.terms.submitter

@@ -1,7 +1,7 @@
 """Handing in votes, and posting the outer root with them.
 
 Each solver can do it. They take turns, so that not all send the same: if one has not moved for a while, the
-next in line does. Votes go in with the root where a root can be posted. They go in alone where nothing can be
+next in line does. Votes go in with the root if a root can be posted. They go in alone if nothing can be
 merged, where only pay depends on them, where they are too many for one transaction, and shortly before they
 would come too late.
 """

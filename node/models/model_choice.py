@@ -79,7 +79,7 @@ def explain_refusal(game: GameState, block: int) -> InvalidInput:
 
 
 def advise(game: GameState, block: int) -> str:
-    """Tells what to do where no model can be exported yet."""
+    """Tells what to do if no model can be exported yet."""
     first = next((one for one in _list_posted(game) if block <= one.root_until), None)
     if first is None and game.is_closed:
         return "Nothing: the task is closed, and no further root will be posted."

@@ -1,11 +1,11 @@
 """The outer step over a set of claims, what stands behind a base root, and which merge is probable.
 
 A node fetches the pseudo-gradients of a round as soon as the round is closed. It computes the outer step from
-their bytes, keeps it in the store, and writes it down. It merges all claims before the votes are in: where
-all claims are accepted, that merge is the one that is posted.
+their bytes, keeps it in the store, and writes it down. It merges all claims before the votes are in: if all
+claims are accepted, that merge is the one that is posted.
 
-What stands behind a base root is checked by the node's own merge where it can make one. An honest node whose
-own merge differs from the posted root contests that root and does not train on it.
+What stands behind a base root is checked by the node's own merge if it can make one. An honest node whose own
+merge differs from the posted root contests that root and does not train on it.
 
 Which claims of a closed round will probably be merged, and what opens if they are. Advice: a wrong
 expectation costs time only.
@@ -88,7 +88,7 @@ class OuterSteps:
 
     async def name_merge(self, key: MergeKey) -> MergeMade:
         """Returns what the outer step over these claims comes to, written down. The store keeps nothing of
-        it: where the merge is posted it is computed again. Raises as `merge_claims` does."""
+        it: if the merge is posted it is computed again. Raises as `merge_claims` does."""
         async with self.locks["merge", key]:
             if key not in self.claims.merges:
                 after = await self.compute_merge(key)
@@ -117,8 +117,8 @@ class OuterSteps:
         return header
 
     async def check_base(self, root: bytes) -> None:
-        """Merges what was posted as `root`, where its claims can be had. Raises ProtocolFault if that
-        comes to another root."""
+        """Merges what was posted as `root`, if its claims can be had. Raises ProtocolFault if that comes to
+        another root."""
         posted = find_posted(self.get_view().game, root)
         if posted is None:
             return

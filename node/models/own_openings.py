@@ -90,7 +90,7 @@ class OwnClaims:
         self._look = get_view
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
-        """Returns the boundaries of this node's claim on round `index`; none where it has none."""
+        """Returns the boundaries of this node's claim on round `index`; none if it has none."""
         return list_own_boundaries(self._look(), index)
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:

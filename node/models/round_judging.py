@@ -75,7 +75,7 @@ def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
 
 @dataclass(frozen=True)
 class MergeSet:
-    """What is to be merged: the claims of these slots, none where the base root will stand. votes, late: what
+    """What is to be merged: the claims of these slots, none if the base root will stand. votes, late: what
     has to be handed in with the post, of the round and of the one before it. is_final: no claim is undecided
     then, or the time for deciding is over."""
 

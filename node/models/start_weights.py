@@ -57,7 +57,7 @@ class StartWeights:
 
     async def fetch(self, spec: TaskSpec) -> BlobRef:
         """Fetches starting weights into the store, from the submitter or any other peer that has them. Raises
-        EnvironmentFault where none serves them."""
+        EnvironmentFault if none serves them."""
         ref = refer_start(spec)
         if not self.store.has(ref):
             try:

@@ -249,7 +249,7 @@ class ClaimBook:
         self._index(record)
 
     def find(self, game_round: GameRound) -> ClaimWork:
-        """Returns the work on a round's base root and beacon that stand; an empty one where there is none."""
+        """Returns the work on a round's base root and beacon that stand; an empty one if there is none."""
         assert game_round.beacon is not None
         return self.works[game_round.index, compute_basis(game_round.base_root, game_round.beacon)]
 

@@ -185,7 +185,7 @@ def format_sealed(sealed: Sealed) -> SealedSaid:
 
 
 def format_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> VoteHanded:
-    """Returns the message of a vote, with its opening where it may be shown."""
+    """Returns the message of a vote, with its opening if it may be shown."""
     shown = None if opening is None else OpeningSaid(*_list_fields(opening)[1:])
     return VoteHanded(VoteSaid(*_list_fields(vote)), signature, shown)
 

@@ -51,11 +51,10 @@ class WorkOpening(Protocol):
 
 
 class OpensClaims(Protocol):
-    """Claims of this node. Those that open raise KeyError where it has none for the round as it stands."""
+    """Claims of this node. Those that open raise KeyError if it has none for the round as it stands."""
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
-        """Returns the boundaries of its claim on round `index`, by number; none where it has no such
-        claim."""
+        """Returns the boundaries of its claim on round `index`, by number; none if it has no such claim."""
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
         """Returns the opening of a boundary of its claim on round `index`."""
@@ -65,7 +64,7 @@ class OpensClaims(Protocol):
 
 
 class Models(Protocol):
-    """What claims have to start from. Both methods raise EnvironmentFault where no peer shows it now."""
+    """What claims have to start from. Both methods raise EnvironmentFault if no peer shows it now."""
 
     async def load_base(self, root: bytes) -> OuterHeader:
         """Returns what stands behind an outer root; the weights are in the store from then on."""
@@ -129,7 +128,7 @@ class RootIndex:
 @dataclass
 class AuditRoom:
     """get_game, get_head: the chain as it was read last; find_peer: where an account serves (EnvironmentFault
-    where nowhere); sign: this node's signature of a statement or a report; grants: what was shown to whom, by
+    if nowhere); sign: this node's signature of a statement or a report; grants: what was shown to whom, by
     round."""
 
     account: str

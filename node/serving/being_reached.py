@@ -29,8 +29,8 @@ class OwnEndpoint:
         self, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
     ) -> None:
         """Listens where the home says until `stack` is closed, and says on chain where. is_held: the account
-        has a seat already, or a bond. Then the node goes on where its port is taken or the gas cannot be
-        paid, and tries again: silence in a game costs more. Raises EnvironmentFault for any other node."""
+        has a seat already, or a bond. Then the node goes on if its port is taken or the gas cannot be paid,
+        and tries again: silence in a game costs more. Raises EnvironmentFault for any other node."""
         stack.push_async_callback(server.stop)
         try:
             await self._listen(server, identity)

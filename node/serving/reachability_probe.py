@@ -63,7 +63,7 @@ MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
 
 
 TURN_S = 2.0
-"""A look for a stranger that takes longer than this is given up where another one waits for its turn."""
+"""A look for a stranger that takes longer than this is given up if another one waits for its turn."""
 
 
 class ReachabilityProbe:

@@ -86,8 +86,7 @@ def make_start_header(
 
 
 def find_carried(view: View, state: GameState, index: int) -> StateHeader | None:
-    """Returns the last state of this node's last merged claim before round `index`, where moments carry
-    over."""
+    """Returns the last state of this node's last merged claim before round `index`, if moments carry over."""
     seat = find_seat(state, view.account)
     if not view.spec.terms.carry_moments or seat is None:
         return None
@@ -197,8 +196,8 @@ class Training:
         `TRAINING`; `require` is asked before each segment.
 
         Raises what `require` raises, and ProtocolFault if this node's own merge contradicts the base root:
-        also where all was trained speculatively, since the root may be posted over other claims than those
-        that it comes from."""
+        also if all was trained speculatively, since the root may be posted over other claims than those that
+        it comes from."""
         await self.outer_steps.check_base(origin.base_root)
         self.pruning_memory.note_work(origin.index, origin.basis)
         work = self.claims.works[origin.index, origin.basis]

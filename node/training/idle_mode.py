@@ -4,7 +4,7 @@
     open seat         used: starts no segment and no replay      used for half an hour: sends `leave`
     seat that leaves  works as any other: what a round owes is due whoever sits at the machine
 
-A pause holds up own claims and audits alone. They cost a fee or their pay where they come too late. What
+A pause holds up own claims and audits alone. They cost a fee or their pay if they come too late. What
 disputes and asks demand is computed at once, because silence there costs the stake.
 """
 
@@ -36,8 +36,8 @@ class IdleMode:
     use: MachineUse | None
 
     async def pause(self) -> None:
-        """Waits while somebody uses the machine and the seat is open, but not where that use lasts. To be
-        asked before each segment of this node's own claim and each replay."""
+        """Waits while somebody uses the machine and the seat is open, but not if that use lasts. To be asked
+        before each segment of this node's own claim and each replay."""
         use = self._find_pause()
         if use is None:
             return
@@ -57,7 +57,7 @@ class IdleMode:
 
 
 def _find_open_seat(view: View) -> int | None:
-    """Returns the number of this node's own seat, where it is open."""
+    """Returns the number of this node's own seat, if it is open."""
     seat = find_seat(view.game, view.account) if view.is_task_known else None
     return seat.number if seat is not None and seat.status == SeatStatus.OPEN else None
 

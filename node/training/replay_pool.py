@@ -1,4 +1,4 @@
-"""Replays in processes of their own; each tried again once where it dies."""
+"""Replays in processes of their own; each tried again once if it dies."""
 
 import asyncio
 from collections.abc import Callable
@@ -187,8 +187,8 @@ def _close(worker: ReplayWorker | None) -> None:
 
 def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
     """Raises EnvironmentFault for a worker whose bits may be others than this process's: it runs other code,
-    or is of another kind where the task's format lets bits differ. A vote is answered for by computing it
-    again here."""
+    or is of another kind if the task's format lets bits differ. A vote is answered for by computing it again
+    here."""
     own, code = describe_machine(), describe_code()
     if done.code != code:
         raise EnvironmentFault(

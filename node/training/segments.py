@@ -87,7 +87,7 @@ class Segments:
 
     async def restore_own_start(self, dispute: InnerDispute) -> StateHeader:
         """Returns the start of a segment of this node's own statement, in the store from then on. Raises
-        EnvironmentFault where it can neither be found nor made again."""
+        EnvironmentFault if it can neither be found nor made again."""
         ref = dispute.statement
         if ref.draw is None:
             return await self.restore_boundary(ref.round, dispute.segment, dispute.clock)
@@ -158,8 +158,8 @@ class Segments:
 
 
 def find_own_boundary(view: View, dispute: InnerDispute) -> StateHeader | None:
-    """Returns the start of a disputed segment, where the claim that the statement is about is this node's
-    own. None if it is not, or if this home did not make it."""
+    """Returns the start of a disputed segment, if the claim that the statement is about is this node's own.
+    None if it is not, or if this home did not make it."""
     ref = dispute.statement
     if find_solver(get_now(view), ref.round, ref.slot) != view.account:
         return None

@@ -105,7 +105,7 @@ def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
 
 def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> Kept:
     """What a contest of the round's root needs: the states before and after, this node's own merge of what
-    was posted too where it differs. Any other merge can be computed again from the pseudo-gradients; those
+    was posted too if it differs. Any other merge can be computed again from the pseudo-gradients; those
     behind a kept speculation, and the last one, stay as well."""
     for root in (game_round.base_root, game_round.root):
         yield from _keep_model(books, root, "its root can be contested")

@@ -2,11 +2,10 @@
 
 A pruned round is answered for by training it again. On other bits that fails, and silence in a dispute costs
 the seat. So the first start after an update computes again what is known: one step of the task from its first
-weights, and a segment of the newest claim and of the newest replay of which both ends are on disk. Where one
-of them differs, the operator is told, and what was stated before is kept whole until nothing can be asked
-about it. A claim that nobody was told of is trained anew: with two kinds of bits in it no machine could
-defend it. An operator that brings the earlier versions back is told again only if something was stated
-meanwhile.
+weights, and a segment of the newest claim and of the newest replay of which both ends are on disk. If one of
+them differs, the operator is told, and what was stated before is kept whole until nothing can be asked about
+it. A claim that nobody was told of is trained anew: with two kinds of bits in it no machine could defend it.
+An operator that brings the earlier versions back is told again only if something was stated meanwhile.
 """
 
 import asyncio

@@ -106,7 +106,7 @@ class Journal:
     def append(self, record: Any) -> None:
         """Writes one record; on return it is on disk. Raises InvalidInput for a record that could not be read
         back, EnvironmentFault when it could not be written: then the action must not be done, and the record
-        is not in the journal. (Only where the disk refused to flush what it took, and the process is killed
+        is not in the journal. (Only if the disk refused to flush what it took, and the process is killed
         after that, may the record be found later: as if the kill had come between record and action.)"""
         kind, fields = type(record).__name__, self._encode(record)
         with self._lock, _translate_faults(self.path):
@@ -173,8 +173,8 @@ class Journal:
 
 
 def require_free(path: Path) -> None:
-    """Raises as `Journal` does where the file at `path` is none of this format, damaged, in use or not whole.
-    A missing one is free; records are not decoded, so no kinds are needed."""
+    """Raises as `Journal` does if the file at `path` is none of this format, damaged, in use or not whole. A
+    missing one is free; records are not decoded, so no kinds are needed."""
     _require_no_older_journal(path)
     if path.exists():
         with _translate_faults(path), _hold(_open_database(path)) as connection:
@@ -183,8 +183,8 @@ def require_free(path: Path) -> None:
 
 @contextmanager
 def _hold(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Closes it in the end. Where the database was refused, closing writes nothing into it: the -wal file may
-    be of an older copy."""
+    """Closes it in the end. If the database was refused, closing writes nothing into it: the -wal file may be
+    of an older copy."""
     try:
         yield connection
     except BaseException:

@@ -33,7 +33,7 @@ class Corpus(Protocol):
 
     def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
         """Returns rows of `length` tokens from these token numbers on, as they stand in the dataset: int64
-        [len(starts), length]. Where they lie on another machine this waits for it, so no event loop calls it.
+        [len(starts), length]. If they lie on another machine this waits for it, so no event loop calls it.
         Raises EnvironmentFault if they cannot be had now."""
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
@@ -42,7 +42,7 @@ class Corpus(Protocol):
 
     async def open_leaf(self, leaf: int) -> LeafProof:
         """Returns a leaf of the dataset with its path to the root: it shows what a token is. Raises
-        EnvironmentFault where it cannot be had now."""
+        EnvironmentFault if it cannot be had now."""
 
 
 @dataclass(frozen=True)

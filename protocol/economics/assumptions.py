@@ -18,7 +18,7 @@ class GasCosts:
     """What acts cost in gas, in wei of the task's token. solver_round: commitment and share of the round;
     vote: with its opening; answer: to an ask; defence: all answers of a dispute; contest: all answers of a
     contest; conviction: opening a dispute and proving a fault, with the replay and the trace for it; fall:
-    all of a contester's moves down to a wrong leaf, where all seats are taken."""
+    all of a contester's moves down to a wrong leaf, if all seats are taken."""
 
     solver_round: int = 0
     vote: int = 0
@@ -59,7 +59,7 @@ class Figures:
 
     @property
     def assumed_withholding_gain(self) -> int:
-        """V of a false claim whose solver refuses to serve where honest auditors are drawn."""
+        """V of a false claim whose solver refuses to serve if honest auditors are drawn."""
         return self.gain if self.withholding_gain is None else self.withholding_gain
 
 

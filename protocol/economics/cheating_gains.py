@@ -21,8 +21,8 @@ def compute_paid_beyond(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fra
 
 def compute_burden(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
     """What a conviction must burn, for V = the figures': all that a false claim in each round gains until the
-    seat is closed, its own compute subtracted. Or what a single false claim gains beyond honest work, where
-    that is more: in its first round a seat has no other pay that a conviction burns, so none counts."""
+    seat is closed, its own compute subtracted. Or what a single false claim gains beyond honest work, if that
+    is more: in its first round a seat has no other pay that a conviction burns, so none counts."""
     rounds = count_cheating_rounds(terms, figures, cheat)
     gain = (1 - cheat.voided) * figures.gain - cheat.computed * figures.cost
     single = (gain + compute_paid_beyond(terms, figures, cheat)) / cheat.caught

@@ -52,7 +52,7 @@ def find_due(state: GameState, seat: Seat, index: int, block: int, round_blocks:
 
 def estimate_round_blocks(state: GameState) -> int:
     """Returns how many blocks a round takes, from one opening to the next, by the last rounds; by the terms
-    where fewer than two were opened."""
+    if fewer than two were opened."""
     opened = sorted(one.opened for one in state.rounds.values())[-PACE_ROUNDS:]
     if len(opened) < 2:
         return state.terms.windows.train_min + state.terms.windows.audit_max // 3

@@ -49,7 +49,7 @@ def bound_by_pairs(
     least_segments: int, segment_count: int, drawn: int, spoiled: int, weights: Sequence[Fraction]
 ) -> Fraction:
     """No placement in a claim of `least_segments` to `segment_count` segments escapes more often than this.
-    Sharper than `bound_by_steps` where few segments are spoiled.
+    Sharper than `bound_by_steps` if few segments are spoiled.
 
     The weight of k hits is at most w0 - (w0 - w1) k + c k (k - 1) / 2, for the least c of which that is true.
     On average k is exactly m j / n, because each segment is drawn equally often. Two given segments are both

@@ -1,4 +1,4 @@
-"""Gas at the bounds that terms allow. `./dev bench gas` measures it and fails where it is more."""
+"""Gas at the bounds that terms allow. `./dev bench gas` measures it and fails if it is more."""
 
 from touchstone.protocol.economics.assumptions import GasCosts
 from touchstone.protocol.spec.audit_draws import RANKS

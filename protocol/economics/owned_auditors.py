@@ -85,7 +85,7 @@ def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
 
 
 def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:
-    """At most so many votes of a draw are the cheat's and paid, on average: the primary alone where it
-    accepts, else those of own reserves."""
+    """At most so many votes of a draw are the cheat's and paid, on average: the primary alone if it accepts,
+    else those of own reserves."""
     reserve = min(share * least_pool / (least_pool - 1), Fraction(1))
     return share + (1 - share) * 2 * reserve

@@ -27,7 +27,7 @@ class RoundEntry:
 def list_unsettled(
     state: GameState, block: int, seats: tuple[Seat, ...]
 ) -> Iterator[tuple[Seat, RoundEntry]]:
-    """Yields what the rounds that are closed and not settled give and take, where it is something."""
+    """Yields what the rounds that are closed and not settled give and take, if it is something."""
     pace, dues = estimate_round_blocks(state), dict[tuple[int, int], int]()
     for index, game_round in sorted(state.rounds.items()):
         if game_round.closed is None:

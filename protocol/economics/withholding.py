@@ -45,8 +45,8 @@ class Withholding:
 def list_withholdings(terms: GameTerms, figures: Figures) -> Iterator[Withholding]:
     """Yields the ways of withholding data from auditors. The first is a coalition that computes nothing and
     serves only its own auditors, compared with doing nothing; the longest claim is paid most. The others are
-    false claims of every size, compared with honest work. Their solvers serve only own auditors where a
-    spoiled segment was drawn."""
+    false claims of every size, compared with honest work. Their solvers serve only own auditors if a spoiled
+    segment was drawn."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
     audits = count_draws(terms.draws, terms.segment_count)
@@ -85,9 +85,9 @@ def compute_taken_fees(terms: GameTerms, figures: Figures, withholding: Withhold
     """Returns what F takes of a withholding seat in a round on average, at least: never more than the stake
     in all rounds that it plays before the first fees are taken.
 
-    X the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1, and
-    E X^2 <= R x (m F + R x) with x the fees of a round on average, m F at most. The best l is 1, or
-    2 S / (m F + R x) where that is less."""
+    X the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1, and E
+    X^2 <= R x (m F + R x) with x the fees of a round on average, m F at most. The best l is 1, or 2 S / (m F
+    + R x) if that is less."""
     stake, fees = terms.amounts.solver_stake, terms.amounts.unserved_fee * withholding.fees
     spread = _compute_spread(terms, figures, withholding)
     return fees * stake / spread if spread > 2 * stake else fees * (1 - spread / (4 * stake))

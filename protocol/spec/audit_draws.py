@@ -44,7 +44,7 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def count_draws(draws: int, segment_count: int) -> int:
-    """Returns how many segments of a claim are audited: the task's `draws`, fewer where the claim is short.
+    """Returns how many segments of a claim are audited: the task's `draws`, fewer if the claim is short.
 
     A segment and its two neighbours are at most three. So there is one left to draw as long as three times
     the segments drawn are fewer than all: (n + 2) // 3 draws always find one."""
@@ -99,7 +99,7 @@ def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: in
 
     The round has T = q * slots draws. Draw t = q * slot + draw takes place t, round and round, so that all
     seats get equally many draws, give or take one. The reserves stand T places further each, or a third of
-    the pool where that is less. With 3 q places or more, no auditor audits one claim twice."""
+    the pool if that is less. With 3 q places or more, no auditor audits one claim twice."""
     _require(0 <= slot < slots, "no such slot", f"0 <= slot < {slots}", slot)
     _require(0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw)
     least = RANKS * draws_per_claim

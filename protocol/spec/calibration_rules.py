@@ -20,7 +20,7 @@ from touchstone.protocol.spec.task_spec import Limits
 MARGIN = 10
 """Times the honest maximum, for hardware that was not measured: what lies beyond is called false."""
 MIN_OPERATORS = 3
-"""Where only two differ, no rule can tell which one is the outlier."""
+"""If only two differ, no rule can tell which one is the outlier."""
 MIN_CONFIGURATIONS = 12
 """different ways to compute, over all operators together."""
 MIN_SEGMENTS = 32

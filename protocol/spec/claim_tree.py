@@ -55,7 +55,7 @@ def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, p
 
 
 def compute_carried_root(last: StateHeader) -> bytes:
-    """What a claim hands on to the next one where moments carry over: both moments and the local step of its
+    """What a claim hands on to the next one if moments carry over: both moments and the local step of its
     last state."""
     return hash_words(TAG_CARRIED, last.first_moment_root, last.second_moment_root, last.local_step)
 

@@ -40,8 +40,8 @@ def encode_state(state: StateHeader) -> bytes:
 
 
 def decode_state(data: bytes, source: str = "") -> StateHeader:
-    """Returns the state behind a state root. Raises ProtocolFault, with `source` as culprit, where the bytes
-    are no `encode_state`: the root is then no state's."""
+    """Returns the state behind a state root. Raises ProtocolFault, with `source` as culprit, if the bytes are
+    no `encode_state`: the root is then no state's."""
     words = [data[start : start + WORD_BYTES] for start in range(0, len(data), WORD_BYTES)]
     steps = [int.from_bytes(word, "big") for word in words[4:]]
     if len(data) != STATE_BYTES or words[0] != tag_word(TAG_STATE) or max(steps) >= 1 << 64:

@@ -71,7 +71,7 @@ def enclose_logarithm(a: int) -> Interval:
 
 
 def enclose_sigmoid(a: int) -> Interval:
-    """1 / (1 + exp(-a)) of finite bits: e / (1 + e) with e = exp(-|a|) where a < 0, else 1 less that."""
+    """1 / (1 + exp(-a)) of finite bits: e / (1 + e) with e = exp(-|a|) if a < 0, else 1 less that."""
     x = to_units(a)
     low, high, exponent = _exponential(-abs(x))
     # 1 + e in 2^-120, rounded up and down: e may be far smaller than its last place.

@@ -55,7 +55,7 @@ class ProtocolFault(TouchstoneError):
         super().__init__(what=what, expected=expected, actual=actual, remedy=remedy, where=where)
 
     def message(self) -> str:
-        """Returns the fields as one sentence for people, with the culprit first where it is known."""
+        """Returns the fields as one sentence for people, with the culprit first if it is known."""
         return f"{self.culprit}: {super().message()}" if self.culprit else super().message()
 
 

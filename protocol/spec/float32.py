@@ -138,7 +138,7 @@ def spacing(value: Fraction) -> Fraction:
 
 
 def round_to_bits_signed(value: Fraction, sign: int) -> int:
-    """Rounds a product or quotient whose sign is known from its operands even where the magnitude becomes
+    """Rounds a product or quotient whose sign is known from its operands even if the magnitude becomes
     zero."""
     return sign | _round_magnitude(abs(value)) if value else sign
 

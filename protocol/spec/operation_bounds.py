@@ -45,7 +45,7 @@ ULPS = {
     Operation.RECIPROCAL_ROOT: 2, Operation.EXPONENTIAL: 2, Operation.LOGARITHM: 1, Operation.SIGMOID: 6,
 }  # fmt: skip
 """Units in the last place that a library's function may err; CUDA's exponential errs by 1.931. SIGMOID: 5.5
-where 1 / (1 + exp(-a)) is taken in three steps, an exponential off by 2 (twice that in the result) and two
+if 1 / (1 + exp(-a)) is taken in three steps, an exponential off by 2 (twice that in the result) and two
 roundings (1 and 1/2)."""
 
 
@@ -149,7 +149,7 @@ def _drop_small(a: int, threshold: int) -> AllowedValues:
 
 
 def _enclose(operation: Operation, a: int) -> AllowedValues | None:
-    """ULPS units in the last place, and 2^-126 where the value is below 2^-125, or always for SIGMOID."""
+    """ULPS units in the last place, and 2^-126 if the value is below 2^-125, or always for SIGMOID."""
     needs_sign = operation in (Operation.LOGARITHM, Operation.RECIPROCAL_ROOT)
     if needs_sign and (to_units(a) <= 0 or is_subnormal(a)):
         return None

@@ -38,9 +38,9 @@ class Operation(IntEnum):
     EQUAL_SELECT = 17
     """a where i equals the index of loop `selected`, else b."""
     FLUSH = 18
-    """a where |a| >= b, else 0."""
+    """a if |a| >= b, else 0."""
     FINITE_SELECT = 19
-    """b where a is finite, else c."""
+    """b if a is finite, else c."""
     COPY = 20
     """a, in another place, so that the node that sums over it finds it in one run."""
     SCALE_OF = 21

@@ -198,7 +198,7 @@ def require_indices(program: Program, vocabulary_size: int) -> None:
 
 
 def find_vocabulary(program: Program) -> int:
-    """Returns the most tokens that a valid program can read by; `MAX_VOCABULARY` where it reads by none."""
+    """Returns the most tokens that a valid program can read by; `MAX_VOCABULARY` if it reads by none."""
     found = (_count_rows(program, node) for node in program.nodes)
     return min((rows for rows in found if rows is not None), default=MAX_VOCABULARY)
 

@@ -39,7 +39,7 @@ class _Piece:
 
 def is_tiled(size: int, accesses: Sequence[tuple[Access, tuple[int, ...]]]) -> bool:
     """Returns whether writers, each an access with the sizes of its loops, write each of `size` elements
-    exactly once. False also where their loops do not show it."""
+    exactly once. False also if their loops do not show it."""
     pieces: list[_Piece] = []
     for access, sizes in accesses:
         piece = _sort(access, sizes)

@@ -60,8 +60,8 @@ def encode_block(exponent: int, quanta: Sequence[int]) -> bytes:
 
 
 def decode_block(data: bytes) -> tuple[int, list[int]]:
-    """(e, 64 integers in -128 .. 127) of 65 bytes. Every byte string has a value, -128 included, and zeros
-    where no encoding has such a scale: whether it is the right one is for `compute_delta_leaf` to say."""
+    """(e, 64 integers in -128 .. 127) of 65 bytes. Every byte string has a value, -128 included, and zeros if
+    no encoding has such a scale: whether it is the right one is for `compute_delta_leaf` to say."""
     if len(data) != DELTA_BLOCK_BYTES:
         raise _wrong_size("an encoded block", DELTA_BLOCK_BYTES, len(data))
     if data[0] > SCALE_BYTE_MAX:

@@ -2,9 +2,9 @@
 section 9).
 
 The ground truth of a dispute. `exact` is the real number that the operation gives for the claimant's own
-operands; a claimed value is a fault where no order of summation, fused or not, with subnormal numbers kept
-or taken for zero, on conforming hardware can give it (`operation_bounds.py`). What cannot be decided is
-decided for the accused. In an exact program (`exact`) one value is right, and every other one a fault.
+operands; a claimed value is a fault if no order of summation, fused or not, with subnormal numbers kept or
+taken for zero, on conforming hardware can give it (`operation_bounds.py`). What cannot be decided is decided
+for the accused. In an exact program (`exact`) one value is right, and every other one a fault.
 
     node, number --> terms (elements of buffers) --> values --> exact value and bound --> fault or not
 """
@@ -37,17 +37,17 @@ from touchstone.protocol.spec.program_operations import (
 
 Fetch = Callable[[int, int], int]
 """(buffer, element) to the float32 bits there, or to the integer of an index buffer or of quantized values.
-It raises InvalidInput where the buffer has no such element."""
+It raises InvalidInput if the buffer has no such element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """is_fault: the claimed value is proved wrong.
 
-    exact: the exact result, None if there is none or it is beyond every float32; roots and functions to
-    20 digits. bound: the allowed distance. distance: from the claimed value to the exact one (where the bound
-    is zero: to the nearest that conforming hardware gives), None if either is not finite; a finite claim
-    is a fault where distance > bound. reason: a few words for people."""
+    exact: the exact result, None if there is none or it is beyond every float32; roots and functions to 20
+    digits. bound: the allowed distance. distance: from the claimed value to the exact one (where the bound is
+    zero: to the nearest that conforming hardware gives), None if either is not finite; a finite claim is a
+    fault if distance > bound. reason: a few words for people."""
 
     is_fault: bool
     exact: Fraction | None
@@ -89,7 +89,7 @@ def judge_operation(
 
 
 def _judge_exact(operation: Operation, terms: Terms, claimed: int, bits: int) -> Judgement:
-    """Judges that a claim is right where its bits are: NaN has one pattern, and zero two that differ."""
+    """Judges that a claim is right if its bits are: NaN has one pattern, and zero two that differ."""
     if operation in (Operation.SCALE_OF, Operation.QUANTIZE) and bits not in QUANTIZED_LIMITS:
         raise _refuse("not the bits of quantized values", sorted(QUANTIZED_LIMITS), bits)
     right = compute_element(operation, terms, bits)

@@ -87,7 +87,7 @@ def compute_learning_rate_sum(
 ) -> int:
     """Returns the learning rates of one segment of the task, added exactly, in units of 2^-64, rounded up.
 
-    The inner ramp counts from the round's start, as it does where moments are reset (the only place it is
+    The inner ramp counts from the round's start, as it does if moments are reset (the only place it is
     allowed)."""
     first = segment_index * segment_steps
     rates = (

@@ -68,7 +68,7 @@ def _list_broken(rules: Iterable[Rule]) -> list[Malformation]:
 
 
 def refuse_broken(broken: list[Malformation]) -> None:
-    """Raises InvalidInput that names every broken rule, where there is one."""
+    """Raises InvalidInput that names every broken rule, if there is one."""
     if broken:
         raise InvalidInput(
             what="the task is malformed",

@@ -55,7 +55,7 @@ def to_cut_units(bits: int) -> int:
 
 def compute_root_up(second_moment_units: int) -> int:
     """Returns the least integer r with r^2 >= |v'| * 2^43: sqrt(|v'|) in units of 2^-96, rounded up. From
-    2^64 on 2^32 times the root of |v'| / 2^64, rounded up: m is not cut off where v' is. At most 2^160."""
+    2^64 on 2^32 times the root of |v'| / 2^64, rounded up: m is not cut off if v' is. At most 2^160."""
     if second_moment_units >= MAGNITUDE_LIMIT_UNITS:
         return compute_root_up(second_moment_units >> 2 * LARGE_ROOT_SHIFT) << LARGE_ROOT_SHIFT
     scaled = second_moment_units << SQRT_SHIFT_BITS

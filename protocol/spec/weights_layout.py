@@ -183,7 +183,7 @@ def _read_integer(value: Any) -> int:
 
 
 def require_layout(layout: WeightsLayout) -> None:
-    """Raises InvalidInput, with the entry at fault, where a layout breaks a rule."""
+    """Raises InvalidInput, with the entry at fault, if a layout breaks a rule."""
     entries: list[ParameterEntry | FrozenEntry] = [*layout.parameters, *layout.frozen]
     _require(bool(layout.parameters), "a parameter to train", "none", "parameters")
     _require(len(entries) <= MAX_ENTRIES, f"at most {MAX_ENTRIES} entries", len(entries), "its entries")

@@ -68,7 +68,7 @@ def describe_first_round(game: GameState) -> Iterator[str]:
 
 
 def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
-    """Yields what a solver has to have: disk, and where `respond` is short, speed."""
+    """Yields what a solver has to have: disk, and if `respond` is short, speed."""
     yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
     if respond < train_min:

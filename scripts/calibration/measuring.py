@@ -160,7 +160,7 @@ def compare_all(
 
 
 def describe_machine() -> str:
-    """Returns the kind of processor, and of accelerator where there is one: what tells machines apart whose
+    """Returns the kind of processor, and of accelerator if there is one: what tells machines apart whose
     kernels may differ."""
     parts = [platform.machine(), _read_processor(), *map(torch.cuda.get_device_name, list_devices())]
     text = ", ".join(part for part in parts if part)

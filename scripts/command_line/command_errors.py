@@ -51,7 +51,7 @@ PATH_ERRORS = frozenset(
         errno.EPERM,
     }  # fmt: skip
 )
-"""Of a disk where a path is named: a port may be refused in the same words."""
+"""Of a disk if a path is named: a port may be refused in the same words."""
 
 
 def is_of_disk(error: OSError) -> bool:
@@ -60,8 +60,7 @@ def is_of_disk(error: OSError) -> bool:
 
 
 def explain_disk(error: OSError) -> EnvironmentFault:
-    """Returns the error of a file or folder that cannot be read or written, naming it where the system
-    does."""
+    """Returns the error of a file or folder that cannot be read or written, naming it if the system does."""
     return EnvironmentFault(
         what="the disk refuses a file or folder",
         expected="a readable and writable place with room",

@@ -30,8 +30,8 @@ def show_time(seconds: float) -> str:
 
 
 class OneLine(logging.Formatter):
-    """Time with zone, level, message, then `round=` and `transaction=` where the event has them. A line break
-    in a message, or in a traceback, becomes ` | `: no line of a log can be made up by what a peer sends."""
+    """Time with zone, level, message, then `round=` and `transaction=` if the event has them. A line break in
+    a message, or in a traceback, becomes ` | `: no line of a log can be made up by what a peer sends."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the record in one line."""
@@ -56,7 +56,7 @@ def log_line(line: str) -> bool:
 def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -> Iterator[None]:
     """Logs to standard error, and to the file at `path`, as long as this is open. level: one of LEVELS;
     without one a file gets `info` and standard error `warning` (`info` with is_debug). The file is opened
-    anew where something moved it away. Raises OSError if it cannot be written."""
+    anew if something moved it away. Raises OSError if it cannot be written."""
     usual = logging.INFO if is_debug else logging.WARNING
     shown = logging.StreamHandler(sys.stderr)
     shown.setLevel(level.upper() if level else usual)

@@ -76,7 +76,7 @@ def _format_width(token_bytes: int) -> str:
 
 def pack(plan: PackPlan) -> DatasetNote:
     """Writes the folder; returns its dataset.json. Raises InvalidInput for an input, a tokenizer or an option
-    that cannot be used, and where `out` is there already; then nothing is left behind."""
+    that cannot be used, and if `out` is there already; then nothing is left behind."""
     if plan.out.exists():
         remedy = "Choose another --out, or delete what is there."
         raise _refuse_input(
@@ -140,8 +140,8 @@ def _name_special(tokenizer: FileTokens) -> str:
 
 @contextmanager
 def _make_aside(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that takes its name at the end of the block, all files on the disk; it is gone
-    where the block raises."""
+    """A folder beside `out` that takes its name at the end of the block, all files on the disk; it is gone if
+    the block raises."""
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:

@@ -45,7 +45,7 @@ class Fields:
 
 def list_files(inputs: Iterable[Path]) -> list[Path]:
     """Returns the files, and those in the folders, by name. Hidden ones in a folder are left out. Raises
-    InvalidInput for what is not there, and where there is no file at all."""
+    InvalidInput for what is not there, and if there is no file at all."""
     found: list[Path] = []
     for path in inputs:
         if path.is_dir():
@@ -66,7 +66,7 @@ def _is_hidden(path: Path) -> bool:
 
 def read_pieces(path: Path, fields: Fields) -> Iterator[Piece]:
     """Yields the documents of a file, by the end of its name. Raises InvalidInput, with the place, for what
-    is malformed, and where a library is missing."""
+    is malformed, and if a library is missing."""
     if path.suffix.lower() in JSONL:
         yield from _read_jsonl(path, fields.field)
     elif path.suffix.lower() in PARQUET:

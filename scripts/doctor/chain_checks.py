@@ -62,7 +62,7 @@ async def check_head(patient: Patient) -> str:
 
 
 async def _require_growth(patient: Patient, chain: GameChain, first: Head, within_s: float) -> None:
-    """Old blocks are the clock's fault where new ones come with the same distance, at the usual pace."""
+    """Old blocks are the clock's fault if new ones come with the same distance, at the usual pace."""
     began_s = patient.now()
     while (spent_s := patient.now() - began_s) < within_s:
         await asyncio.sleep(LOOK_S)

@@ -55,7 +55,7 @@ def _no_gas_for_a_round(account: str, price_wei: int, needed_wei: int, coin_wei:
 
 
 def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
-    """Returns what a round costs in the role of the seat, or a solver where there is none."""
+    """Returns what a round costs in the role of the seat, or a solver if there is none."""
     try:
         _, game = patient.get_game()
     except NotTested:

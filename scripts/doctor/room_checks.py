@@ -33,8 +33,8 @@ Found = TypeVar("Found")
 
 
 async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
-    """What the seat of this account takes in the task that was named, a solver's where it has none; and what
-    the task names of the kinds that stay. Raises NotTested if none was named."""
+    """What the seat of this account takes in the task that was named, a solver's if it has none; and what the
+    task names of the kinds that stay. Raises NotTested if none was named."""
     (task, game), config, state = patient.get_game(), patient.get_config(), patient.get_state()
     seat = find_seat(game, config.account.lower())
     role = SeatRole.SOLVER if seat is None else seat.role
@@ -74,7 +74,7 @@ async def check_memory(patient: Patient) -> str:
 
 
 async def check_use(patient: Patient) -> str:
-    """Checks that this system tells whether somebody uses the machine, where the node is to keep off then."""
+    """Checks that this system tells whether somebody uses the machine, if the node is to keep off then."""
     config = patient.get_config()
     if not config.when_idle:
         raise NotTested(

@@ -43,7 +43,7 @@ class CheckResult(StrEnum):
 
 
 class CheckDocument(Document, frozen=True):
-    """One check; error says what to do where it found a fault."""
+    """One check; error says what to do if it found a fault."""
 
     check: str
     result: CheckResult

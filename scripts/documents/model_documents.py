@@ -30,7 +30,7 @@ class ExportDocument(Document, frozen=True):
 
 
 class EvalDocument(Document, frozen=True):
-    """A loss in nats a token; no perplexity where it is beyond all bounds."""
+    """A loss in nats a token; no perplexity if it is beyond all bounds."""
 
     loss_nats: float
     perplexity: float | None
@@ -60,7 +60,7 @@ class Quantity(StrEnum):
 
 
 class DistanceDocument(Document, frozen=True):
-    """How far the two ends of a segment lie apart; null where one of them is not finite."""
+    """How far the two ends of a segment lie apart; null if one of them is not finite."""
 
     quantity: Quantity
     distance: float | None

@@ -41,19 +41,19 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
     that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor,
     ray_address: how many segments an auditor replays at once, and where; workers: how many processes train a
-    solver's segment together (`NodeConfig`). limits: the preset for this chain's block time, by which
-    tasks are judged; economics: the table of what else is assumed of the world (`scripts/tasks/figures.py`).
+    solver's segment together (`NodeConfig`). limits: the preset for this chain's block time, by which tasks
+    are judged; economics: the table of what else is assumed of the world (`scripts/tasks/figures.py`).
     object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
     its losses for TensorBoard (empty: nowhere). `account` is the keystore's, deployment_sha256 that of the
-    deployment that `init` has looked at: no other is used. check_reach: take no seat where peers answer and
-    none reaches this node.
+    deployment that `init` has looked at: no other is used. check_reach: take no seat if peers answer and none
+    reaches this node.
 
     rpc_urls: more endpoints of the same chain: one answers for another that is silent, and two that disagree
     are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
 
     disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
-    its processes. when_idle: pause while somebody else uses the machine, and leave where that lasts;
+    its processes. when_idle: pause while somebody else uses the machine, and leave if that lasts;
     idle_minutes: for so long nobody must have used it; idle_cores: processors that other programs may take
     meanwhile."""
 
@@ -145,8 +145,8 @@ def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: 
 
 def open_use(home: HomeConfig, executor: str) -> MachineUse:
     """Returns what tells whether somebody else uses this machine. executor: what runs replays. Raises
-    EnvironmentFault where the system does not tell, InvalidInput if the node's own work could not be told
-    from that of others."""
+    EnvironmentFault if the system does not tell, InvalidInput if the node's own work could not be told from
+    that of others."""
     if executor == "ray":
         raise InvalidInput(
             what="replays by Ray look like the use of the machine by somebody else",

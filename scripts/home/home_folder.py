@@ -91,7 +91,7 @@ def refuse_whole(home: Path) -> None:
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
     """Returns the key of `home`, unlocked by `password_file`, the configured one, or a prompt. Raises
-    InvalidInput where there is none, or the password is another one."""
+    InvalidInput if there is none, or the password is another one."""
     configured = read_config(home).password_file
     path = password_file or (Path(configured) if configured else None)
     if not has_key(home):

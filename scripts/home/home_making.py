@@ -85,7 +85,7 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
 
 async def judge_contracts(chain: GameChain) -> str:
     """Checks the contracts, and returns in words that they are those of this version, and which token they
-    use. Raises as `own_contracts` does where they are not, or were created otherwise."""
+    use. Raises as `own_contracts` does if they are not, or were created otherwise."""
     made = chain.connection, chain.deployment, chain.limits
     await require_own_code(*made)
     await require_own_creations(*made)
@@ -162,7 +162,7 @@ async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
 
 
 async def _fund(config: HomeConfig, address: str, console: Console) -> None:
-    """Gives an account of a test network coin, and tokens where it has none; nothing where it has both."""
+    """Gives an account of a test network coin, and tokens if it has none; nothing if it has both."""
     coin_wei, has_wei = await _read_balances(config, address)
     if coin_wei and has_wei:
         return

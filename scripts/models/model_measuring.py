@@ -143,7 +143,7 @@ def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
 
 async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Console) -> Measure:
     """Returns the newest model that this account may have, on the task's held-out tokens. Raises
-    EnvironmentFault where no node serves one of both."""
+    EnvironmentFault if no node serves one of both."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), wanted.model)
     async with open_reader(config) as reader:

@@ -41,8 +41,8 @@ def find_tokenizer(folder: Path, model: PublishedModel) -> str:
 
 
 def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
-    """Returns what turns texts into the model's tokens: a tokenizer, or bytes where there is none. Raises
-    InvalidInput where it is missing or another one."""
+    """Returns what turns texts into the model's tokens: a tokenizer, or bytes if there is none. Raises
+    InvalidInput if it is missing or another one."""
     named = find_tokenizer(folder, model)
     if not named:
         return ByteTokens()

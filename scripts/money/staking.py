@@ -74,8 +74,8 @@ async def leave(
     chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool
 ) -> LeaveDocument:
     """Gives up a seat of this account: it serves in the rounds whose pools are frozen, then its stake becomes
-    credit. Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput
-    if there is no open seat, or if the operator does not agree."""
+    credit. If the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput if
+    there is no open seat, or if the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     own = find_seat(game, chain.address)

@@ -88,11 +88,11 @@ async def deploy_game(
     with_drand: bool = False,
     report: Report = print,
 ) -> GameDeployment:
-    """Creates the contracts, and a DevToken where no `token` is given; returns the checked deployment.
+    """Creates the contracts, and a DevToken if no `token` is given; returns the checked deployment.
 
     with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
-    InvalidInput where it has too little coin; EnvironmentFault when a contract lands elsewhere, and where
-    draws must not hang on this chain's randomness (`choose_contract`).
+    InvalidInput if it has too little coin; EnvironmentFault when a contract lands elsewhere, and if draws
+    must not hang on this chain's randomness (`choose_contract`).
     """
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)
@@ -120,8 +120,8 @@ async def deploy_game(
 async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
-    """Returns the deployment at `path` where it stands on this chain; a new one, written to `path`, where
-    none does. Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
+    """Returns the deployment at `path` if it stands on this chain; a new one, written to `path`, where none
+    does. Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
     found = await find_game(connection, path, limits, **asked)
     if found is None:

@@ -50,8 +50,8 @@ def choose_asked(deployment: GameDeployment, *, is_chain_only: bool, is_private:
 
 
 def open_browser(url: str) -> None:
-    """Shows an address in the browser of the desktop, where there is one: a browser of the terminal would
-    take the terminal away."""
+    """Shows an address in the browser of the desktop, if there is one: a browser of the terminal would take
+    the terminal away."""
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(url)
 

@@ -56,7 +56,7 @@ class Offer:
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
     """Raises InvalidInput if the task does not take the seat, so that the operator is not asked for it;
-    NotNeeded where it never will again. block: the next one."""
+    NotNeeded if it never will again. block: the next one."""
     if game.is_closed:
         raise _closed_task(task)
     if find_seat(game, account) is not None:

@@ -70,8 +70,8 @@ def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
 def compute_need(
     role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeConfig, costs: ProgramCosts
 ) -> Need:
-    """Returns what a seat of this role takes, with the processes that the home says. Where it limits memory,
-    the tensors of a step lie on the disk."""
+    """Returns what a seat of this role takes, with the processes that the home says. If it limits memory, the
+    tensors of a step lie on the disk."""
     training, count = spec.training, spec.terms.parameter_count
     disk_bytes = compute_task_bytes(training, costs)
     if role is SeatRole.SOLVER:

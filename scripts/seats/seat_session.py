@@ -75,7 +75,7 @@ class SeatChoice:
 
 
 def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
-    """Takes the seat and plays it, as `play_role`, with the home's key. Raises InvalidInput first where an
+    """Takes the seat and plays it, as `play_role`, with the home's key. Raises InvalidInput first if an
     option or a key of the home does not fit the role."""
     console = Console()
     home = read_home(wanted.home, nice=wanted.nice, executor=wanted.executor, when_idle=wanted.when_idle)
@@ -153,7 +153,7 @@ class SeatSession:
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
         """Says what the seat takes. Raises InvalidInput or EnvironmentFault if the task does not take the
-        seat, could hurt, or takes more than the home allows or the machine has; or where the money is not
+        seat, could hurt, or takes more than the home allows or the machine has; or if the money is not
         there."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
@@ -180,8 +180,8 @@ class SeatSession:
         )
 
     def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
-        """Asks the operator, once. Raises Declined if it does not want the seat, and NotNeeded where it
-        has typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
+        """Asks the operator, once. Raises Declined if it does not want the seat, and NotNeeded if it has
+        typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
         if ask is not None:
             ask(game)
         if not offer.is_agreed:

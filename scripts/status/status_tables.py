@@ -154,5 +154,5 @@ def get_escrow(game: GameState) -> int:
 
 
 def describe_lack(game: GameState, block: int) -> str:
-    """Returns which seats a task waits for: none, where no round is to come."""
+    """Returns which seats a task waits for: none, if no round is to come."""
     return "" if game.is_closed or is_over(get_state_at(game, block), block) else describe_missing(game)

@@ -1,4 +1,4 @@
-"""The table [model] of a task file where it has the sizes of the plain decoder.
+"""The table [model] of a task file if it has the sizes of the plain decoder.
 
     [model]
     hidden_size = 128               # the sizes of `touchstone/step/plain_decoder.py`, one by one
@@ -27,8 +27,8 @@ SIZES = (
 )  # fmt: skip
 MOST_SIZE, MOST_LAYERS = 1 << 24, 1024
 LEAST_EPSILON = 2.0**-100
-"""Of the optimizer. It is multiplied by sqrt(1 - beta2^t), 2^-12 or more: where nothing of it is left, a
-weight without a gradient becomes 0 / 0 at the first step, and no honest node has a state to claim."""
+"""Of the optimizer. It is multiplied by sqrt(1 - beta2^t), 2^-12 or more: if nothing of it is left, a weight
+without a gradient becomes 0 / 0 at the first step, and no honest node has a state to claim."""
 LEAST_NORM_EPSILON = 2.0**-80
 """Of a norm: a row of zeros is divided by its root, and the square of that stays a normal float32."""
 

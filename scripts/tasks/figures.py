@@ -19,9 +19,9 @@ from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.tasks.toml_tables import build_container, malformed, refuse_long
 
 COST_SHARE = Fraction(3, 10)
-"""Of a solver's pay: the compute of its round, where nothing is stated."""
+"""Of a solver's pay: the compute of its round, if nothing is stated."""
 WITHHOLDING_SHARE = Fraction(1, 10)
-"""Of the gain outside: what is to be borne against refusal to serve, where nothing is stated."""
+"""Of the gain outside: what is to be borne against refusal to serve, if nothing is stated."""
 GAS_PRICE_WEI = 10**11
 """wei of the task's token for one gas: a million gas is a tenth of a token."""
 MONEY = ("compute_cost", "outside_gain", "withholding_gain", "drift_gain", "proof_cost")
@@ -54,7 +54,7 @@ class Stated:
 
 
 def assume(terms: GameTerms) -> Stated:
-    """Returns what is assumed of a task where nothing is stated."""
+    """Returns what is assumed of a task if nothing is stated."""
     pay = terms.amounts.solver_pay
     return Stated(
         compute_cost=int(pay * COST_SHARE),

@@ -1,4 +1,4 @@
-"""The table [model] of a task file where it names a recorded step, of any module.
+"""The table [model] of a task file if it names a recorded step, of any module.
 
     [model]
     step = "build/step"             # the folder of a recorded step; alone
@@ -24,7 +24,7 @@ STEP_OWNS = ("optimizer", "chunk_terms")
 
 @dataclass(frozen=True)
 class NamedStep:
-    """A recorded step and its folder: it stands for the weights that a task begins with where these are the
+    """A recorded step and its folder: it stands for the weights that a task begins with if these are the
     module's."""
 
     folder: Path
@@ -38,7 +38,7 @@ class NamedStep:
 def take_step(document: dict[str, Any], path: Path) -> NamedStep | None:
     """Puts the recorded step that a document names into it, in the place of the name. What the step says and
     the file leaves out is filled in; without a seed the task begins with the module's weights. Raises
-    InvalidInput where another key says the same, and for a folder without a whole step."""
+    InvalidInput if another key says the same, and for a folder without a whole step."""
     if "step" in document:
         raise malformed(path, "step", "the key step in the table [model]", "a key of its own")
     if document.get("initial_seed") == GIVEN_START:

@@ -16,7 +16,7 @@ RULE_KEYS = {
     "token_count": "dataset",
     "dataset_too_large": "dataset",
 }
-"""Rule of a task -> what of a task file it is about, where they do not share a name."""
+"""Rule of a task -> what of a task file it is about, if they do not share a name."""
 MAX_NUMBER = (1 << 32) - 1
 MAX_SEED = MAX_TAU = (1 << 64) - 1
 MAX_UNITS = (1 << 160) - 1

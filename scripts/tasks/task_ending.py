@@ -22,7 +22,7 @@ SHOWN_SEATS = 3
 
 async def close_task(chain: GameChain, name: str, console: Console) -> TaskCloseDocument:
     """Settles and pays out all seats of a task that is over, and closes it; any account may do so. Raises
-    InvalidInput if no task or more than one is called so, where it is closed, or cannot be closed yet."""
+    InvalidInput if no task or more than one is called so, if it is closed, or cannot be closed yet."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     _refuse_closed(task, game)
@@ -84,7 +84,7 @@ def _describe_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
 
 async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> HaltDocument:
     """Halts a task of this account: the running round is finished, and none is opened after it. Raises
-    InvalidInput if another account submitted it, where it is halted or closed, or if the operator does not
+    InvalidInput if another account submitted it, if it is halted or closed, or if the operator does not
     agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)

@@ -68,8 +68,8 @@ LEAST_PAY_LOOKS = 24
 @dataclass(frozen=True)
 class TaskFile:
     """What a task file says: the plan, the figures that its amounts are checked against, the file of the
-    dataset's tokens, what is known of them, the recorded step whose weights the task begins with where no
-    seed draws them, and the preset for the chain's block time."""
+    dataset's tokens, what is known of them, the recorded step whose weights the task begins with if no seed
+    draws them, and the preset for the chain's block time."""
 
     path: Path
     plan: RoundPlan
@@ -130,8 +130,8 @@ def _find_dataset(path: Path, named: Any) -> PackedDataset:
 
 
 def _fill_format(document: dict[str, Any], path: Path) -> None:
-    """The full name of the format, and no limits where nothing is compared by them. Raises InvalidInput for
-    an unknown name first, then for limits that are missing."""
+    """The full name of the format, and no limits if nothing is compared by them. Raises InvalidInput for an
+    unknown name first, then for limits that are missing."""
     stated, names = document.get("numeric_format", "float32"), (*OFFERED_FORMATS, *FORMAT_ALIASES)
     if stated not in names:
         raise malformed(path, "numeric_format", f"one of {', '.join(names)}", repr(stated))
@@ -210,7 +210,7 @@ def _refuse_short_windows(path: Path, preset: str, windows: GameWindows) -> None
 
 
 def _fill_amounts(stated: Any, wanted: str, path: Path) -> Any:
-    """Where amounts are derived the file may say solver_pay alone, else it says all."""
+    """If amounts are derived the file may say solver_pay alone, else it says all."""
     if not isinstance(stated, Mapping):
         return stated
     if wanted == GIVEN:

@@ -1,7 +1,7 @@
 """`touchstone task init`: writes a task file from answers.
 
 What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset, the shape
-of a recorded step from its folder. Each question has an option, so that the command runs where there is no
+of a recorded step from its folder. Each question has an option, so that the command runs if there is no
 terminal.
 """
 
@@ -31,7 +31,7 @@ INNER_STEPS, SEGMENT_STEPS = 40, 10
 FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
 """Peak learning rates: one that is right for fresh weights takes from given ones what they have learned."""
 RESPOND, LEAST_DISPUTE = 300, 3_000
-"""Blocks of a local chain; a dispute outlasts a contest, which is longer where a model is larger."""
+"""Blocks of a local chain; a dispute outlasts a contest, which is longer if a model is larger."""
 HELDOUT_PART = 100
 """Of a raw file one token in so many measures."""
 
@@ -163,7 +163,7 @@ def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> T
 
 def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:
     """Returns the option's value, else what is typed, else the default. ask: None without a terminal. Raises
-    InvalidInput where there is none of them."""
+    InvalidInput if there is none of them."""
     if given is not None:
         return given
     if ask is None and not question.default:

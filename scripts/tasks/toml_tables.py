@@ -114,7 +114,7 @@ def _describe(kind: type) -> str:
 
 
 def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
-    """Returns the error of one key; of the whole file where there is none."""
+    """Returns the error of one key; of the whole file if there is none."""
     return InvalidInput(
         what="the file is malformed",
         expected=expected,

@@ -293,7 +293,7 @@ def _moves(dimension: tuple[tuple[int, int], ...]) -> bool:
 
 
 def _choose_length(operands: Sequence[View], terms: int, limit: int) -> int:
-    """The longest equal chunks that all operands can be cut into, where they are at least half as long as
+    """The longest equal chunks that all operands can be cut into, if they are at least half as long as
     allowed; else full ones and a rest."""
     for chunks in range(-(-terms // limit), -(-2 * terms // limit) + 1):
         if terms % chunks == 0 and all(_can_split(v, (chunks, terms // chunks)) for v in operands):

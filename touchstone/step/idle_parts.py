@@ -5,7 +5,7 @@ is zero, and float32 gives noise. An optimizer that divides a gradient by its si
 steps. So the gradient of such elements is cut off: it is the constant 0 of the program.
 
 The loss is computed in float32 and in float64, on tokens that follow no rule, from the module's weights moved
-a little. Where float64 finds next to nothing of what float32 found, that was noise.
+a little. If float64 finds next to nothing of what float32 found, that was noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,10 @@ from touchstone.step.borrowed_module import borrowed
 from touchstone.step.optimizers import Parameter
 
 SHARE = 2.0**-10
-"""Of a float32 gradient: where float64 has less, it was noise. A real one has all but a millionth."""
+"""Of a float32 gradient: if float64 has less, it was noise. A real one has all but a millionth."""
 MOVED = 2.0**-6
 LOOKS = 2
-"""With other tokens each: an element that is near zero once by chance is not so again. Where float32 itself
+"""With other tokens each: an element that is near zero once by chance is not so again. If float32 itself
 gives zero, a look says nothing."""
 
 

@@ -47,8 +47,8 @@ class LoraLinear(nn.Module):
 
 
 def add_lora(module: nn.Module, lora: Lora) -> None:
-    """Puts adapters into a module, and freezes all else. Raises InvalidInput if a target is no linear
-    layer of its own, where there is none, and where adapters are there already."""
+    """Puts adapters into a module, and freezes all else. Raises InvalidInput if a target is no linear layer
+    of its own, if there is none, and if adapters are there already."""
     if any(isinstance(layer, LoraLinear) for layer in module.modules()):
         raise _refuse("a module without adapters", "one that has some")
     if lora.rank < 1 or not lora.alpha > 0:

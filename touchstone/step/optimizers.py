@@ -43,7 +43,7 @@ class Optimizer(Protocol):
 
     @property
     def betas(self) -> tuple[float, float]:
-        """Of the bias corrections that `update` gets, each below 1; zeros where it reads none."""
+        """Of the bias corrections that `update` gets, each below 1; zeros if it reads none."""
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
@@ -70,7 +70,7 @@ def flush(x: Tensor) -> Tensor:
 
 
 def keep_finite(norm: Tensor, new: Vectors, old: Vectors) -> Vectors:
-    """Returns the new vectors where the gradient's norm is finite, else the old ones."""
+    """Returns the new vectors if the gradient's norm is finite, else the old ones."""
     is_finite = norm < float("inf")
     weights, first, second = (torch.where(is_finite, a, b) for a, b in zip(new, old, strict=True))
     return weights, first, second

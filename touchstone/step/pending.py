@@ -20,7 +20,7 @@ class Pending(ABC):
 
     @abstractmethod
     def write(self, builder: Builder) -> View:
-        """Writes it, and return where it lies."""
+        """Writes it, and return if it lies."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from touchstone.step.views import View, make_contiguous
 def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0) -> BuiltProgram:
     """Returns the program of a step. Its inputs are those of `spec.program.INPUTS`; its outputs are the new
     W, two vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others.
-    Raises InvalidInput where the step uses what programs do not have."""
+    Raises InvalidInput if the step uses what programs do not have."""
     built = _write(recording, chunk_terms, product_bits, shares_pieces=True)
     if find_early_reader(built.program) is not None:
         # A piece is read while its whole is not complete: such pieces lie apart, and are copied.

@@ -172,7 +172,7 @@ def _find_idle(
 ) -> dict[str, Tensor]:
     """As `idle_parts.find_idle`. The vocabulary is not known before the step is recorded: the rows of the
     smallest embedding are taken for it. A module that float64 cannot compute stays as it is: nodes refuse it
-    where noise would move it."""
+    if noise would move it."""
     rows = [one.num_embeddings for one in module.modules() if isinstance(one, nn.Embedding)]
     try:
         return find_idle(module, parameters, loss, batch, min([*rows, 2**16]))

@@ -128,7 +128,7 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _uncompiled() -> Iterator[None]:
     """What torch.compile made, or would make, runs as it is written: compiled code hides its operations, and
-    the compiler ends the process where it meets a recorder."""
+    the compiler ends the process if it meets a recorder."""
     usual, is_loaded = torch.compile, "torch._dynamo" in sys.modules
     setattr(torch, "compile", _leave)  # noqa: B010
     try:
@@ -151,7 +151,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[Call] = []
         self.constants: list[Constant] = []
         self._missing: list[tuple[str, str]] = []
-        """Operations that programs do not have, and their lines: an error where an output depends on them."""
+        """Operations that programs do not have, and their lines: an error if an output depends on them."""
         self._makers = WeakTensorKeyDictionary()
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         self._lines: dict[int, str] = {}
@@ -171,7 +171,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tensor
 
     def find(self, tensor: Tensor) -> Call:
-        """Returns the call that made a tensor; one more constant where none did."""
+        """Returns the call that made a tensor; one more constant if none did."""
         call: Call | None = self._makers.get(tensor)  # type: ignore[no-untyped-call]
         if call is None:
             call = Constant("constant", (), where=_find_caller(), tensor=tensor, version=tensor._version)

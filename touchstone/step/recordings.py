@@ -13,7 +13,7 @@ FORMATS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"}
 @dataclass(eq=False)
 class Call:
     """One operation. name: `aten.mm.default`, `input`, or `getitem` for one of several results; args: values,
-    other calls among them; shape and dtype are the result's; where: file and line of who asked for it, where
+    other calls among them; shape and dtype are the result's; where: file and line of who asked for it, if
     that is known."""
 
     name: str

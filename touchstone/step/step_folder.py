@@ -67,7 +67,7 @@ class StepFiles:
 
 
 def save_step(step: StepFiles, folder: Path) -> None:
-    """Writes the files of a step into `folder`, which is made where there is none. Constants of the step that
+    """Writes the files of a step into `folder`, which is made if there is none. Constants of the step that
     was there before go."""
     (folder / CONSTANTS).mkdir(parents=True, exist_ok=True)
     (folder / PROGRAM).write_bytes(encode_program(step.built.program))
@@ -88,9 +88,8 @@ def save_step(step: StepFiles, folder: Path) -> None:
 
 
 def load_step(folder: Path) -> StepFiles:
-    """Returns the step that lies in a folder. Raises InvalidInput, with the file, where one is missing,
-    broken, a link, too large, or does not belong to the others. Files are measured before a number is
-    read."""
+    """Returns the step that lies in a folder. Raises InvalidInput, with the file, if one is missing, broken,
+    a link, too large, or does not belong to the others. Files are measured before a number is read."""
     program = decode_program(bytes(_read(folder / PROGRAM, most=MAX_PROGRAM_BYTES)))
     require_step(program)
     layout = decode_layout(bytes(_read(folder / LAYOUT, most=MAX_LAYOUT_BYTES)))

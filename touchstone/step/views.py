@@ -103,7 +103,7 @@ def permute(view: View, order: Sequence[int]) -> View:
 
 
 def narrow(view: View, dimension: int, start: int, length: int) -> View:
-    """Returns elements start .. start + length of one dimension; where that has several atoms only whole
+    """Returns elements start .. start + length of one dimension; if that has several atoms only whole
     outermost steps can be cut off."""
     atoms = view.dimensions[dimension]
     if not 0 <= start <= start + length <= count(atoms):

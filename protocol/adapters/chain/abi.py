@@ -123,8 +123,8 @@ def to_snake_case(name: str) -> str:
 
 
 def to_field_name(name: str, number: int) -> str:
-    """Returns how the parameter of that number is called here: `weights_root`, `from_`, `value_3` where it
-    has no name."""
+    """Returns how the parameter of that number is called here: `weights_root`, `from_`, `value_3` if it has
+    no name."""
     found = to_snake_case(name.lstrip("_")) or f"value_{number}"
     return found + "_" if keyword.iskeyword(found) else found
 

@@ -78,7 +78,7 @@ def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
 
 
 def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
-    """kind: of the value; of an item of it, where the parameter is a list."""
+    """kind: of the value; of an item of it, if the parameter is a list."""
     if kind.endswith("]"):
         return [_to_plain(parameter, kind.rpartition("[")[0], item) for item in value]
     if parameter.items:

@@ -29,7 +29,7 @@ async def count_fitting(contract: Contract, name: str, items: Sequence[Any], arr
 
 async def fits(contract: Contract, name: str, arguments: Sequence[Any]) -> bool:
     """Returns whether one transaction takes a call, with the margin of gas that it is sent with. Raises
-    ContractRefused where the contract refuses it by name, EnvironmentFault if the chain is silent."""
+    ContractRefused if the contract refuses it by name, EnvironmentFault if the chain is silent."""
     if len(contract.encode(name, *arguments)) > MOST_DATA_BYTES:
         return False
     try:

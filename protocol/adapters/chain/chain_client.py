@@ -146,7 +146,7 @@ class GameChain(ChainClient):
 
     async def require_provable(self) -> None:
         """Raises EnvironmentFault unless the header of the newest folded block can be proven to the
-        contracts. Where it cannot, no draw is recorded any more, and what is trained earns nothing."""
+        contracts. If it cannot, no draw is recorded any more, and what is trained earns nothing."""
         head = self.gate.folded or await self.head()
         await self.randomness.read_header(head.number)
 
@@ -169,7 +169,7 @@ class GameChain(ChainClient):
 
     async def prove_header(self, block: int) -> bytes:
         """Returns what the calls that seal a draw take as proof of a past block's randomness. Raises
-        EnvironmentFault where the block or its header cannot be had."""
+        EnvironmentFault if the block or its header cannot be had."""
         return await self.randomness.prove(block)
 
 
@@ -213,7 +213,7 @@ async def open_game_chain(
 
 
 async def read_limits(tasks: Contract) -> DeploymentLimits:
-    """Returns what the deployment allows, with the name of the preset that it is, `own` where it is none."""
+    """Returns what the deployment allows, with the name of the preset that it is, `own` if it is none."""
     said = await tasks.limits()
     values = {one.name: getattr(said, one.name) for one in fields(DeploymentLimits) if one.name != "name"}
     values["least"] = GameWindows(**{one.name: getattr(said.least, one.name) for one in fields(GameWindows)})

@@ -34,7 +34,7 @@ GRACE_S = 120.0
 BATCH = 10
 """Requests that go out as one: few enough for every provider."""
 FEE_BLOCKS, MIDDLE = 4, 50.0
-"""Of so many blocks the middle tip is taken where the node names none."""
+"""Of so many blocks the middle tip is taken if the node names none."""
 
 
 class Connection:
@@ -153,8 +153,8 @@ class Connection:
         return await self.providers.ask(*asked, where, floor)
 
     async def estimate_gas(self, sender: str, to: str, data: bytes, where: str) -> int:
-        """Returns the gas that the call (a creation where `to` is empty) would take in the next block. Raises
-        ContractRefused where it would revert."""
+        """Returns the gas that the call (a creation if `to` is empty) would take in the next block. Raises
+        ContractRefused if it would revert."""
         asked = ("eth_estimateGas", _to_call(to, data, sender), answers.read_gas)
         return await self.providers.ask_pending(*asked, where, self.floor)
 
@@ -232,8 +232,8 @@ class Connection:
         self, addresses: list[str], blocks: Sequence[Head], decode: Decode[One]
     ) -> list[list[One]]:
         """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order, as
-        `decode` reads them. Raises EnvironmentFault if the backend that answers does not know a block, and
-        where two endpoints differ."""
+        `decode` reads them. Raises EnvironmentFault if the backend that answers does not know a block, and if
+        two endpoints differ."""
         found: list[list[One]] = []
         for start in range(0, len(blocks), BATCH):
             asked = blocks[start : start + BATCH]
@@ -248,7 +248,7 @@ class Connection:
     ) -> list[One]:
         """Returns the logs of the contracts in [from_block, to_block], in the chain's order, as `decode`
         reads them. One backend answers for the logs and shows the last block, so it has it. Raises
-        EnvironmentFault also where two endpoints differ."""
+        EnvironmentFault also if two endpoints differ."""
         chosen = {"address": addresses, "fromBlock": hex(from_block), "toBlock": hex(to_block)}
         calls = [("eth_getBlockByNumber", (hex(to_block), False)), ("eth_getLogs", (chosen,))]
         read = partial(_read_logs_in, range(from_block, to_block + 1), decode)

@@ -55,7 +55,7 @@ class Contract:
         reader: EventReader,
         entries: Sequence[Entry] = (),
     ) -> None:
-        """entries: the ABI, where it is not in the package data."""
+        """entries: the ABI, if it is not in the package data."""
         self.name = name
         self.address = address
         self._connection = connection

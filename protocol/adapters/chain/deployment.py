@@ -108,7 +108,7 @@ FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")
 
 def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
     """Reads a deployment file. digest: of the deployment for which a home was made, empty for none. Raises
-    InvalidInput where the file is missing, not JSON, or of another deployment, or where a field is missing or
+    InvalidInput if the file is missing, not JSON, or of another deployment, or if a field is missing or
     malformed."""
     found = FORM.read_file(path, REMEDY)
     if not digest:

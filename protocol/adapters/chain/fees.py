@@ -1,4 +1,4 @@
-"""What a transaction offers for its gas (EIP-1559), and what it offers next where it is not mined."""
+"""What a transaction offers for its gas (EIP-1559), and what it offers next if it is not mined."""
 
 import secrets
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ SALT_WEI = 1 << 20
 nonce would otherwise sign the same transaction, and both would take its receipt for their own."""
 NO_CAP_WEI = 1 << 128
 MOST_TIP_TIMES, MOST_TIP_WEI = 10, 5 * 10**9
-"""An endpoint names the tip, and the node pays it. Where the operator names no most for one gas, it is
-believed up to ten base fees, or five gwei where that is more."""
+"""An endpoint names the tip, and the node pays it. If the operator names no most for one gas, it is believed
+up to ten base fees, or five gwei if that is more."""
 MOST_TIMES = 3
 """What a pool has and nobody mines is offered at most so many times what the head asks for."""
 
@@ -28,7 +28,7 @@ class FeeOffer:
 
     def raise_to(self, asked: "FeeOffer", cap_wei: int) -> "FeeOffer":
         """Returns the offer that replaces this one: as much more as nodes ask for, or what the head asks for
-        where that is more; at most `cap_wei`."""
+        if that is more; at most `cap_wei`."""
         tip_wei = max(_add(self.tip_wei, BUMP_PERCENT), asked.tip_wei)
         max_fee_wei = max(_add(self.max_fee_wei, BUMP_PERCENT), asked.max_fee_wei, tip_wei)
         return FeeOffer(max_fee_wei, tip_wei).keep_to(cap_wei)
@@ -48,7 +48,7 @@ class FeeOffer:
 
 
 def limit_tip(tip_wei: int, base_fee_wei: int, cap_wei: int) -> int:
-    """Returns the tip that is paid where an endpoint asks for `tip_wei`. cap_wei: as the operator allows."""
+    """Returns the tip that is paid if an endpoint asks for `tip_wei`. cap_wei: as the operator allows."""
     most_wei = max(MOST_TIP_TIMES * base_fee_wei, MOST_TIP_WEI) if cap_wei >= NO_CAP_WEI else cap_wei
     return min(tip_wei, most_wei)
 

@@ -15,7 +15,7 @@ folds.
 
 A head that is not higher than the newest processed block is a backend that lags, or a reorg: it counts once
 it was seen twice. A chain that leaves the processed one more than `NEAR_BLOCKS` below the newest block is
-another chain, or a backend that is stuck, and is not followed: that is as good as silence. Where it goes on
+another chain, or a backend that is stuck, and is not followed: that is as good as silence. If it goes on
 higher, shares processed blocks, and nothing else is seen `FORK_LOOKS` times, it is the chain. The newest
 blocks are read again now and then, and compared.
 """
@@ -77,7 +77,7 @@ class Follower:
         seen in a row."""
 
     async def batches(self, grace_s: float | None = None) -> AsyncIterator[LogBatch]:
-        """Yields a batch for every new head, the first at once. Never ends; raises EnvironmentFault where no
+        """Yields a batch for every new head, the first at once. Never ends; raises EnvironmentFault if no
         batch can be read for `grace_s` (GRACE_S). Until then the connection's health tells why."""
         grace_s = GRACE_S if grace_s is None else grace_s
         silent_since: float | None = None
@@ -103,7 +103,7 @@ class Follower:
         return batch
 
     async def _read_lowest(self) -> LogBatch | None:
-        """Returns the batch up to the lowest head of those endpoints that are not stuck. Where that cannot be
+        """Returns the batch up to the lowest head of those endpoints that are not stuck. If that cannot be
         read it may be too high, and so the others below it are not stuck: then up to theirs."""
         connection = self._connection
         newest = self._processed[-1].number if self._processed else -1
@@ -138,8 +138,7 @@ class Follower:
 
     async def read_up_to(self, head: Head) -> LogBatch | None:
         """Returns the batch that ends at `head`, or None if that is no news, or not believed yet. Raises
-        EnvironmentFault where the endpoint does not have the blocks that it should, or is on another
-        chain."""
+        EnvironmentFault if the endpoint does not have the blocks that it should, or is on another chain."""
         known = {block.block_hash: place for place, block in enumerate(self._processed)}
         if head.block_hash in known:
             self._fork = b"", 0

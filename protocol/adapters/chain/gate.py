@@ -19,7 +19,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 BLOCK_S = {"12s": 12.0, "2s": 2.0}
 """Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
 LAG_BLOCKS, LAG_S = 5, 30.0
-"""So many blocks, or seconds where that is more, may be missing before the head is old."""
+"""So many blocks, or seconds if that is more, may be missing before the head is old."""
 STUCK_BLOCKS = 8
 """So far below another one an endpoint is stuck, on a chain whose pace is not known."""
 EARLY_S = 15.0

@@ -1,8 +1,8 @@
 """What became of a transaction whose nonce the chain has counted, as far as an endpoint's word goes.
 
 No receipt proves nothing: a provider may be slow to index it. What is signed anew meanwhile would be mined
-twice. So it counts as displaced only where another transaction is found at its nonce, twice, on the chain
-that the node has folded.
+twice. So it counts as displaced only if another transaction is found at its nonce, twice, on the chain that
+the node has folded.
 """
 
 import asyncio

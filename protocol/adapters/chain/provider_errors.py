@@ -117,7 +117,7 @@ CODES: Mapping[int, Kind] = {
     -32601: Kind.UNSUPPORTED,
     -32603: Kind.BEHIND,
 }
-"""What a code means where the words say nothing. -32000 says nothing either."""
+"""What a code means if the words say nothing. -32000 says nothing either."""
 
 LOOKED_AT_CHARACTERS = 1_000
 """Of an error's words. Some patterns look further from each place: their time grows with the square."""

@@ -76,8 +76,8 @@ class Providers:
         floor: int = 0,
         endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `_try`, of all endpoints where none are named. Raises EnvironmentFault, and ContractRefused if
-        the contract reverts."""
+        """As `_try`, of all endpoints if none are named. Raises EnvironmentFault, and ContractRefused if the
+        contract reverts."""
         try:
             return await self._try(method, parameters, read, endpoints or self._order(), floor=floor)
         except ProviderError as error:
@@ -169,7 +169,7 @@ class Providers:
         read: Callable[[Any], Answer],
         endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `ask` for requests that one backend answers; one after the other where the provider takes no
+        """As `ask` for requests that one backend answers; one after the other if the provider takes no
         several at once."""
         if self._takes_batches():
             try:
@@ -205,8 +205,7 @@ class Providers:
     async def ask_pending(
         self, method: str, what: object, read: Callable[[Any], int], where: str = "", floor: int = 0
     ) -> int:
-        """Returns the answer as of the pending block; as of the latest where the provider has no pending
-        one."""
+        """Returns the answer as of the pending block; as of the latest if the provider has no pending one."""
         if "pending" not in self.lacks:
             try:
                 return await self._try(method, (what, "pending"), read, self._order(), floor=floor)
@@ -262,8 +261,8 @@ class Providers:
         floor: int = 0,
     ) -> Answer:
         """Returns the first answer of the form that `read` takes. floor: of a backend that has this block.
-        Raises ProviderError for a revert, and for the words of a provider where no endpoint answers; raises
-        EnvironmentFault where nothing came that is an answer."""
+        Raises ProviderError for a revert, and for the words of a provider if no endpoint answers; raises
+        EnvironmentFault if nothing came that is an answer."""
         is_repeatable = method.startswith(REPEATABLE)
         attempts = 1 if not is_repeatable else FRESH_ATTEMPTS if floor else ATTEMPTS
         asked = list(endpoints if is_repeatable else endpoints[:1])
@@ -312,7 +311,7 @@ class Providers:
         raise chain_fault(self.place, "a chain that answers", _describe_silence(last)) from None
 
     async def _ask_one(self, endpoint: Endpoint, method: str, parameters: Sequence[Any], floor: int) -> Any:
-        """Returns the result of a request. A backend that tells how far it is with it is asked again where it
+        """Returns the result of a request. A backend that tells how far it is with it is asked again if it
         lacks block `floor`: it would answer, or refuse, for a state before what this node has read or
         sent."""
         if not floor or not self._takes_batches():
@@ -349,8 +348,8 @@ class Providers:
 
     async def broadcast(self, raw: bytes) -> None:
         """Hands in a signed transaction at every endpoint. Raises ProviderError if all that answer refuse it,
-        with `may_have_arrived` where one was silent, and EnvironmentFault if none answers: it may have
-        arrived nevertheless."""
+        with `may_have_arrived` if one was silent, and EnvironmentFault if none answers: it may have arrived
+        nevertheless."""
         sending = (self._hand_in(endpoint, raw) for endpoint in self.endpoints)
         found = await asyncio.gather(*sending, return_exceptions=True)
         if None in found:

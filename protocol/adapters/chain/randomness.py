@@ -1,7 +1,7 @@
 """Proofs of a block's random value, which the calls that record a draw take.
 
-The value lies in the block's header. Where the deployment mixes drand in, a signature of drand's quicknet
-comes with it (`drand.py`). `contracts/interfaces/IRandomness.sol` is the manual.
+The value lies in the block's header. If the deployment mixes drand in, a signature of drand's quicknet comes
+with it (`drand.py`). `contracts/interfaces/IRandomness.sol` is the manual.
 """
 
 from typing import Any
@@ -14,13 +14,13 @@ from touchstone.protocol.spec.quicknet import expand_point
 
 
 class Randomness(Contract):
-    """The value of a past block, out of its header and, where the deployment mixes one in, a drand round."""
+    """The value of a past block, out of its header and, if the deployment mixes one in, a drand round."""
 
     async def prove(self, of_block: int) -> bytes:
         """Returns what `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
 
-        Waits for the drand round of that block where one is mixed in, about a minute. Raises
-        EnvironmentFault where the block, its header or the round cannot be had.
+        Waits for the drand round of that block if one is mixed in, about a minute. Raises EnvironmentFault if
+        the block, its header or the round cannot be had.
         """
         block, header = await self.read_header(of_block)
         drand_round = await self.drand_round(int(block["timestamp"], 16))

@@ -97,7 +97,7 @@ class Endpoint:
 
     @property
     def away_s(self) -> float:
-        """For how many seconds it is not to be asked where another one answers; 0 from then on."""
+        """For how many seconds it is not to be asked if another one answers; 0 from then on."""
         return max(0.0, max(self.free_s, self._rests_until_s) - time.monotonic())
 
     def rest(self) -> None:

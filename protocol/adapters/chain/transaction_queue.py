@@ -46,8 +46,8 @@ class Waiting:
 
 
 class TransactionQueue:
-    """The waiting transactions of one account. Where the disk refuses the file, this process goes on in
-    memory: what it has to send matters more than what a restart would know."""
+    """The waiting transactions of one account. If the disk refuses the file, this process goes on in memory:
+    what it has to send matters more than what a restart would know."""
 
     def __init__(self, account: str, path: Path | None = None) -> None:
         """path: of the file; None: in memory, for this process alone."""
@@ -129,7 +129,7 @@ class TransactionQueue:
 
 def _make_private(path: Path) -> None:
     """Makes the file, and what SQLite keeps beside it, its owner's alone: SQLite gives its helpers the mode
-    of the file. Where the disk refuses that the queue goes on: see `TransactionQueue`."""
+    of the file. If the disk refuses that the queue goes on: see `TransactionQueue`."""
     try:
         # One that is there is not opened: closing it would take SQLite's locks of this process away.
         with suppress(FileExistsError):

@@ -6,8 +6,8 @@
 
 The gas estimate runs the call first, so a refusal costs nothing. Of all that wait, the lowest holds up the
 others: it is signed again with the same nonce for what the head asks, as long as somebody waits for it or for
-a later one. Nothing is signed for another nonce before it is known what stands at the first: where the chain
-has counted the nonce and shows no receipt, the block that counted it tells.
+a later one. Nothing is signed for another nonce before it is known what stands at the first: if the chain has
+counted the nonce and shows no receipt, the block that counted it tells.
 
 A crash leaves the queue in its file. A call that is sent again after that, and waits there still, is waited
 for and not signed anew.
@@ -38,8 +38,8 @@ MOST_GAS = 1 << 24
 """That one transaction may ask for (EIP-7825)."""
 TRANSFER_GAS = 21_000
 MOST_FOREIGN = 16
-"""Transactions of other programs with the same key that are believed to wait. Where an endpoint tells of more
-it errs: each missing one would have to be filled with an empty transfer."""
+"""Transactions of other programs with the same key that are believed to wait. If an endpoint tells of more it
+errs: each missing one would have to be filled with an empty transfer."""
 USED_UP_PERCENT = 97
 """Of its gas: a transaction that failed with that much used ran out of it."""
 MOST_OFFERS = 3
@@ -136,9 +136,9 @@ class Sender:
         """When an endpoint last took it (monotonic seconds)."""
 
     async def send(self, to: str, data: bytes, where: str) -> MinedTransaction:
-        """Sends a call (a contract's creation where `to` is empty) and returns its receipt. Raises
-        ContractRefused where the contract refuses it, before or (when the state changed in between) after it
-        was mined; EnvironmentFault if it could not be mined."""
+        """Sends a call (a contract's creation if `to` is empty) and returns its receipt. Raises
+        ContractRefused if the contract refuses it, before or (when the state changed in between) after it was
+        mined; EnvironmentFault if it could not be mined."""
         while True:
             waiting = await self._adopt(to, data)
             if waiting is None:
@@ -161,7 +161,7 @@ class Sender:
 
         A node that has crashed calls this before it asks the chain what has been done. What is stuck is
         signed again for more, and stays in the queue: what is sent now comes after it. What another program
-        sent, of which the queue does not know the call, is replaced by an empty transfer, but only where no
+        sent, of which the queue does not know the call, is replaced by an empty transfer, but only if no
         other process of the account runs (`is_alone`). Raises EnvironmentFault."""
         mined, began_s = await self._count("latest"), time.monotonic()
         rows = self.queue.list_all()
@@ -455,7 +455,7 @@ class Sender:
 
     async def _explain(self, waiting: Waiting, receipt: MinedTransaction, where: str) -> None:
         """Raises what the contract says to the same call after that block; it cannot be asked for the moment
-        before. Where it does not refuse then, the reason is gone: EnvironmentFault."""
+        before. If it does not refuse then, the reason is gone: EnvironmentFault."""
         block = receipt.block_number
         if receipt.gas_used * 100 >= waiting.gas * USED_UP_PERCENT:
             self._needs_gas[waiting.to, waiting.data] = min(2 * waiting.gas, max(waiting.gas, MOST_GAS))

@@ -29,7 +29,7 @@ def replace_file(path: Path, data: bytes) -> None:
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
     """Yields where to write a file that others may read: beside `path`, whose place it takes at the end of
-    the block. Raises as `replace_file` does; where the block raises, `path` is as it was."""
+    the block. Raises as `replace_file` does; if the block raises, `path` is as it was."""
     temporary = path.with_name(path.name + ".partial")
     with naming(path):
         try:

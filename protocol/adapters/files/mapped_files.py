@@ -75,7 +75,7 @@ def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
 
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
     """Returns zero bytes in a file without a name, which is gone with its last user. Raises EnvironmentFault
-    where the disk does not take them."""
+    if the disk does not take them."""
     path, mapped = make_shared(folder, size_bytes)
     path.unlink()
     return mapped
@@ -112,7 +112,7 @@ def _no_room_for_tensor(error: OSError, folder: Path, size_bytes: int) -> Enviro
 
 @dataclass
 class PageLimit:
-    """How much this process is to hold. Where what is not mapped takes all of it, mapped pages may take
+    """How much this process is to hold. If what is not mapped takes all of it, mapped pages may take
     `least_bytes` more: to let go of each page as soon as it is touched takes far more time than it saves."""
 
     limit_bytes: int

@@ -34,7 +34,7 @@ def require_private_file(path: Path) -> None:
 
 def write_private_file(path: Path, data: bytes) -> None:
     """Makes a file of mode 0600, whole or not at all. Raises InvalidInput when `path` exists, OSError naming
-    it where the disk does not take it."""
+    it if the disk does not take it."""
     with naming(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)

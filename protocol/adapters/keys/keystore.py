@@ -63,7 +63,7 @@ def is_keystore(path: Path) -> bool:
 def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool = False) -> AccountKey:
     """Keeps the key of another file encrypted at `path`. source: a keystore that `password` opens, or a file
     with the bare key as 64 hexadecimal digits. is_devnet: as create_devnet_keystore. Raises InvalidInput as
-    load_keystore does, where the file holds no key, and when `path` exists; what was in it is not shown."""
+    load_keystore does, if the file holds no key, and when `path` exists; what was in it is not shown."""
     account = load_keystore(source, password)._account if is_keystore(source) else _read_bare_key(source)
     work_factor = DEVNET_SCRYPT_WORK_FACTOR if is_devnet else SCRYPT_WORK_FACTOR
     return _write_keystore(path, account, password, work_factor)

@@ -32,7 +32,7 @@ def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str
 
 def read_new_password(path: Path | None, prompt: str) -> str:
     """Returns the same for a keystore that is to be made: at a terminal it is typed twice. Raises
-    InvalidInput where the two differ."""
+    InvalidInput if the two differ."""
     password = read_password(path, prompt)
     if path is None and _ask_password("The same again: ") != password:
         raise InvalidInput(

@@ -28,7 +28,7 @@ class DeterminismFingerprint(msgspec.Struct, frozen=True):
 
 
 def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
-    """Returns what the last runs left, by task id in hex; nothing where the file is missing or damaged."""
+    """Returns what the last runs left, by task id in hex; nothing if the file is missing or damaged."""
     try:
         return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, DeterminismFingerprint])
     except (OSError, msgspec.DecodeError):

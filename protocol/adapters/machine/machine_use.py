@@ -29,7 +29,7 @@ FAILED_LOOKS = 3
 LOAD_S = 60.0
 """Load is an average over so long, or over the idle time that the operator asks for, if that is less."""
 LASTING_S = 1_800.0
-"""Use lasts where it is seen so long after the first one, and the machine was never idle between."""
+"""Use lasts if it is seen so long after the first one, and the machine was never idle between."""
 FIRST_PIDS = "pid:[4026531836]"
 """What Linux calls the processes of the machine itself; each container has others."""
 HID, KEYBOARD, MOUSE = "03", "01", "02"
@@ -107,7 +107,7 @@ def _list_typed(devices: Path) -> Iterator[tuple[str, float]]:
 
 
 def _count_interrupts(proc: Path) -> dict[str, int]:
-    """Of PS/2 keyboards and mice, added over processors; nothing where the system has none."""
+    """Of PS/2 keyboards and mice, added over processors; nothing if the system has none."""
     found = {}
     with suppress(FileNotFoundError):
         for line in (proc / "interrupts").read_text().splitlines():

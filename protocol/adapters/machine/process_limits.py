@@ -9,7 +9,7 @@ THREADS, OWN_GROUP = Path("/proc/self/task"), Path("/proc/self/cgroup")
 
 
 def measure_memory_bytes(groups: Path = GROUPS, own_group: Path = OWN_GROUP) -> int:
-    """Returns the memory of this machine, or what this process's control groups may use of it, where that is
+    """Returns the memory of this machine, or what this process's control groups may use of it, if that is
     less. own_group: names the group (man 7 cgroups)."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with suppress(OSError):

@@ -71,7 +71,7 @@ class BlobStore:
 
     def put_roots(self, roots: Sequence[bytes]) -> BlobRef:
         """Keeps the roots of a trace's buffers under the trace root, which is computed here. Raises
-        InvalidInput where one of them is none."""
+        InvalidInput if one of them is none."""
         return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
 
     def put(self, ref: BlobRef, data: bytes | memoryview) -> BlobRef:
@@ -173,7 +173,7 @@ class BlobStore:
 
     def open_leaves(self, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
         """Returns leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold
-        them, and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput if
+        them, and all of the blob only if its chunk roots are lost. Raises as `get` does; InvalidInput if
         there is no such leaf."""
         found: dict[int, LeafProof] = {}
         leaves = ref.key.kind.chunk_leaves
@@ -261,8 +261,8 @@ class BlobStore:
         return self.get_path(key).with_suffix(CHUNKS)
 
     def flush(self, key: BlobKey) -> None:
-        """Makes a blob that is here survive a power cut, also where this store is not durable. Raises
-        EnvironmentFault where the disk does not take it."""
+        """Makes a blob that is here survive a power cut, also if this store is not durable. Raises
+        EnvironmentFault if the disk does not take it."""
         path, chunks = self.get_path(key), self._get_chunk_path(key)
         with _disk_errors(self.folder):
             for one in (path, chunks) if chunks.exists() else (path,):

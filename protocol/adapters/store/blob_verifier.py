@@ -120,8 +120,8 @@ def make_damage_fault(fault: ProtocolFault) -> EnvironmentFault:
 
 
 def require_finite(ref: BlobRef, data: bytes | memoryview, first_chunk: int = 0, source: str = "") -> None:
-    """Raises ProtocolFault, with `source` as culprit, where whole chunks of a tensor from `first_chunk` on
-    hold a number that is not finite. Other blobs may hold anything."""
+    """Raises ProtocolFault, with `source` as culprit, if whole chunks of a tensor from `first_chunk` on hold
+    a number that is not finite. Other blobs may hold anything."""
     if ref.key.kind is not BlobKind.TENSOR:
         return
     values, part = np.frombuffer(data, dtype="<f4"), ref.chunk_bytes // 4

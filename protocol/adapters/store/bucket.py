@@ -38,8 +38,8 @@ UPLOADS = 2
 URL_SECONDS = 60
 """A download has to begin within these; a URL that is passed on is worth nothing afterwards."""
 SIGNING_S = 2.0
-"""Credentials may have to be renewed before a URL is signed; the bytes are sent where that takes longer. So
-long the storage has to say whether a copy is still there."""
+"""Credentials may have to be renewed before a URL is signed; the bytes are sent if that takes longer. So long
+the storage has to say whether a copy is still there."""
 AGAIN_S = 600.0
 """A copy that the storage did not take is not sent again before: the line is needed for the peers."""
 MOST_ANSWERED_BYTES = 8 * 1024 * 1024
@@ -89,7 +89,7 @@ class Bucket:
     @classmethod
     def open(cls, settings: ObjectStorage, account: str) -> "Bucket":
         """Returns the bucket of `account` (lower-case address); nothing is asked of it yet. Raises
-        InvalidInput for settings that cannot be used, or where the extra [s3] is not installed."""
+        InvalidInput for settings that cannot be used, or if the extra [s3] is not installed."""
         require_usable(settings)
         # What they log at these levels are requests with their signatures.
         for name in ("boto3", "botocore", "s3transfer", "urllib3"):
@@ -223,7 +223,7 @@ class Bucket:
         )
 
     def _upload(self, name: str, path: Path, sent: list[int]) -> tuple[int, str]:
-        """Returns the length and mark of the copy. sent: gets an item where some of it left this machine."""
+        """Returns the length and mark of the copy. sent: gets an item if some of it left this machine."""
         place = self.settings.bucket, name
         parts = _load("boto3.s3.transfer").TransferConfig(
             multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
@@ -324,7 +324,7 @@ def _make_clients(settings: ObjectStorage) -> tuple[Any, Any]:
 
 
 def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
-    """Sends in boto3's place; the answer breaks off where it is too long."""
+    """Sends in boto3's place; the answer breaks off if it is too long."""
     request.stream_output = True  # It is read later, by way of `stream`.
     response = send(request)
     read = response.raw.stream

@@ -12,8 +12,8 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 
 def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:
-    """Root of the subtree over one chunk (the last of a blob may be shorter): lifted with zero padding to
-    the depth of chunks where the blob has several, else the root of the whole tree."""
+    """Root of the subtree over one chunk (the last of a blob may be shorter): lifted with zero padding to the
+    depth of chunks if the blob has several, else the root of the whole tree."""
     leaves = split_roots(chunk) if ref.key.kind is BlobKind.ROOTS else _hash_leaves(chunk, ref)
     root = merkle.compute_root(leaves)
     if ref.chunk_count == 1:
@@ -36,8 +36,7 @@ def split_roots(data: bytes) -> list[bytes]:
 
 
 def stack_chunk(chunk: bytes, ref: BlobRef) -> merkle.Levels:
-    """Returns all levels of the subtree over one chunk, padding included where the blob has several
-    chunks."""
+    """Returns all levels of the subtree over one chunk, padding included if the blob has several chunks."""
     leaves = _hash_leaves(chunk, ref)
     if ref.chunk_count > 1:
         leaves += [ZERO_WORD] * (ref.key.kind.chunk_leaves - len(leaves))

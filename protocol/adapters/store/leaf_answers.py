@@ -42,7 +42,7 @@ def decode_answer(
     ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes], answer: bytes, source: str
 ) -> dict[int, LeafProof]:
     """Returns the leaves of an answer by number, all proven, each with its path to the root of its chunk.
-    Raises ProtocolFault, with `source` as culprit, where one is not, or the length is another."""
+    Raises ProtocolFault, with `source` as culprit, if one is not, or the length is another."""
     start, found = measure_bits(len(runs)), dict[int, LeafProof]()
     bits = int.from_bytes(answer[:start], "little")
     sent = [run for number, run in enumerate(runs) if bits >> number & 1]

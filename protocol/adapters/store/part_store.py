@@ -29,7 +29,7 @@ FILE_NAME = "parts.sqlite"
 ROW_BYTES = 1_700
 """of disk that a leaf takes with its proof and its place in the index"""
 TRIMMED_PART = 16
-"""Where the limit is reached, one part of so many is freed at once."""
+"""If the limit is reached, one part of so many is freed at once."""
 ASKED_AT_ONCE = 500
 FORMAT = 1
 SCHEMA = f"""
@@ -93,7 +93,7 @@ class PartStore:
 
     def put(self, root: bytes, leaves: Mapping[int, LeafProof], kept_until: int, head_block: int) -> None:
         """Keeps leaves that were proven, at least until block `kept_until`. What need not stay at
-        `head_block` goes where the limit is reached. Raises EnvironmentFault if the disk is full."""
+        `head_block` goes if the limit is reached. Raises EnvironmentFault if the disk is full."""
         used = next(self._clock)
         rows = [
             (root, leaf, proof.data, b"".join(proof.path), used, kept_until) for leaf, proof in leaves.items()

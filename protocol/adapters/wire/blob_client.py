@@ -1,7 +1,7 @@
 """Fetches blobs from peers into the local store; a peer is trusted for nothing but delivery.
 
 Each byte is judged while it streams, and a broken connection is resumed where it broke. A peer that delivers
-wrong bytes is not asked again: that error is evidence. Where a peer sends us to its bucket, what the bucket
+wrong bytes is not asked again: that error is evidence. If a peer sends us to its bucket, what the bucket
 delivers is no evidence against it: the peer itself is asked for what is missing.
 """
 
@@ -84,10 +84,10 @@ class BlobClient:
         return await self._fetch(peer, ref)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
-        """As fetch, from the first of `peers` that delivers. Where one refuses the next is asked at once;
-        where one is slow the next is asked beside it. Until the retries are used up all are asked again,
-        except those that delivered anything else. Raises the error of one of them when none delivers. What is
-        in the store needs no peer."""
+        """As fetch, from the first of `peers` that delivers. If one refuses the next is asked at once; if one
+        is slow the next is asked beside it. Until the retries are used up all are asked again, except those
+        that delivered anything else. Raises the error of one of them when none delivers. What is in the store
+        needs no peer."""
         if self._store.has(ref):
             return self._store.get_path(ref.key)
         if not peers:
@@ -130,8 +130,8 @@ class BlobClient:
         return roots
 
     async def fetch_roots_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> tuple[bytes, ...]:
-        """As `fetch_chunk_roots`, from the first of `peers` that shows them; the next is asked as well where
-        one is slow or refuses. Raises the error of one of them when none does."""
+        """As `fetch_chunk_roots`, from the first of `peers` that shows them; the next is asked as well if one
+        is slow or refuses. Raises the error of one of them when none does."""
         if not peers:
             raise _no_peer(ref)
         size_s = ROOT_BYTES * ref.chunk_count / HEDGE_BYTES_PER_SECOND
@@ -228,7 +228,7 @@ class BlobClient:
         *,
         is_signed: bool = True,
     ) -> bytes:
-        """Returns the answer to one request; it is sent again at once where only the time in it was wrong."""
+        """Returns the answer to one request; it is sent again at once if only the time in it was wrong."""
         method = "GET" if message is None else "POST"
 
         async def get() -> bytes:
@@ -246,7 +246,7 @@ class BlobClient:
         return body
 
     async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
-        """Writes what is missing: as the peer sends it, or from its bucket, where the peer sends us there."""
+        """Writes what is missing: as the peer sends it, or from its bucket, if the peer sends us there."""
         left = range(ref.size_bytes)[sink.received_bytes :]
         clock = asyncio.get_running_loop().time
         begun_s = clock()

@@ -21,9 +21,9 @@ AT_ONCE = 16
 async def ask_in_turn(
     attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
 ) -> Answer:
-    """Returns the first answer. Another attempt begins where one has failed, or where none has ended for
-    `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if
-    asking again may help after another one, that one. At least one attempt is needed."""
+    """Returns the first answer. Another attempt begins if one has failed, or if none has ended for `pause_s`
+    (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if asking
+    again may help after another one, that one. At least one attempt is needed."""
     waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
     wait_s = PAUSE_S if pause_s is None else pause_s
     last: ProtocolFault | EnvironmentFault | None = None

@@ -108,10 +108,10 @@ class StreamLimit:
 
 
 class Turns:
-    """Places that strangers share. Where all are taken, the caller that has most of them loses its oldest to
-    one that would have fewer, and inside of a caller the account. So neither has to be given a small share
-    while places are free. Where that changes nothing, an account that has none gets the oldest place of its
-    own caller, or of one that has more, once its turn is over."""
+    """Places that strangers share. If all are taken, the caller that has most of them loses its oldest to one
+    that would have fewer, and inside of a caller the account. So neither has to be given a small share while
+    places are free. If that changes nothing, an account that has none gets the oldest place of its own
+    caller, or of one that has more, once its turn is over."""
 
     def __init__(self, total: int, turn_s: float) -> None:
         self._total, self._turn_s = total, turn_s

@@ -20,8 +20,8 @@ from touchstone.protocol.adapters.wire.limits import RateLimit
 log = logging.getLogger(__name__)
 HANDSHAKE_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
-"""A connection that was closed is dropped after this, also where its other side does not close it. asyncio
-waits half a minute for that: who does not close had many more connections than there may be."""
+"""A connection that was closed is dropped after this, also if its other side does not close it. asyncio waits
+half a minute for that: who does not close had many more connections than there may be."""
 BACKLOG = 128
 RETRY_S = 0.5
 """After a connection that could not be taken: too many open files, most likely."""

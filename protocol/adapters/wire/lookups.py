@@ -61,7 +61,7 @@ class PeerResolver(OwnResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Returns the addresses of `host`. Raises OSError if it has none, NotLet where one is not let."""
+        """Returns the addresses of `host`. Raises OSError if it has none, NotLet if one is not let."""
         found = await super().resolve(host, port, family)
         if (host, port) not in self._excepted and not all(self._is_let(one["host"]) for one in found):
             raise NotLet(f"{host} leads to an address that is not public")

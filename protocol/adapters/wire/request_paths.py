@@ -21,7 +21,7 @@ STATUS = "/status"
 """GET: a JSON object about the node."""
 STORAGE = "Touchstone-Storage"
 """A header of GET /blob: who sends it takes status 307 too, with a presigned URL of the blob in the peer's
-bucket. It asks without this header where that URL is of no use."""
+bucket. It asks without this header if that URL is of no use."""
 REDIRECT = 307
 MAX_LOCATION_CHARACTERS = 4096
 DATASET_PATTERN = "{kind:" + BlobKind.DATASET.value + "}/{root:[0-9a-f]{64}}"

@@ -1,4 +1,4 @@
-"""Requests to one peer: pinned, bounded, and asked again where that may help.
+"""Requests to one peer: pinned, bounded, and asked again if that may help.
 
 Requests are bounded in size and time. A pause, a broken connection, a busy or unwilling server is the
 environment's fault: it is asked again with growing pauses. A wrong certificate, or an answer that no honest

@@ -1,7 +1,7 @@
 """Fetches blobs that peers keep in object storage (S3).
 
 A peer that has a bucket (`store/bucket.py`) answers with a presigned URL in place of the bytes. What is under
-it is judged by its root like everything else. So a storage is trusted for nothing: where it fails in any way,
+it is judged by its root like everything else. So a storage is trusted for nothing: if it fails in any way,
 the peer itself is asked for its bytes, and only these tell whether the peer serves the blob.
 
 A URL is a stranger's word, and no certificate on chain stands behind it. It may lead to public addresses
@@ -72,7 +72,7 @@ class StorageReader:
             await self._session.close()
 
     def may_follow(self, peer: Peer) -> bool:
-        """Returns whether to take a blob from this peer's bucket, where it has one."""
+        """Returns whether to take a blob from this peer's bucket, if it has one."""
         until = self._shunned.get(peer.account, 0.0)
         return self._settings.follow and asyncio.get_running_loop().time() >= until
 
@@ -86,7 +86,7 @@ class StorageReader:
 
     async def copy(self, location: str, ref: BlobRef, left: range, write: Callable[[bytes], None]) -> None:
         """Gives the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
-        EnvironmentFault where the URL is not to be followed, or nothing or something else comes; what `write`
+        EnvironmentFault if the URL is not to be followed, or nothing or something else comes; what `write`
         raises."""
         assert self._session is not None, "open() comes first"
         url, status = self._judge(location), 206 if len(left) < ref.size_bytes else 200

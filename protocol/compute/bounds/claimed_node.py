@@ -120,14 +120,14 @@ def judge(claimed: Tensor, exact: Tensor, bound: Tensor, magnitude: Tensor) -> T
 
 
 def judge_choice(claimed: Tensor, accepted: Sequence[Tensor], magnitude: Tensor) -> Tensor:
-    """Zero where the claim is one of the accepted values, else infinite."""
+    """Zero if the claim is one of the accepted values, else infinite."""
     is_accepted = torch.stack([claimed == value for value in accepted]).any(0)
     is_excused = ~claimed.isfinite() & ~(magnitude < SAFELY_FINITE)
     return torch.where(is_accepted | is_excused, 0.0, inf)
 
 
 def excuse(ratios: Tensor, *operands: Tensor) -> Tensor:
-    """Finds no fault where an operand that matters is not finite."""
+    """Finds no fault if an operand that matters is not finite."""
     for operand in operands:
         is_finite = operand.isfinite()
         ratios = torch.where(is_finite if operand.dim() == 1 else is_finite.all(1), ratios, 0.0)

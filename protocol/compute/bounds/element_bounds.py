@@ -184,7 +184,7 @@ def _check_function(claim: Claim) -> None:
 
 def _judge_function(claim: Claim, places: Places) -> Tensor:
     """k ulp, and T where the exact value is below 2 T (for SIGMOID always); ulp is that of a value that may
-    just have rounded up to a power of two. Where the function has no value nothing is a fault."""
+    just have rounded up to a power of two. If the function has no value nothing is a fault."""
     operation = claim.node.operation
     a = take(claim.operand(0), places)
     exact = _FUNCTIONS[operation](a)

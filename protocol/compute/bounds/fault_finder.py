@@ -13,9 +13,8 @@ behind it. On another one float noise is in nearly all of them. Then it looks in
 
 To look through nodes is to compute them in order from the claimant's own values. A tensor with another root
 than the claimed one is fetched, the nodes that wrote it are judged (node_check.py), and the computation goes
-on from the claimed values. So a tensor that follows bit by bit from others is never fetched where it is
-right. Where it is not, its first leaf that differs is judged; the whole is fetched only if that leaf proves
-nothing.
+on from the claimed values. So a tensor that follows bit by bit from others is never fetched if it is right.
+If it is not, its first leaf that differs is judged; the whole is fetched only if that leaf proves nothing.
 
 Only what a node's bound excludes is called a fault, in each of these ways. Layers decide where to look first.
 What they do not find, or cannot fetch, the third way does. No more than today's run of a step is in memory: a
@@ -235,8 +234,8 @@ class _Search:
         return None
 
     def _inspect(self, number: int, held: dict[int, Tensor]) -> OperationFault | None:
-        """Returns the fault of a node that was just computed. Where its tensor is another than the claimed
-        one, or may be, `held` has that. One with several writers cannot be told before it is whole."""
+        """Returns the fault of a node that was just computed. If its tensor is another than the claimed one,
+        or may be, `held` has that. One with several writers cannot be told before it is whole."""
         buffer = self._program.nodes[number].output.buffer
         if buffer not in held:
             if self._is_own(buffer) if self._has_parted else buffer not in self.different:
@@ -294,7 +293,7 @@ class _Search:
         self, number: int, held: Mapping[int, Tensor], leaf: ClaimedLeaf | None = None
     ) -> OperationFault | None:
         """Returns the fault of a node that was just computed: from what the claimant says that it read and
-        wrote. leaf: of the output, where no more of it than that is the claimant's."""
+        wrote. leaf: of the output, if no more of it than that is the claimant's."""
 
         def get(buffer: int) -> Tensor:
             """Returns the claimed values."""

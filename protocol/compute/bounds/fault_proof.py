@@ -62,9 +62,9 @@ class ClaimedTrace:
     fetch: Provider
     listed: Sequence[bytes] = ()
     fetch_cut: Provider | None = None
-    """As `fetch`, for a search in layers: where it raises, the search goes on without layers."""
+    """As `fetch`, for a search in layers: if it raises, the search goes on without layers."""
     try_leaf: FindLeaf | None = None
-    """For a tensor that follows bit by bit from others: where it raises, the whole tensor is fetched."""
+    """For a tensor that follows bit by bit from others: if it raises, the whole tensor is fetched."""
     find_leaf: FindLeaf | None = None
     """As `fetch`: of an exact program next to nothing else is fetched."""
 

@@ -1,6 +1,6 @@
 """Parameters whose gradient is nothing but rounding noise.
 
-An optimizer may divide a gradient by its own size. Where the true gradient is zero for every batch, only
+An optimizer may divide a gradient by its own size. If the true gradient is zero for every batch, only
 rounding errors are left, and each becomes a full step of the learning rate. Honest machines then drift apart
 without limit in tasks that compare by limits, and a cheat can write its own numbers there and call them
 noise. A key bias is of this kind, because softmax does not see it.

@@ -34,9 +34,9 @@ _CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """worst_ratio: |claimed - exact| / bound, infinite where the bound is zero and they differ; element:
-    where, counted over the output's loops (0 if all are exact); outside: elements above 1 (at least so
-    many where they are ENOUGH_FAULTS)."""
+    """worst_ratio: |claimed - exact| / bound, infinite if the bound is zero and they differ; element: where,
+    counted over the output's loops (0 if all are exact); outside: elements above 1 (at least so many if they
+    are ENOUGH_FAULTS)."""
 
     elements: int
     outside: int
@@ -46,7 +46,7 @@ class NodeReport:
 
 def check_node(node: Node, view: MakeView) -> NodeReport:
     """Judges all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
-    InvalidInput where an index is outside of its table."""
+    InvalidInput if an index is outside of its table."""
     claim = Claim(node, view)
     first, second = _CHECKS[node.operation]
     first(claim)

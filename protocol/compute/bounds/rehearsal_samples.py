@@ -11,7 +11,7 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.uniform_draw import draw_uniform
 
 CANDIDATES = 4
-"""Elements that are drawn of a node: the first that a referee would convict where it is wrong is shown."""
+"""Elements that are drawn of a node: the first that a referee would convict if it is wrong is shown."""
 Run = tuple[int, int, int]
 """Buffer, first element, count: what one opening shows."""
 

@@ -82,8 +82,8 @@ def _check_bounds(program: Program) -> _Check:
 
 
 def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_format: str) -> _Check:
-    """Beside the run another one on the processor: by its compiled loops where this process has another
-    device, else by `device_kernels.py`."""
+    """Beside the run another one on the processor: by its compiled loops if this process has another device,
+    else by `device_kernels.py`."""
     program, written = built.program, list_written(built.program)
     other = Interpreter(
         program,

@@ -61,7 +61,7 @@ def _judge_sum(claim: Claim, places: Places) -> Tensor:
 
 def _judge_terms(claimed: Tensor, values: Tensor, count: Tensor) -> Tensor:
     """Returns sums of `count` of the values, the others being zero. One term, or none, is no sum: it is
-    handed on, or flushed where it is subnormal."""
+    handed on, or flushed if it is subnormal."""
     exact, total = values.sum(1), values.abs().sum(1)
     several = judge(claimed, exact, _sum_bound(count, total), total * (1 + count * 2 * UNIT))
     single = judge_choice(claimed, (exact, flush(exact)), total)

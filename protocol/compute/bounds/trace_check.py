@@ -30,7 +30,7 @@ Release = Callable[[int], None]
 
 class Fault(NamedTuple):
     """The worst element of a node that has any outside; element: counted over the output's loops; ratio:
-    |claimed - exact| / bound, above 1, infinite where the bound is zero or the claim not finite."""
+    |claimed - exact| / bound, above 1, infinite if the bound is zero or the claim not finite."""
 
     node: int
     operation: Operation

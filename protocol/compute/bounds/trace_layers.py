@@ -10,7 +10,7 @@ rounded (docs/spec.md, section 9). Every other tensor follows bit by bit from it
 whether it is the claimant's. So to look at each node of a layer, the results of those operations are fetched
 and no others: their bytes are the layer's price.
 
-The cuts are chosen from the program alone, whatever its model. A walk over the nodes places one where a node
+The cuts are chosen from the program alone, whatever its model. A walk over the nodes places one if a node
 follows from more than a layer may cost. A backward layer follows from what its forward layer computed, which
 is computed again from the cut before that: as training with checkpoints does (Chen et al., 2016).
 """
@@ -208,7 +208,7 @@ class _Cutting:
         """By tensor: bytes that lead to the last of `nodes` through it alone. They are those below it in the
         tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, 2001); a
         program has no cycles, so one walk backwards gives the tree. -2 - buffer stands for a tensor in it.
-        Nothing is saved where it takes too many steps."""
+        Nothing is saved if it takes too many steps."""
         last = nodes[-1]
         above, depth = {last: -1}, {last: 0}
         saved: dict[int, int] = {last: 0}

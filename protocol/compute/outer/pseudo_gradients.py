@@ -133,7 +133,7 @@ def require_vector(flat: Tensor, count: int) -> Tensor:
 
 
 def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
-    """Returns the values q * 2^e, exact, float32 [n]; zeros where no encoding has such a scale. Every byte
+    """Returns the values q * 2^e, exact, float32 [n]; zeros if no encoding has such a scale. Every byte
     string of the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault
     on another length."""
     blocks = view_blocks(data, parameter_count)

@@ -85,7 +85,7 @@ def read_tile(
     y_mask: tl.tensor, sx: tl.tensor, sy: tl.tensor, x_kind: tl.constexpr, y_kind: tl.constexpr,
     unit: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """A tile of a tensor; one row, one column or one number of it where it stays along a loop."""
+    """A tile of a tensor; one row, one column or one number of it if it stays along a loop."""
     if x_kind == 0 and y_kind == 0:
         tile = tl.load(pointer + corner)
     elif x_kind == 0:

@@ -3,8 +3,8 @@
     q = 128 h + l:  high * high, high * low + low * high, low * low  -->  one exact sum, both scales, rounded
 
 Operands lie [batch, rows, terms], each plane behind the other, as QUANTIZE wrote them. Partial sums stay in
-registers. Where rows are whole units of 16 bytes, the card's copy engine brings tiles; it reads zeros behind
-a row's end. Products of 20 bits go through float64.
+registers. If rows are whole units of 16 bytes, the card's copy engine brings tiles; it reads zeros behind a
+row's end. Products of 20 bits go through float64.
 """
 
 from dataclasses import dataclass
@@ -294,7 +294,7 @@ def make_byte_product(
     product: Product, flats: list[Tensor], out: Tensor, scales: tuple[Tensor, Tensor], block: Block,
     is_copied: bool = True,
 ) -> Kernel:  # fmt: skip
-    """Returns the kernel of a product of bytes. is_copied: by the copy engine where it can."""
+    """Returns the kernel of a product of bytes. is_copied: by the copy engine if it can."""
     block_m, block_n, block_k, stages, warps = block
     row_plane, column_plane = product.batch * product.rows, product.batch * product.columns
     planes = flats[0].numel() // (row_plane * product.terms)

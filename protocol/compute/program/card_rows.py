@@ -33,7 +33,7 @@ TILE_ELEMENTS = 2048
 MOST_TERMS, LEAST_TERMS = 2048, 64
 """At a time."""
 MOST_COLUMNS, LEAST_COLUMNS = 64, 8
-"""Rows of a tile where rows lie side by side."""
+"""Rows of a tile if rows lie side by side."""
 PROGRAMS = 264
 """Twice the multiprocessors of a large card: with fewer programs it is not busy."""
 WARPS = 4

@@ -23,20 +23,20 @@ SIBLING_BYTES = 32
 FLOAT_BYTES, MASK_BYTES, PLACE_BYTES = 4, 1, 8
 """Of an element of a copy, of a condition, of a number that says where another element lies."""
 SCRATCH_BYTES = 12
-"""Of an element that a kernel copies: float32, and where sums are exact float64 beside it."""
+"""Of an element that a kernel copies: float32, and if sums are exact float64 beside it."""
 CALL_GAS = 130_000
 """Of a proof whatever its size: the call, the path of the node in the program, the verdict."""
 BYTE_GAS = 40
-"""For a byte of a call where data has a floor price (EIP-7623). Without it a proof costs less: of 512
-products 267 k gas, of 4,096 products 1.22 M."""
+"""For a byte of a call if data has a floor price (EIP-7623). Without it a proof costs less: of 512 products
+267 k gas, of 4,096 products 1.22 M."""
 
 
 @dataclass(frozen=True)
 class ProgramCosts:
-    """parameters: trained ones; constants: a file each; constant_bytes: fetched once; step_bytes: memory of
-    a step beside states, also of one that is traced; trace_bytes: hashed where a step is disputed;
-    operations: multiply-adds and elements of a step; proof_bytes: of the longest proof of one number, and
-    proof_gas the most that it costs."""
+    """parameters: trained ones; constants: a file each; constant_bytes: fetched once; step_bytes: memory of a
+    step beside states, also of one that is traced; trace_bytes: hashed if a step is disputed; operations:
+    multiply-adds and elements of a step; proof_bytes: of the longest proof of one number, and proof_gas the
+    most that it costs."""
 
     parameters: int
     nodes: int

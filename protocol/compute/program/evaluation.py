@@ -43,7 +43,7 @@ class Evaluator:
 
     def measure(self, weights: Tensor, rows: Iterable[Tensor]) -> LossMeasure:
         """Returns the mean loss of rows of int64 tokens [tokens + 1], in which each token but the first is a
-        label. Rows beyond whole batches are left out; where there is less than one batch, rows stand in it
+        label. Rows beyond whole batches are left out; if there is less than one batch, rows stand in it
         again. Raises InvalidInput if there is no row."""
         losses = [self._compute(weights, batch) for batch in self._stack(rows)]
         if not losses:

@@ -168,7 +168,7 @@ class Interpreter:
 
     @property
     def tensors(self) -> Mapping[int, Tensor]:
-        """Flat values by buffer, inputs and constants included: the whole trace of the last run where
+        """Flat values by buffer, inputs and constants included: the whole trace of the last run if
         `keeps_all`. Quantized values as trees have them; from other devices, copies on the host."""
         is_shown = self.program.is_exact or self._device.type != "cpu"
         return _Shown(self._storages, self._show) if is_shown else self._storages
@@ -347,8 +347,8 @@ class Interpreter:
 
 
 def measure_arena_bytes(program: Program) -> int:
-    """What the tensors of a step take where a processor trains or traces it, the more of both, states left
-    out; nothing is computed."""
+    """What the tensors of a step take if a processor trains or traces it, the more of both, states left out;
+    nothing is computed."""
     folded, traced = fold(program, keeps_copies=False), fold(program, keeps_copies=True)
     trained = _plan_arena(folded, dict(find_flat_runs(folded)), compute_lifetimes(folded))[1]
     return 4 * max(trained, _plan_arena(traced, {}, join_lifetimes(program, traced))[1])
@@ -364,7 +364,7 @@ def _plan_arena(
 
 
 def _find_index_limits(program: Program) -> dict[int, int]:
-    """Rows that the indices of a buffer choose from, where a node tells: what lies behind the last row of a
+    """Rows that the indices of a buffer choose from, if a node tells: what lies behind the last row of a
     GATHER is something else, and reading it no error."""
     limits: dict[int, int] = {}
     for node in program.nodes:

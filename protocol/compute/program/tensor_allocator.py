@@ -1,6 +1,6 @@
 """Where large tensors lie: in memory, or in mapped files.
 
-Large tensors lie in memory, in huge pages where the system has them. A node that has less memory than a step
+Large tensors lie in memory, in huge pages if the system has them. A node that has less memory than a step
 touches keeps them in files that are mapped into memory. Code that goes through them calls `relax` every few
 megabytes, and the pages that it has seen may leave memory. The bytes stay in the files, and are read again
 when they are touched again. A step touches gigabytes, but never many at once.
@@ -59,8 +59,8 @@ def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.de
 
 def _take_huge_pages(size_bytes: int) -> memoryview:
     """New memory, in huge pages as far as it fills them and the system has some: the system hands them out
-    faster, and the processor's cache of page addresses covers more memory. Where there is too little, what
-    is spare goes first."""
+    faster, and the processor's cache of page addresses covers more memory. If there is too little, what is
+    spare goes first."""
     try:
         memory = mmap(-1, size_bytes + HUGE_PAGE_BYTES, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     except OSError as error:
@@ -82,7 +82,7 @@ def _take_huge_pages(size_bytes: int) -> memoryview:
 
 def allocate_vector(elements: int, device: torch.device = CPU) -> Tensor:
     """As `allocate`, for a float32 vector of a state: in the memory of one that nobody uses any more, if
-    there is one. A round needs new ones for each segment. Where free memory belongs to the host of a virtual
+    there is one. A round needs new ones for each segment. If free memory belongs to the host of a virtual
     machine, a hundred megabytes of it take a fifth of a second to come back."""
     size_bytes = 4 * elements
     if _rooms or size_bytes < HUGE_PAGE_BYTES or device != CPU:
@@ -134,6 +134,6 @@ def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tenso
 
 
 def relax() -> None:
-    """Releases mapped pages, where this process has more in memory than it wants."""
+    """Releases mapped pages, if this process has more in memory than it wants."""
     if _rooms:
         _rooms[0].relax()

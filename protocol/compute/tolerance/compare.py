@@ -115,8 +115,8 @@ def _iterate_ratios(
 
 
 def _differ(a: Tensor, b: Tensor) -> Tensor:
-    """|a - b| exactly in float64 (nearly so where the exponents lie 29 apart), of numbers cut off as units
-    are; infinite where one is not finite."""
+    """|a - b| exactly in float64 (nearly so if the exponents lie 29 apart), of numbers cut off as units are;
+    infinite if one is not finite."""
     return _cut_off(a).sub_(_cut_off(b)).abs_().nan_to_num_(nan=float("inf"))
 
 
@@ -136,8 +136,7 @@ def _measure_size(vector: Tensor) -> Tensor:
 
 
 def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) -> Tensor:
-    """Returns the ratios, infinite where the claimed v alone is below zero; why, `does_element_exceed`
-    says."""
+    """Returns the ratios, infinite if the claimed v alone is below zero; why, `does_element_exceed` says."""
     if float(claimed.second_moment.min()) >= 0:
         return ratios
     is_alone = (claimed.second_moment < 0) & (replayed.second_moment >= 0)
@@ -160,8 +159,8 @@ def compute_excess(
 ) -> Tensor:
     """Largest of the three distances over its allowance, float64 by element: above 1 is outside the limits.
 
-    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Infinite where an element is not finite or
-    the claimed v alone is below zero."""
+    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Infinite if an element is not finite or the
+    claimed v alone is below zero."""
     _require_same_place(claimed, replayed)
     apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
     allowed = compute_allowances(replayed, learning_rate_sum, limits)

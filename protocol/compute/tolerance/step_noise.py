@@ -40,7 +40,7 @@ def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CA
     """Returns whether the node's own noise explains a step of which an element lies beyond the limits.
     excess: how far each element lies from this machine's own result, in limits; noises: the same of other own
     results, of which the farthest count, rank by rank and element by element; cap: as `compute_cap`. No noise
-    is asked for where an element lies beyond the cap: none would excuse it."""
+    is asked for if an element lies beyond the cap: none would excuse it."""
     # Inside the limits nothing stands out. So of a large model only the elements beyond them are held.
     is_over = ~(excess <= 1.0)
     over = _take(excess, is_over)

@@ -22,7 +22,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import Limits
 
 SHAKES = 4
-"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
+"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance if
 most lie far apart (docs/decisions/0037-drift.md)."""
 
 

@@ -1,4 +1,4 @@
-"""Whose move it is in a dispute, until when, and how it ends where a party is silent."""
+"""Whose move it is in a dispute, until when, and how it ends if a party is silent."""
 
 from enum import Enum
 

@@ -47,9 +47,9 @@ def get_place(said: Sealed) -> AuditPlace:
 
 
 def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
-    """Returns the audit of a rank of a draw as the chain has it now. None if there is none, where the round
-    is undone, or if the auditor was convicted. A convicted solver's claim is audited all the same: votes on
-    it are paid, and a primary that is silent is missed."""
+    """Returns the audit of a rank of a draw as the chain has it now. None if there is none, if the round is
+    undone, or if the auditor was convicted. A convicted solver's claim is audited all the same: votes on it
+    are paid, and a primary that is silent is missed."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.phase == RoundPhase.UNDONE:
         return None

@@ -56,7 +56,7 @@ class MoneyBook:
     settling: tuple[int, int] = (0, 0)
 
     def find(self, account: str) -> AccountBook:
-        """Returns the book of one account; an empty one where nothing of it is over."""
+        """Returns the book of one account; an empty one if nothing of it is over."""
         return self.accounts.get(account, AccountBook())
 
 

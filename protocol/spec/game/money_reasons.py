@@ -22,7 +22,7 @@ class MoneyKind(StrEnum):
 
 class MoneyReason(StrEnum):
     """Why. UNDECIDED_CLAIM: the time of its audits ran out; MISSED_DRAW: nobody recorded the randomness of
-    the round; PAY, FEE: of a settlement, where the rounds do not explain it (never seen)."""
+    the round; PAY, FEE: of a settlement, if the rounds do not explain it (never seen)."""
 
     ACCEPTED_CLAIM = "accepted_claim"
     AUDIT = "audit"

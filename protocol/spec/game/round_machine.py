@@ -63,7 +63,7 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
 }
 _MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
 """Refused once the task is closed. Every other rule needs a seat, a round that is not over or an open window,
-and a task closes only where there is none: what still passes then moves no money (`halt`, votes and openings
+and a task closes only if there is none: what still passes then moves no money (`halt`, votes and openings
 that do not count, `freeEpoch`)."""
 
 
@@ -85,7 +85,7 @@ def fold_all(state: GameState, logged: tuple[GameEvent, ...], block: int) -> Gam
 
 
 def get_state_at(state: GameState, block: int) -> GameState:
-    """Returns the state as a call of `block` finds it: closed where the clock has closed it."""
+    """Returns the state as a call of `block` finds it: closed if the clock has closed it."""
     draft = Draft(state, block)
     rounds.sync(draft)
     return draft.state

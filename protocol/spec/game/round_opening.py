@@ -27,7 +27,7 @@ def get_start_flaw(state: GameState, block: int) -> str | None:
 
 
 def apply_start(draft: Draft, call: StartRounds, sender: str) -> None:
-    """Freezes the pools of the next two rounds, or of one where no second follows, and asks for a beacon."""
+    """Freezes the pools of the next two rounds, or of one if no second follows, and asks for a beacon."""
     flaw = get_start_flaw(draft.state, draft.block)
     require(flaw is None, flaw or "")
     windows = draft.state.terms.windows

@@ -69,7 +69,7 @@ EXPECTED = "a call that the contracts take now"
 
 class GameRefusal(InvalidInput):
     """The machine refuses a call; the state is as before. name: that of the contract's error, which stands in
-    for what was found where nothing is said."""
+    for what was found if nothing is said."""
 
     def __init__(self, *, name: str, expected: object = "", actual: object = "") -> None:
         self.name = name

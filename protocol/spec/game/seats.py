@@ -61,7 +61,7 @@ def list_open_solvers(state: GameState) -> tuple[int, ...]:
 
 
 def is_outbid(state: GameState, seat: Seat) -> bool:
-    """Returns whether an open seat waits where no number is left for a larger stake."""
+    """Returns whether an open seat waits if no number is left for a larger stake."""
     if seat.role != SeatRole.SOLVER or _find_free_seat(state, SeatRole.SOLVER) is not None:
         return False
     return seat.number not in choose_largest(state, list_open_solvers(state))

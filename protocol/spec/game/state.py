@@ -77,7 +77,7 @@ class CountedVote:
 @dataclass(frozen=True)
 class GameRound:
     """A round that was opened. counted: seats of the pool that were not closed at OPEN; beacon_block: whose
-    randomness is its beacon where no seed gave it one; trained_from: from when its shards were known; filled:
+    randomness is its beacon if no seed gave it one; trained_from: from when its shards were known; filled:
     when the last counted seat committed; closed: the closing block, None while it runs; late_from: from where
     its late votes count; root_until: contests of its root open until then; fallen: when its root fell;
     restored: slots that a slash has paid."""

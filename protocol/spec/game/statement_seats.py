@@ -30,7 +30,7 @@ def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None 
 
 
 def get_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int:
-    """As `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown where no seat answers for it any
+    """As `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown if no seat answers for it any
     more. A seat that has settled the round does not, nor does another account's seat with its number."""
     get_round(state, ref.round)
     number = find_statement_seat(state, ref, signer)

@@ -25,8 +25,8 @@ SILENCES_MAX = 3
 
 
 EPOCH_SLOTS = 32
-"""slots of an epoch: so many blocks a draw waits where money is at stake. Who owns all slots from a
-commitment to the draw knows the draw (docs/decisions/0020-randomness.md, `economics/grinding.py`)."""
+"""slots of an epoch: so many blocks a draw waits if money is at stake. Who owns all slots from a commitment
+to the draw knows the draw (docs/decisions/0020-randomness.md, `economics/grinding.py`)."""
 
 
 @dataclass(frozen=True)

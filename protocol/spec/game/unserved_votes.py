@@ -64,9 +64,9 @@ def may_vote_unserved(
     """Returns whether a node votes UNSERVED on a draw that was not served to it. Otherwise it says ABSTAIN,
     which is free.
 
-    Never where two auditors have said UNSERVED: a third such vote would only cost its own seat. And never
-    where all that its votes can cost, this one included, is more than its stake / UNSERVED_DIVISOR. So
-    solvers that serve no auditor cannot take more of an honest stake, however long fees stay unsettled."""
+    Never if two auditors have said UNSERVED: a third such vote would only cost its own seat. And never if all
+    that its votes can cost, this one included, is more than its stake / UNSERVED_DIVISOR. So solvers that
+    serve no auditor cannot take more of an honest stake, however long fees stay unsettled."""
     seat = state.seats.get(number)
     game_round: GameRound | None = state.rounds.get(place[0])
     if seat is None or game_round is None or seat.status == SeatStatus.CLOSED:

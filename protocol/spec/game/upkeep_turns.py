@@ -1,8 +1,8 @@
 """Whose turn it is to send an upkeep call.
 
 For each call the members take turns in a rotation, whose start a hash decides. So not all of them send at
-once, and where one member is silent the next one sends. Where the window of a call is known, the rotation
-takes at most half of it, and every account may send in the rest.
+once, and if one member is silent the next one sends. If the window of a call is known, the rotation takes at
+most half of it, and every account may send in the rest.
 """
 
 from touchstone.protocol.spec.game import calls

@@ -1,8 +1,8 @@
 """The kernels of exact programs in PyTorch operations alone: the same bits on graphics cards.
 
 The CPU's kernels (`exact_kernels.py`) are compiled loops. Here every step is an operation on whole tensors:
-integers, and float64 where a sum of integers stays below 2^53, so that it is exact in any order. Products
-have the same two families, bytes and float64.
+integers, and float64 if a sum of integers stays below 2^53, so that it is exact in any order. Products have
+the same two families, bytes and float64.
 
 Quantized values of 15 bits, q = 128 h + l, lie in memory as all high bytes and then all low ones; those of 8
 bits as int8, those of 20 bits as int32.

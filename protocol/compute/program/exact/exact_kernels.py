@@ -2,7 +2,7 @@
 
 Elementwise operations are PyTorch's, for these are the processor's own. What the format defines (quantized
 products, sums, functions) runs in compiled loops and in products of integers. Those have two families with
-equal bits: products of bytes, where the processor has instructions for them, and of float64.
+equal bits: products of bytes, if the processor has instructions for them, and of float64.
 
     QUANTIZE --> planes of bytes --> four byte products, or one float64 product --> scales, one rounding
 
@@ -193,8 +193,8 @@ class ExactKernels:
 
 
 def _find_block_rows(program: Program) -> dict[int, int]:
-    """By buffer of quantized values: the rows of each matrix, where these are one loop for every reader; else
-    0. Only such matrices may lie term for term."""
+    """By buffer of quantized values: the rows of each matrix, if these are one loop for every reader; else 0.
+    Only such matrices may lie term for term."""
     blocks: dict[int, int] = {}
     for node in program.nodes:
         if node.operation is Operation.QUANTIZED_PRODUCT_SUM:

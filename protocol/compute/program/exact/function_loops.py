@@ -48,8 +48,8 @@ def find_power(pattern: np.int32) -> tuple[np.int64, np.int64]:
 
 @compile_loop
 def find_exponential(pattern: np.int32) -> np.int32:
-    """exp where it is a normal number: patterns in, patterns out. Steps without branches, so that the
-    processor takes several elements at once."""
+    """exp if it is a normal number: patterns in, patterns out. Steps without branches, so that the processor
+    takes several elements at once."""
     n, series = find_power(pattern)
     is_long = np.int64(1) if series >= np.int64(1 << 30) else np.int64(0)
     shift = np.int64(6) + is_long

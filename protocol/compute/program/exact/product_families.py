@@ -1,8 +1,8 @@
 """Two ways to multiply quantized matrices: as bytes or as float64.
 
-The sums are exact, so the bits are equal. Bytes are four times as fast where the processor has instructions
-for them, and slower than float64 elsewhere. For each shape they first have to prove that they are right:
-older processors saturate sums of byte products.
+The sums are exact, so the bits are equal. Bytes are four times as fast if the processor has instructions for
+them, and slower than float64 elsewhere. For each shape they first have to prove that they are right: older
+processors saturate sums of byte products.
 """
 
 from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ def is_allowed(name: str) -> bool:
 
 
 def choose_family(shape: Shape) -> Multiply:
-    """Bytes, where this processor has instructions for them and they prove right for this shape."""
+    """Bytes, if this processor has instructions for them and they prove right for this shape."""
     if shape.planes == 0:
         return multiply_doubles
     if _forced:

@@ -88,7 +88,7 @@ def scale_columns(
 def invert(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Floats
 ) -> bool:
-    """The inverse of each row's scale, 0 for NaN and for a row of zeros; false where float32 does not hold
+    """The inverse of each row's scale, 0 for NaN and for a row of zeros; false if float32 does not hold
     another one."""
     is_held = True
     for row in range(len(scales)):
@@ -105,8 +105,8 @@ def invert(
 
 @compile_loop
 def quantize_one(x: np.float32, inverse: np.float32) -> np.int32:
-    """Returns the nearest integer, ties to even, where the result is below 2^22. NaN and infinities have
-    inverse 0, and are 0."""
+    """Returns the nearest integer, ties to even, if the result is below 2^22. NaN and infinities have inverse
+    0, and are 0."""
     return np.int32(np.float32(np.float32(x * inverse) + TURN) - TURN)
 
 

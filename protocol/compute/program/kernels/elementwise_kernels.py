@@ -16,7 +16,7 @@ from touchstone.protocol.compute.program.kernels.kernel import Kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 
 COPY_COLUMNS = 64
-"""Elements of each row that are copied at a time where a copy transposes."""
+"""Elements of each row that are copied at a time if a copy transposes."""
 FUNCTION_ELEMENTS = 1 << 15
 """Go through a function at once: threads do not share so few."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 64, 64
@@ -125,7 +125,7 @@ def make_flush(views: NodeViews) -> Kernel:
 
 
 def make_finite_select(views: NodeViews) -> Kernel:
-    """Makes the kernel that takes `yes` where a condition is finite, else `no`."""
+    """Makes the kernel that takes `yes` if a condition is finite, else `no`."""
     condition, yes, no, out = *map(views.operand, range(3)), views.output
     if any(condition.stride()) or out.device.type != "cpu":
         return lambda: torch.where(condition.abs() < inf, yes, no, out=out)

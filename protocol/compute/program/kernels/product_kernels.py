@@ -20,7 +20,7 @@ PRODUCTS = 1 << 20
 
 
 def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """Returns a matrix product where the operands have loops of their own, else a sum of products."""
+    """Returns a matrix product if the operands have loops of their own, else a sum of products."""
     loops = sort_loops(views.node)
     if not loops.is_matrix:
         return _make_dot(views, loops.terms, narrow)
@@ -61,8 +61,8 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
 
 
 class Matrix:
-    """An operand as [batch, rows, columns], or without the batch where that is one: a view where its strides
-    allow it, else a place to copy to."""
+    """An operand as [batch, rows, columns], or without the batch if that is one: a view if its strides allow
+    it, else a place to copy to."""
 
     def __init__(self, views: NodeViews, access: Access, groups: tuple[Sequence[int], ...]) -> None:
         order = [n for group in groups for n in group]

@@ -31,8 +31,8 @@ def fold(program: Program, keeps_copies: bool) -> Program:
 
 
 def find_foldable(program: Program) -> dict[int, Node]:
-    """Returns, by buffer, the COPY that alone writes it, all of it, row-major, where every reader's elements
-    can be named as elements of what was copied."""
+    """Returns, by buffer, the COPY that alone writes it, all of it, row-major, if every reader's elements can
+    be named as elements of what was copied."""
     found = dict(_list_whole_copies(program))
     for node in program.nodes:
         for place, operand in enumerate(node.operands):

@@ -1,4 +1,4 @@
-"""Which loop of each node is cut where a step is shared out over several workers."""
+"""Which loop of each node is cut if a step is shared out over several workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

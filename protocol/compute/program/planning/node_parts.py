@@ -13,7 +13,7 @@ PART_ELEMENTS = 1 << 24
 
 
 def cut_long(node: Node) -> Iterator[Node]:
-    """A node, in parts where it goes through more elements than a process may want in memory at once, and its
+    """A node, in parts if it goes through more elements than a process may want in memory at once, and its
     elements do not share operands as those of a matrix product do. In parts a library may sum in another
     order: steps that are trained and steps that are traced are cut alike."""
     is_matrix = node.operation is Operation.PRODUCT_SUM and sort_loops(node).is_matrix

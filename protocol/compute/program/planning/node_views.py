@@ -10,7 +10,7 @@ from touchstone.protocol.spec.program import Access, Node
 
 MakeView = Callable[[Access, Sequence[int], Sequence[int]], Tensor]
 """(access, sizes, strides) to a view of the access's buffer; sizes and strides are in another order than the
-access's own where a library wants it. A first size of -1: as many as the buffer holds."""
+access's own if a library wants it. A first size of -1: as many as the buffer holds."""
 
 
 def look(flat: Tensor, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:

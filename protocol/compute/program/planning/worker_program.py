@@ -2,9 +2,9 @@
 
 The program stays the task's. Each worker gets its part of it: the nodes that go through the batch with a part
 of that loop, and all other nodes whole. A tensor that a part of a loop writes lies in parts, one with each
-worker. Where a node needs all of it (the partial sums of a gradient, which the program adds in its own
-order), the parts are put together first. Each number is computed by the same operation from the same operands
-as by one worker.
+worker. If a node needs all of it (the partial sums of a gradient, which the program adds in its own order),
+the parts are put together first. Each number is computed by the same operation from the same operands as by
+one worker.
 """
 
 from collections.abc import Mapping
