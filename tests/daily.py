@@ -3,7 +3,6 @@
 PLAYS = (
     "tests/e2e/test_contest.py",
     "tests/e2e/test_happy_path.py",
-    "tests/e2e/test_idle_mode.py",
     "tests/e2e/test_attacks.py",
     "tests/faults/test_journal_faults.py",
 )
@@ -17,6 +16,7 @@ LONG = (
     "tests/node/exports/test_published_model.py",
     "tests/node/training/test_replay_pool.py",
     "tests/node/training/test_worker_team.py",
+    "tests/protocol/adapters/files/test_direct_writes.py",
     "tests/protocol/compute/audit/test_limits.py",
     "tests/protocol/compute/bounds/test_fault_finder.py",
     "tests/protocol/compute/bounds/test_live_parameters.py",
@@ -24,9 +24,13 @@ LONG = (
     "tests/protocol/compute/program/test_adamw.py",
     "tests/protocol/compute/program/test_card_kernels.py",
     "tests/protocol/compute/program/test_cutting.py",
+    "tests/protocol/compute/program/test_numpy_exact.py",
     "tests/protocol/compute/program/test_recorded_programs.py",
+    "tests/protocol/compute/program/test_spare_vectors.py",
     "tests/protocol/spec/game/test_every_silence.py",
+    "tests/rounds/test_money.py",
     "tests/rounds/test_silence.py",
+    "tests/rounds/test_twin.py",
     "tests/scripts/test_endpoint_checks.py",
     "tests/scripts/test_money_commands.py",
     "tests/scripts/test_needed_nodes.py",
@@ -37,6 +41,7 @@ LONG = (
     "tests/scripts/test_task_file.py",
     "tests/tools/test_compile.py",
     "tests/tools/test_storage.py",
+    "tests/touchstone/step/test_idle_parts.py",
     "tests/touchstone/step/test_transformers.py",
 )
 """Folders and files whose tests take long, or measure."""

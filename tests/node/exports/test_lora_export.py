@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import torch
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-import peft
 import transformers
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -82,7 +82,7 @@ def test_an_export_is_the_merged_model_and_an_adapter_of_peft(
     model, told = merged
     assert not any(told[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), told
     assert torch.allclose(compute(model.eval()), expected, atol=1e-5)
-    adapted = peft.PeftModel.from_pretrained(load(base), folder / "adapter")
+    adapted = import_module("peft").PeftModel.from_pretrained(load(base), folder / "adapter")
     assert torch.allclose(compute(adapted), expected, atol=1e-5)
 
 
@@ -202,7 +202,7 @@ def test_a_module_of_ones_own_takes_the_merged_export_and_the_adapter(tmp_path: 
     write_model(tmp_path / "out", weights, TaskStep(step.built, step.layout))
     merged = Stack()
     merged.load_state_dict(load_file(tmp_path / "out" / "model.safetensors"))
-    adapted: Any = peft.PeftModel.from_pretrained(base, tmp_path / "out" / "adapter")
+    adapted: Any = import_module("peft").PeftModel.from_pretrained(base, tmp_path / "out" / "adapter")
     with torch.no_grad():
         expected = module(TOKENS)
         assert torch.allclose(merged(TOKENS), expected, atol=1e-5)

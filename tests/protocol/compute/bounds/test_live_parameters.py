@@ -22,7 +22,6 @@ from touchstone.step.record_step import RecordedStep, Shape, record_step
 
 pytestmark = pytest.mark.usefixtures("keep_noise")
 ROWS, TOKENS, WIDTH, VOCABULARY = 2, 12, 16, 32
-SPEC = build_tiny_training()
 
 
 @pytest.fixture
@@ -62,7 +61,10 @@ def draw_batch(vocabulary: int = VOCABULARY, rows: int = ROWS, tokens: int = TOK
 def look(recorded: RecordedStep, numeric_format: str = "float32") -> None:
     step = TaskStep(recorded.built, recorded.layout)
     spec = replace(
-        SPEC, numeric_format=numeric_format, beta1=recorded.shape.beta1, beta2=recorded.shape.beta2
+        build_tiny_training(),
+        numeric_format=numeric_format,
+        beta1=recorded.shape.beta1,
+        beta2=recorded.shape.beta2,
     )
     require_live_parameters(step, spec, recorded.weights, draw_batch())
 

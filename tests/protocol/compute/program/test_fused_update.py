@@ -1,6 +1,7 @@
 """The optimizer's update in compiled loops: found in every format, with the bits of separate passes."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -31,7 +32,10 @@ def configure(numeric_format: str) -> DecoderStep:
     return DecoderStep(MODEL, AdamW(), 2, 16, 512, numeric_format)
 
 
-PROGRAM = build_program(configure("float32")).program
+@cache
+def get_step() -> Program:
+    """The program of a step, recorded once."""
+    return build_program(configure("float32")).program
 
 
 def find_update() -> FlatRun:
@@ -82,14 +86,14 @@ def test_another_run_is_no_update(place: int) -> None:
         replace(node, output=replace(node.output, strides=(0,))),
     ):
         nodes = (*run.nodes[:place], changed, *run.nodes[place + 1 :])
-        assert match_update(PROGRAM, replace(run, nodes=nodes)) is None
+        assert match_update(get_step(), replace(run, nodes=nodes)) is None
 
 
 def test_a_run_of_another_length_or_with_a_seen_inner_tensor_is_no_update() -> None:
     run = find_update()
-    assert match_update(PROGRAM, replace(run, nodes=run.nodes[:-1])) is None
+    assert match_update(get_step(), replace(run, nodes=run.nodes[:-1])) is None
     for buffer in run.hidden:
-        assert match_update(PROGRAM, replace(run, hidden=run.hidden - {buffer})) is None
+        assert match_update(get_step(), replace(run, hidden=run.hidden - {buffer})) is None
 
 
 def test_old_vectors_that_a_later_node_reads_are_not_written_over() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -19,19 +20,23 @@ from touchstone.protocol.spec.program import INPUTS, Access, Buffer, Node, Outpu
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 
-BUILT = get_program(build_tiny_training(numeric_format="exact15"))
+
+@cache
+def get_built() -> BuiltProgram:
+    """The program of an exact task, recorded once."""
+    return get_program(build_tiny_training(numeric_format="exact15"))
 
 
 def find(operation: Operation, holds: Callable[[Node], bool] = lambda node: True) -> int:
-    nodes = enumerate(BUILT.program.nodes)
+    nodes = enumerate(get_built().program.nodes)
     return next(n for n, node in nodes if node.operation is operation and holds(node))
 
 
 def spoil(number: int, change: Callable[[Node], Node]) -> Program:
-    nodes = list(BUILT.program.nodes)
+    nodes = list(get_built().program.nodes)
     nodes[number] = change(nodes[number])
-    assert nodes[number] != BUILT.program.nodes[number]
-    return replace(BUILT.program, nodes=tuple(nodes))
+    assert nodes[number] != get_built().program.nodes[number]
+    return replace(get_built().program, nodes=tuple(nodes))
 
 
 def swap(items: tuple[int, ...], one: int, other: int) -> tuple[int, ...]:
@@ -52,7 +57,7 @@ def with_operand(node: Node, place: int, access: Access) -> Node:
 
 def take_other_scale(node: Node) -> Node:
     """The scale of another buffer of quantized values, as long as the own."""
-    program, own = BUILT.program, node.operands[1]
+    program, own = get_built().program, node.operands[1]
     size = program.buffers[own.buffer].size
     others = (
         one.output.buffer
@@ -110,15 +115,15 @@ def test_another_form_is_refused_by_its_node(
 def test_a_constant_that_is_a_scale_is_a_power_of_two() -> None:
     place = next(
         operand
-        for node in BUILT.program.nodes
+        for node in get_built().program.nodes
         if node.operation is Operation.QUANTIZED_PRODUCT_SUM
         for operand in node.operands[2:]
-        if operand.buffer in BUILT.constants
+        if operand.buffer in get_built().constants
     )
-    values = BUILT.constants[place.buffer].clone()
+    values = get_built().constants[place.buffer].clone()
     for number, is_refused in ((4.0, False), (3.0, True), (0.0, True), (torch.inf, True)):
         values[place.offset] = number
-        built = BuiltProgram(BUILT.program, {**BUILT.constants, place.buffer: values})
+        built = BuiltProgram(get_built().program, {**get_built().constants, place.buffer: values})
         if is_refused:
             with pytest.raises(InvalidInput, match=f"buffer {place.buffer}"):
                 require_constants(built)
@@ -190,7 +195,7 @@ def test_loops_of_size_one_change_no_bit(sizes: tuple[int, ...]) -> None:
 
 def test_a_valid_program_reads_no_memory_backwards() -> None:
     number = find(Operation.MULTIPLY, lambda node: len(node.sizes) == 1 and node.sizes[0] > 1)
-    node = BUILT.program.nodes[number]
+    node = get_built().program.nodes[number]
     access = node.operands[0]
     back = replace(access, offset=access.offset + node.sizes[0] - 1, strides=(-1,))
     with pytest.raises(
