@@ -39,8 +39,8 @@ def add_round(
 
 
 def add_votes(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, Any]) -> None:
-    """Adds the votes that an event counts. game: after it, so the seats are still those that the event means:
-    a number may be another account's later."""
+    """Adds the votes that an event counts. game: the game after the event, so the seats are still the right
+    ones: a number may belong to another account later."""
     if name != "VotesCounted":
         return
     said, game_round = bytes(values["votes"]), game.rounds[values["round"]]

@@ -216,7 +216,7 @@ class ChainView:
             return []
 
     def _keep_rounds(self, task: bytes, epoch: int, block: int) -> None:
-        """The contracts, and so the fold, forget the rounds of an epoch that is freed."""
+        """Stores the rounds of an epoch that is freed: the contracts, and so the fold, forget them."""
         game = self.state.games.get(task)
         if game is None:
             return
@@ -244,7 +244,7 @@ class ChainView:
         return self.index.find_round(task, number)
 
     def make_losses(self, task: bytes, game_round: GameRound) -> dict[str, Any]:
-        """Returns what nodes report of the losses of a round that the contracts know."""
+        """Returns the losses that nodes report for a round that the contracts know."""
         key = (task, game_round.index)
         if key not in self._losses or self._losses[key][0] is not game_round:
             reported = self.index.list_reports(*key, of_losses=True)
@@ -289,7 +289,7 @@ class ChainView:
         return {account: done for account, done in totals.items() if any(done.values())}
 
     def find_money(self, task: bytes) -> Money:
-        """Returns what each account has in a task; nothing if that cannot be found."""
+        """Returns the money of each account in a task; nothing if it cannot be computed."""
         try:
             return find_money(self.state.games[task], self.next_block)
         except BROKEN as error:

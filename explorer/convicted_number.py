@@ -41,7 +41,7 @@ LISTED = {Operation.MAXIMUM_OF: "the largest of ", Operation.SCALE_OF: "the scal
 @dataclass(frozen=True)
 class ConvictedNumber:
     """An element of a node of the step's program. terms: the float32 patterns that it was computed from;
-    claimed: its own."""
+    claimed: its claimed pattern."""
 
     node: int
     operation: Operation
@@ -68,7 +68,7 @@ class ConvictedNumber:
 
     @property
     def distance_shown(self) -> str:
-        """How far the claimed value is from it; empty if that is no number."""
+        """How far the claimed value is from the exact one; empty if it is no number."""
         distance = self.judgement.distance
         return "" if distance is None else f"{float(distance):.3g}"
 
@@ -91,7 +91,7 @@ class ConvictedNumber:
         return f"({shown}{rest}) x {scales}"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns for the report all operands, exact values as fractions."""
+        """Returns all operands for the report, exact values as fractions."""
         return {
             "node": self.node,
             "operation": self.operation.name,
@@ -115,7 +115,8 @@ def show_bits(bits: int) -> str:
 
 @dataclass(frozen=True)
 class ShownBuffer:
-    """What a node's bytes tell of a buffer. size: in elements; leaf_bytes: of its tree."""
+    """What a node's bytes say about a buffer. size: in elements; leaf_bytes: the size of its tree's
+    leaves."""
 
     role: Role
     size: int
@@ -129,7 +130,7 @@ class ShownBuffer:
 
 @dataclass(frozen=True)
 class ShownNode:
-    """A node of a program as a proof shows it. buffers: those that it touches, by their numbers."""
+    """A node of a program as a proof shows it. buffers: the buffers that it touches, by number."""
 
     number: int
     node: Node

@@ -14,7 +14,7 @@ SHOWN_TERMS = 16
 
 
 def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> dict[str, Any]:
-    """Returns a dispute in a table, and at the head of its board. turn: who has to move."""
+    """Returns a dispute as a row of a table and as the head of its page. turn: who has to move."""
     claimant = names.of_seat(game, dispute.seat)
     is_claimants = dispute.stage in CLAIMANT_MOVES
     return {

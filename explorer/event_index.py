@@ -171,7 +171,7 @@ class EventIndex:
             self._rows.execute("DELETE FROM rounds")
 
     def put_lines(self, lines: Sequence[tuple[bytes, int, int, str]]) -> None:
-        """Lines that tell events: task, block, log index, text."""
+        """Stores lines that describe events: task, block, log index, text."""
         with self._rows:
             self._rows.executemany("INSERT INTO lines VALUES (?, ?, ?, ?)", lines)
 
@@ -201,7 +201,7 @@ class EventIndex:
         return rows.fetchall()
 
     def get_line(self, task: bytes, event: Event) -> str:
-        """Returns what tells an event, empty if nothing does."""
+        """Returns the line that describes an event, empty if there is none."""
         place = (event.block_number, event.log_index)
         rows = self._rows.execute(
             "SELECT line FROM lines WHERE task = ? AND block = ? AND log = ?", (task, *place)
@@ -239,7 +239,8 @@ class EventIndex:
         return (False, None) if found is None else (True, json.loads(found[0]))
 
     def count_events(self) -> int:
-        """Returns how many are stored. All are counted once, when the file is opened: each page asks."""
+        """Returns how many events are stored. They are counted once, when the file is opened, because each
+        page asks."""
         return self._count
 
     def _count_from(self, block: int) -> int:

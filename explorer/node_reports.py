@@ -98,7 +98,7 @@ class Pause:
 
 @dataclass
 class ReportAsker:
-    """Asks nodes for the reports that are missing. pauses: by account, and by task, round and account."""
+    """Asks nodes for the missing reports. pauses: by account, and by task, round and account."""
 
     view: ChainView
     pauses: defaultdict[tuple[object, ...], Pause] = field(default_factory=lambda: defaultdict(Pause))
@@ -130,7 +130,7 @@ class ReportAsker:
                 log.error("Asking a node ended with an error", exc_info=error)
 
     def choose(self) -> list[Question]:
-        """Returns a few questions, an account in one of them at most. Rounds take turns."""
+        """Returns a few questions, at most one for each account. Rounds take turns."""
         view, chosen = self.view, dict[str, Question]()
         if view.head is None or view.fault:
             return []

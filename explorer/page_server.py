@@ -63,7 +63,7 @@ class PageServer:
         self._files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in TYPES}
 
     def make_app(self) -> web.Application:
-        """Returns the routes; nothing is taken but GET (and HEAD)."""
+        """Returns the routes. Only GET (and HEAD) is accepted."""
         app = web.Application(middlewares=[self._guard], client_max_size=1024)
         task = "/api/tasks/{task:0x[0-9a-f]{64}}"
         routes: tuple[tuple[str, Handler], ...] = (
@@ -108,8 +108,8 @@ class PageServer:
         return response
 
     async def get_status(self, request: web.Request) -> web.Response:
-        """Returns which chain and contracts, whether they are those of this version, and up to which block it
-        is read."""
+        """Returns which chain and contracts are shown, whether they are those of this version, and up to
+        which block the chain is read."""
         view, deployment = self._view, self._view.chain.deployment
         return answer({
             "chain_id": deployment.chain_id,
@@ -162,7 +162,7 @@ class PageServer:
         return task, game
 
     async def get_task(self, request: web.Request) -> web.Response:
-        """Returns a task in full, but for rounds, lines and disputes."""
+        """Returns a task in full, except rounds, lines and disputes."""
         (task, game), view = self._find(request), self._view
         amounts = {name: show_wei(wei) for name, wei in asdict(game.terms.amounts).items()}
         money = view.find_money(task)
@@ -318,7 +318,7 @@ def answer(document: dict[str, Any]) -> web.Response:
 
 
 def read_number(request: web.Request, name: str, default: int) -> int:
-    """Returns a number of the address; what is none counts as left out."""
+    """Returns a number of the address. Text that is no number counts as left out."""
     text = request.query.get(name, "")
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) else default
 

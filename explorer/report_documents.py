@@ -26,8 +26,8 @@ DRAWS_MAX = 1 << 32
 
 @dataclass(frozen=True)
 class Reported:
-    """What an account has signed of a claim, or of an audit of it. draw: LOSS for the losses; said: figures
-    as the pages show them."""
+    """What an account has signed about a claim, or about an audit of it. draw: LOSS for the losses; said:
+    figures as the pages show them."""
 
     slot: int
     draw: int
@@ -45,8 +45,8 @@ class Reported:
 def list_reporters(
     game: GameState, game_round: GameRound, block: int
 ) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Who may report by `block` what any account may know then: the account and (slot, draw, rank), with the
-    draw LOSS for the losses of a claim. Only accounts whose claim or vote stands on the chain."""
+    """Yields who may report by `block` what is public then: the account and (slot, draw, rank), with the draw
+    LOSS for the losses of a claim. Only accounts whose claim or vote stands on the chain."""
     if game_round.closed is None:
         return
     for slot, claim in game_round.claims.items():

@@ -20,7 +20,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 @dataclass(frozen=True)
 class Explorer:
-    """An explorer that runs. following: ends only with an error."""
+    """A running explorer. following: a task that ends only with an error."""
 
     url: str
     view: ChainView

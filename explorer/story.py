@@ -23,7 +23,7 @@ TOLD_POTS = (BONDS, STAKES)
 
 
 def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
-    """Returns names of the events of each transaction."""
+    """Returns the names of the events of each transaction."""
     found: dict[bytes, set[str]] = {}
     for event in events:
         found.setdefault(event.transaction_hash, set()).add(event.name)
@@ -60,7 +60,7 @@ ENDS = {
 
 
 class Teller:
-    """Tells events of one task. state: what the chain says after them."""
+    """Describes events of one task. state: the chain's state after them."""
 
     def __init__(self, names: Names, state: ChainState, task: bytes) -> None:
         self._names, self._state, self._task = names, state, task
@@ -71,7 +71,7 @@ class Teller:
         return self._state.games[self._task]
 
     def describe_event(self, event: Event, beside: set[str]) -> Iterator[str]:
-        """Yields lines about an event; beside: names of all events of its transaction."""
+        """Yields lines about an event. beside: the names of all events of its transaction."""
         if event.name == "Given":
             yield from self._describe_given(event.arguments, beside)
         elif event.name in _TELLERS:

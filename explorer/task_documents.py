@@ -63,7 +63,7 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
 
 
 def make_training(terms: Any, text: bytes) -> dict[str, Any]:
-    """Returns what is trained; `error` alone if the text that the submitter posted is no description of it.
+    """Returns what is trained; only `error` if the text that the submitter posted is no description of it.
     terms: as TaskPosted has them."""
     try:
         training = decode_training(text)

@@ -52,10 +52,10 @@ STAND_IN = bytes(31) + b"\1"
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes: tokens of
-    1, 2 or 4 bytes by the vocabulary. step: the recorded one of any module, in one numeric format and for one
-    shape of a batch. initial_seed: `GIVEN_START` if the first weights are given. tokenizer_sha256: of the
-    tokenizer.json that made the tokens, hex; empty if there was none."""
+    """What a submitter chooses. Everything else in a task follows from it and from the dataset's bytes:
+    tokens of 1, 2 or 4 bytes by the vocabulary. step: the recorded one of any module, in one numeric format
+    and for one shape of a batch. initial_seed: `GIVEN_START` if the first weights are given.
+    tokenizer_sha256: of the tokenizer.json that made the tokens, hex; empty if there was none."""
 
     step: StepFiles
     schedule: ScheduleConfig
@@ -138,7 +138,7 @@ def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_forma
 
 
 def sketch_task(plan: RoundPlan, dataset_bytes: int) -> TaskSpec:
-    """Returns the task of a plan as far as its step, sizes and numbers go; all other roots are `STAND_IN`."""
+    """Returns the task of a plan as far as its step, sizes and numbers go. All other roots are `STAND_IN`."""
     learn_plan(plan)
     return make_spec(_sketch_terms(plan, plan.count_parameters()), _sketch_training(plan, dataset_bytes))
 
@@ -209,7 +209,8 @@ def _sketch_terms(plan: RoundPlan, count: int) -> PostedTerms:
 
 
 def refuse_bad_task(chain: GameChain, terms: PostedTerms, training: TrainingSpec) -> int:
-    """Raises InvalidInput with every reason for which nodes would refuse it; else its escrow in wei."""
+    """Raises InvalidInput with every reason for which nodes would refuse the task; otherwise returns its
+    escrow in wei."""
     spec = make_spec(terms, training)
     game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, chain.signing.contract))
     refuse_harmful(game_terms, spec, None, chain.limits)

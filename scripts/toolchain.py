@@ -32,7 +32,7 @@ def forge_path() -> Path:
 
 
 def solc_shim_path() -> Path:
-    """Returns the executable that answers as solc and runs the npm compiler. Raises ToolMissing."""
+    """Returns the path of an executable that behaves as solc and runs the npm compiler."""
     _require(NODE_MODULES / "solc" / "soljson.js", "the Solidity compiler")
     return _require(ROOT / "scripts" / "solc" / "solc", "the solc shim")
 

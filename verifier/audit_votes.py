@@ -33,7 +33,7 @@ Offered = tuple[VoteMade, VoteOpening | None]
 
 
 def list_waiting(view: View, index: int, block: int) -> list[str]:
-    """Lists solvers of a round, but for this node, that have not taken all own votes and openings which the
+    """Lists the other solvers of a round that have not taken all of this node's votes and openings which the
     chain lacks."""
     game, book = view.game, view.audits.book
     lacking = list(_list_lacking(book, game, index, block))

@@ -60,7 +60,7 @@ def judge_work(states: StateStore, base_weights: bytes, ends: EndsShown) -> Find
 
 
 def carry_nothing(about: AuditTask) -> bytes:
-    """Returns the carried root of a boundary 0 that begins anew: moments of zeros, no step."""
+    """Returns the carried root of a boundary 0 that starts from moments of zeros and no step."""
     return compute_carried_root(StateHeader(ZERO_WORD, about.zero_root, about.zero_root, 0, 0))
 
 

@@ -26,9 +26,9 @@ class ReachesNobody(EnvironmentFault):
 
 
 async def was_anybody_reached(room: AuditRoom, solver: str, since_s: float) -> bool:
-    """Returns whether the solver, or a peer elsewhere, answered lately (since `since_s` of the loop's clock).
-    If only a peer answers now, it returns False: the solver has to be asked once more. Raises ReachesNobody
-    if nobody answers."""
+    """Returns whether the solver, or a peer in another network, answered lately (since `since_s` of the
+    loop's clock). If only a peer answers now, it returns False: the solver has to be asked once more. Raises
+    ReachesNobody if nobody answers."""
     since_s = max(since_s, asyncio.get_running_loop().time() - LATELY_S)
     others = _list_elsewhere(room, solver)
     with suppress(EnvironmentFault):  # It has announced no endpoint.

@@ -18,7 +18,8 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class SegmentReplay:
-    """round, segment: which one; beacon, shard: the data that was assigned to the claim's slot."""
+    """round, segment: the segment to replay; beacon, shard: they choose the data that was assigned to the
+    claim's slot."""
 
     about: AuditTask
     round: int

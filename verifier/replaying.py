@@ -56,8 +56,8 @@ async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, unt
 
 
 async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
-    """Returns what is handed in for an end. It is signed before the clock of the solver runs: what this node
-    may not sign now, nobody withholds from it. Raises GateShut."""
+    """Returns the signed seal that is handed in for an end. It is signed before the solver's time starts to
+    run: a seal that this node may not sign now must not count against the solver. Raises GateShut."""
     return SealHanded(format_sealed(made.sealed), await room.sign(made.sealed))
 
 
@@ -71,8 +71,8 @@ async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> E
 
 
 async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, until: int) -> Finding:
-    """Returns what the claim is, from everything at hand. Raises NotServed, and EnvironmentFault for what no
-    solver owes."""
+    """Returns the verdict on a claim, from everything at hand. Raises NotServed, and EnvironmentFault if
+    something fails that is not the solver's duty."""
     base = await _load_base(room, drawn)
     carried = await find_carried(room.about, room.get_game(), drawn.place, room.models.find_carried)
     index, first = drawn.place.round, made.first.header

@@ -45,14 +45,14 @@ Served = TypeVar("Served")
 
 
 class NotServed(EnvironmentFault):
-    """A solver did not serve what it owes while it was waited for."""
+    """A solver did not serve what it owes before the time to wait for it was over."""
 
 
 async def ask_until(
     room: AuditRoom, solver: str, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
 ) -> Served:
-    """Returns what `ask` fetches, asked for at least once, and again until the chain is at `until_block`.
-    Raises NotServed, and ReachesNobody if that is no fault of the solver."""
+    """Calls `ask` at least once, and again until the chain is at `until_block`; returns what it fetches.
+    Raises NotServed, and ReachesNobody if that is not the solver's fault."""
     begun_s = asyncio.get_running_loop().time()
     asking = asyncio.ensure_future(_keep_asking(ask))
     clock = asyncio.ensure_future(_run_out(room, until_block))
@@ -113,7 +113,8 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     segment = find_segment(room.about, game_round, drawn.place.slot, drawn.segment)
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
-        """Returns the headers of the first and the start state; if its numbers are right it is stored."""
+        """Returns the headers of the first state and of the start; the start is stored if its step numbers
+        are right."""
         first, start = await _ask_start(room, drawn)
         if segment.are_numbers_right(first.header, start.header):
             hold(room, drawn, start.header)
@@ -142,7 +143,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
 
 
 def hold(room: AuditRoom, drawn: DrawnAudit, *headers: StateHeader) -> None:
-    """Keeps these states as long as the audit lasts: a node that judges steps deletes what no record
+    """Keeps these states as long as the audit lasts. A node that judges steps deletes blobs that no record
     names."""
     refs = (ref for header in headers for ref in room.states.refer(header))
     room.book.held[drawn.place] = frozenset(ref.key for ref in refs)

@@ -62,7 +62,7 @@ FOLDER = "replay"
 
 @dataclass(frozen=True)
 class Place:
-    """A segment of a claim of a round of a task. slot: of the claim."""
+    """A segment of a claim. slot: the slot of the claim."""
 
     task: bytes
     round: int
@@ -72,9 +72,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay came to. word: as an auditor would say; claimed_end, own_end: state roots, this node's
-    own None if the steps left the finite numbers; distances: (quantity, largest distance, its limit), none if
-    the two roots are one or nothing can be compared."""
+    """The result of a replay. word: the verdict as an auditor would vote; claimed_end, own_end: state roots,
+    own_end is None if the steps left the finite numbers; distances: (quantity, largest distance, its limit),
+    empty if the two roots are equal or nothing can be compared."""
 
     solver: str
     word: VoteWord
@@ -254,7 +254,7 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     get_batch, steps = segment.get_batches(), segment.steps
 
     def get_told(step: int) -> Batch:
-        """Returns the batch of a step; each tenth of the steps is told."""
+        """Returns the batch of a step, and reports each tenth of the steps."""
         done = step - steps.start
         if done * 10 // len(steps) != (done - 1) * 10 // len(steps):
             audit.notify(f"replaying: step {done + 1} of {len(steps)}")

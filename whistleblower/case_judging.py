@@ -52,7 +52,7 @@ def is_open(view: View, statement_key: StatementKey, block: int) -> bool:
 
 
 def list_unjudged(view: View, block: int) -> Iterator[SuspectedFault]:
-    """Suspicions about which nothing is decided yet."""
+    """Yields the suspicions that are not decided yet."""
     book = view.cases
     for game_round in list_provable_rounds(get_now(view), block):
         for found in list_suspected_faults(view, game_round.index):
@@ -121,8 +121,8 @@ class CaseJudging:
 
 
 def compute_grace_blocks(terms: GameTerms) -> int:
-    """Blocks in which a claimant shows its steps before it is disputed unseen: the slowest machine that the
-    task admits trains the segment again meanwhile, beside another one of its own claim."""
+    """Returns how many blocks a claimant has to show its steps before it is disputed unseen. In this time the
+    slowest machine that the task admits trains the segment again, beside another segment of its own claim."""
     segment_blocks = -(-terms.windows.train_min // terms.segment_count)
     return terms.windows.audit_max // ASKED_SHARE + 2 * segment_blocks
 

@@ -19,7 +19,7 @@ from touchstone.whistleblower.work_proofs import WorkProofs
 
 @dataclass(frozen=True)
 class ChallengeRooms:
-    """rooms: those of the node; audits: what it knows of audits."""
+    """rooms: the node's rooms; audits: the records of its audits."""
 
     rooms: Rooms
     audits: AuditRoom

@@ -159,8 +159,8 @@ class ProveStatement:
 
 @dataclass(frozen=True)
 class ProveWork:
-    """Prove a start, a pseudo-gradient or a vote about them false. name: the kind of proof, and the
-    accused. A fault of which more is known later is the same duty."""
+    """Prove a start, a pseudo-gradient or a vote about them false. name: the kind of proof, and the accused.
+    If more becomes known of a fault, it stays the same duty."""
 
     name: tuple[object, ...]
     round: int = field(compare=False)

@@ -38,7 +38,7 @@ async def wait_for(get_view: GetView, until: int, asking: Awaitable[Shown]) -> S
 
 @dataclass
 class BlocksLeft:
-    """Blocks that are left to wait for several things of one claimant, one after the other."""
+    """The blocks that are left to wait for several things of one claimant, one after the other."""
 
     blocks: int
 
@@ -61,10 +61,11 @@ def _make_slow(until: int) -> EnvironmentFault:
 
 
 def get_half_time(view: View, dispute: InnerDispute) -> int:
-    """Returns the block from which on the opener goes by what it knows: half of its turn is left."""
+    """Returns the block at which half of the opener's turn is left. From then on the opener uses what it
+    knows."""
     return dispute.clock - view.game.terms.windows.respond // 2
 
 
 def start_waiting(view: View, until: int) -> int:
-    """`until`, but one block more than now at least: a node may have been down."""
+    """Returns `until`, or the next block if that is later: a node may have been down."""
     return max(until, view.head_block + 1)

@@ -54,8 +54,7 @@ class Contesting:
     outer_steps: OuterSteps
 
     async def gather_inputs(self, game_round: GameRound, leaf: int) -> bytes:
-        """Returns the inputs of a leaf, one behind the other: empty behind the last leaf, if nothing is
-        needed."""
+        """Returns the inputs of a leaf, concatenated; empty after the last leaf, where nothing is needed."""
         count = self.get_view().spec.terms.parameter_count
         if leaf >= count_tensor_leaves(count):
             return b""
@@ -113,7 +112,8 @@ LATEST_RESPONDS = 2
 
 @dataclass(frozen=True)
 class CheckRoot:
-    """Merge what a posted root says that it merged, and see whether it comes to the same."""
+    """Merge the claims that a posted root names as merged, and check whether the result is the posted
+    root."""
 
     round: int
     root: bytes
@@ -179,7 +179,7 @@ class MoveContest:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
-    """Posted roots that are not looked at yet, contests of wrong ones, and moves in contests."""
+    """Yields posted roots that are not checked yet, contests of wrong ones, and moves in contests."""
     state = get_state_at(view.game, block)
     for game_round in state.rounds.values():
         if game_round.phase == RoundPhase.POSTED and block <= game_round.root_until:

@@ -19,7 +19,7 @@ from touchstone.whistleblower.case_judging import OPENING_BLOCKS, is_open
 
 
 def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
-    """Cases that nothing pursues as this node itself would."""
+    """Yields the cases that no dispute pursues as this node itself would."""
     for statement_key, case in view.cases.cases.items():
         if statement_key.ref.round in get_now(view).rounds and is_open(view, statement_key, block):
             known = list_disputes_on(view, statement_key)

@@ -39,7 +39,7 @@ from touchstone.whistleblower.proof_calls import (
 
 @dataclass(frozen=True)
 class ProvableFault:
-    """A statement that one call proves false. name: what by, and whose statement it is."""
+    """A statement that one call proves false. name: the kind of proof, and the accused."""
 
     name: tuple[object, ...]
     proof: Proof

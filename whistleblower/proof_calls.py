@@ -35,15 +35,14 @@ class Proof:
 
 @dataclass(frozen=True)
 class ProofCalls:
-    """Sends proofs to `Evidence`: sealed first, so that no account copies them."""
+    """Sends proofs to `Evidence`. It seals each proof first, so that no account can copy it."""
 
     get_view: GetView
     chain: GameChain
 
     async def send_proof(self, proof: Proof) -> None:
-        """Seals the call of a proof, and makes it once the seal counts.
-
-        Raises ContractRefused if the proof does not hold, or another account convicted the seat first."""
+        """Seals the call of a proof, and makes the call once the seal counts. Raises ContractRefused if the
+        proof does not hold, or another account convicted the seat first."""
         evidence, call = self.chain.evidence, (self.get_view().task, *proof.arguments)
         data = encode_call(find_function(load_own_abi("Evidence"), proof.function), call)
         digest = await evidence.digest_of(self.get_view().account, data)
@@ -61,16 +60,16 @@ def claim_form(index: int, slot: int) -> Form:
 
 
 def start_form(first: BoundaryProof, base: OuterHeader, work: WorkProof = NO_WORK) -> Form:
-    """Returns boundary 0 of a claim and what it must be. work: of the solver's last merged claim, if moments
-    carry over from one."""
+    """Returns boundary 0 of a claim, and what boundary 0 must be. work: the work leaf of the solver's last
+    merged claim, if moments carry over from one."""
     return {"first": first, "base": base, "work": work}
 
 
 def delta_form(
     work: WorkProof, base: OuterHeader, last: BoundaryProof, leaves: tuple[LeafProof, LeafProof, LeafProof]
 ) -> Form:
-    """Returns a leaf of a pseudo-gradient and what it must be. leaves: of the global weights, of the final
-    weights, of the pseudo-gradient."""
+    """Returns a leaf of a pseudo-gradient, and what the leaf must be. leaves: those of the global weights, of
+    the final weights and of the pseudo-gradient."""
     names = ("global_leaf", "final_leaf", "delta_leaf")
     return {"work": work, "base": base, "last": last, **dict(zip(names, leaves, strict=True))}
 

@@ -122,8 +122,8 @@ def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
 
 @dataclass(frozen=True)
 class Withheld:
-    """What the claimant does not serve: a buffer of the trace, None if it is the list of their roots.
-    fault: how it was noticed."""
+    """What the claimant does not serve: a buffer of the trace, or None for the list of the buffers' roots.
+    fault: how this was noticed."""
 
     buffer: int | None
     fault: Exception
@@ -166,7 +166,7 @@ class Prosecuting:
         await self.chain.disputes.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
 
     async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
-        """Returns the leaf of the dataset with the token (or label) that was assigned to a position of the
+        """Returns the dataset's leaf with the token (or label) that was assigned to a position of the
         batch."""
         view = self.get_view()
         training, ref = view.spec.training, dispute.statement
@@ -215,7 +215,8 @@ class Prosecuting:
         await self.chain.disputes.demand_leaves(self.get_view().task, dispute.name, facts, leaves)
 
     async def find_fault(self, dispute: InnerDispute, trace: PostedTrace) -> Found:
-        """Returns the first fault of the claimed step, or what the claimant does not serve of it in time."""
+        """Returns the first fault of the claimed step, or the part that the claimant does not serve in
+        time."""
         view = self.get_view()
         built = get_program(view.spec.training)
         withheld: list[int] = []
@@ -264,7 +265,7 @@ class Prosecuting:
         blocks_left = BlocksLeft(max(1, (until - self.get_view().head_block) // CUT_SHARE))
 
         def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-            """Fetches what a search can do without, while blocks are left."""
+            """Fetches something that a search can do without, as long as blocks are left."""
             return asyncio.run_coroutine_threadsafe(
                 blocks_left.wait(self.get_view, until, fetching), loop
             ).result()
@@ -278,7 +279,7 @@ class Prosecuting:
             return watch(buffer, remote.find_leaf(buffer, own))
 
         def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """Returns the same if the whole can be fetched instead."""
+            """Returns the same, if the whole can be fetched instead."""
             return hurry(remote.find_leaf(buffer, own))
 
         spec = self.get_view().spec

@@ -45,8 +45,7 @@ class OpenQuery:
 
 
 def list_open_queries(view: View, block: int) -> Iterator[OpenQuery]:
-    """Yields votes of others that this node's own knowledge contradicts and that can be asked about in
-    `block`."""
+    """Yields votes of others that contradict what this node knows, and that can be asked about in `block`."""
     if view.game.terms.is_exact:
         return
     for game_round in list_provable_rounds(get_now(view), block):

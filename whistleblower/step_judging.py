@@ -68,7 +68,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class StepJudging:
-    """Judges a claimant's steps by own ones, and names the one that is false."""
+    """Judges a claimant's steps by computing them, and names the false one."""
 
     get_view: GetView
     store: BlobStore
@@ -263,7 +263,7 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
 
 
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
-    """Returns the step that lies beyond the limits, None if all lie inside."""
+    """Returns the step that exceeds the limits, None if all lie inside."""
     last = len(verdicts) - 1
     return last if verdicts[last].exceeds_limits else None
 
@@ -283,8 +283,7 @@ def _find_judged(view: View, dispute: InnerDispute) -> int | None:
 
 
 def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
-    """Returns the claimant whose steps are disputed. Raises EnvironmentFault if the claimant has no
-    endpoint."""
+    """Returns whose steps are disputed. Raises EnvironmentFault if the claimant has no endpoint."""
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
     return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))

@@ -17,9 +17,9 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class SuspectedFault:
-    """A statement that may be false. ends: roots of the segment's first and last state as the statement has
-    them; empty if this node does not know them: then the vote's hashes bind what is shown. denied: the
-    claim's end, of which the statement says that it is another one than its own; empty if it does not."""
+    """A statement that may be false. ends: the roots of the segment's first and last state as the statement
+    has them; empty if this node does not know them. Then the vote's hashes bind what is shown. denied: the
+    claimed end, if the statement says that its own end is another; else empty."""
 
     statement_key: StatementKey
     ends: tuple[bytes, bytes]
@@ -27,7 +27,7 @@ class SuspectedFault:
 
 
 def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
-    """Yields what this node's own replays and claim of a round show to be false or drifted."""
+    """Yields statements that this node's own replays and claim of a round show to be false or drifted."""
     votes = list(view.audits.list_votes(index))
     for replay in view.audits.list_replays(index):
         if replay.claimed_end is None:
@@ -100,7 +100,7 @@ def _list_own_false_rejections(view: View, index: int, votes: list[KnownVote]) -
 
 
 def format_place(statement_key: StatementKey) -> str:
-    """Returns in words which segment of which account it is."""
+    """Describes which segment of which account it is."""
     ref = statement_key.ref
     who = "the claim" if ref.draw is None else f"the vote of rank {ref.rank} on draw {ref.draw}"
     return f"round {ref.round} slot {ref.slot} segment {statement_key.segment}, {who}"

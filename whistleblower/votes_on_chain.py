@@ -47,7 +47,7 @@ VOTE_BYTES = WORD_BYTES * len(HandedVote._fields)
 
 @dataclass(frozen=True)
 class Unread:
-    """Votes of a round as the chain has counted them, or opened, that this node has not read there."""
+    """Votes of a round that the chain has counted, or opened, and that this node has not read there."""
 
     round: int
     votes: frozenset[tuple[StatementRef, CountedVote]]

@@ -37,7 +37,7 @@ class WorkProofs:
     segments: Segments
 
     async def prove_claim(self, found: KnownVote) -> None:
-        """Proves what this node's own vote says of a claim."""
+        """Proves the fault that this node's own vote found in a claim."""
         index, slot = found.vote.round, found.vote.slot
         openings = get_openings(self.get_view(), index, slot)
         if found.vote.word == VoteWord.REJECT_START:
@@ -83,7 +83,7 @@ class WorkProofs:
             await self.proof_calls.send_proof(proof_calls.prove_right_delta(known, delta))
 
     async def make_start(self, index: int, slot: int, openings: ClaimOpenings) -> Form:
-        """Returns boundary 0 of a claim and what it must be."""
+        """Returns boundary 0 of a claim, and what boundary 0 must be."""
         if 0 not in openings.boundaries:
             raise _make_unknown(index, slot, "boundary 0")
         base = await self.model.load_outer(get_now(self.get_view()).rounds[index].base_root)
@@ -137,7 +137,7 @@ def are_scales_valid(leaf: LeafProof) -> bool:
 
 
 def get_openings(view: View, index: int, slot: int) -> ClaimOpenings:
-    """Returns what is known of a claim: all if it is this node's own."""
+    """Returns the known openings of a claim: all of them if it is this node's own."""
     if find_solver(get_now(view), index, slot) != view.account:
         return view.audits.get_openings(index, slot)
     last = len(list_own_boundaries(view, index)) - 1

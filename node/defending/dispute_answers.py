@@ -96,14 +96,14 @@ class DisputeAnswers:
         await self.chain.disputes.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
 
     async def serve(self, dispute: InnerDispute) -> None:
-        """Shows the states of all steps of a disputed segment, and the trace of the named one, from now
-        on."""
+        """Shows, from now on, the states of all steps of a disputed segment, and the trace of the named
+        step."""
         if dispute.trace is not None:
             await self.trace_named_step(dispute)
         await self.step_serving.show_steps(dispute)
 
     async def trace_named_step(self, dispute: InnerDispute) -> TracedStep:
-        """Returns the trace of the named step as this node computes it, once for each dispute."""
+        """Returns this node's own trace of the named step. It is computed once for each dispute."""
         book, name = self.cases, dispute.name
         async with self.locks["trace", name]:
             if name not in book.traces:

@@ -109,7 +109,7 @@ class QueryAnswers:
         await self._send(opened, ends)
 
     async def answer_others(self, opened: InnerAsk) -> None:
-        """Shows the leaf of another's vote whose two ends are one."""
+        """Shows the leaf of another node's vote whose two ends are equal."""
         ends = _find_shared(self.get_view(), opened)
         if ends is not None:
             await self._send(opened, ends)
@@ -154,5 +154,5 @@ class QueryAnswers:
 
 
 def get_schedule_index(view: View, vote: Vote) -> int:
-    """Returns the number of a vote's segment in the task."""
+    """Returns the number of a vote's segment, counted over the whole task."""
     return vote.round * view.spec.terms.segment_count + vote.segment

@@ -54,9 +54,9 @@ class StepsAsked(Message, frozen=True):
 
 
 class StepsShown(Message, frozen=True):
-    """The k + 1 states, as `encode_state` writes them. salts: of a replay the salt of its start, then those
-    of all seals on the segment, in an exact task that of the claim's end too; path: of a replay that of its
-    start in the claim's tree. They bind the states to a vote, and the vote to the claim."""
+    """The k + 1 states, as `encode_state` writes them. salts: for a replay, the salt of its start, then those
+    of all seals on the segment; in an exact task also that of the claim's end. path: for a replay, the path
+    of its start in the claim's tree. Salts and path bind the states to a vote, and the vote to the claim."""
 
     states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
     salts: Annotated[tuple[Word, ...], Meta(max_length=STATES_MAX)] = ()
@@ -88,8 +88,8 @@ class StepAnswers:
                 self.notify_loop()
 
     async def answer_steps(self, account: str, body: bytes) -> StepsShown:
-        """Returns the states of a segment of this node's own. If they are not at hand they are noted, and
-        computed if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed
+        """Returns the states of a segment of this node's own. If they are not at hand, notes the request, and
+        computes them if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed
         question."""
         view = self.get_view()
         asked = ASKED_FORM.decode(body, account)
@@ -118,8 +118,8 @@ def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
 
 
 def is_served(view: View, account: str) -> bool:
-    """Returns whether steps are shown to an account: with a seat of this task, or an open dispute in it. A
-    seat of another task may cost next to nothing, and each question the training of a segment."""
+    """Returns whether steps are shown to an account: it needs a seat of this task, or an open dispute in it.
+    A seat of another task may cost next to nothing, and each question may cost the training of a segment."""
     opened = get_inner(view).disputes.values()
     return view.chain_state.is_member(account, view.task) or any(
         one.is_open and one.opener == account for one in opened

@@ -117,14 +117,14 @@ def _get_place(dispute: InnerDispute) -> tuple[int, int, int]:
 
 
 def list_spared(view: View) -> frozenset[BlobKey]:
-    """Returns what stays when something is shown or looked at no more: what a record names, until it goes by
-    pruning, and what is in use."""
+    """Returns the blobs that stay when something is no longer shown or read: those that a record names, until
+    they are pruned, and those in use."""
     book = view.audits.book
     return list_named(view.claims, book).union(list_in_use(view.cases, book))
 
 
 def list_wanted(view: View, block: int) -> list[tuple[int, int]]:
-    """(round, place) of what was asked for and may be shown; all other requests are dropped."""
+    """Returns (round, place) of the requests that may be shown, and drops all other requests."""
     handler, found = view.cases.step_requests, []
     for wanted in list(handler.wanted):
         task, index, place = wanted

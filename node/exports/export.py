@@ -111,8 +111,8 @@ async def load_weights(
 
 
 def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
-    """What a node of this home has computed behind an outer root; None if it has not, or runs: then it is
-    asked as any other."""
+    """Returns what a node of this home has computed behind an outer root. None if it has computed nothing, or
+    if it runs: then it is asked like any other node."""
     path = home / JOURNAL_FILE
     if not path.exists():
         return None

@@ -21,7 +21,7 @@ PEFT_PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """Of the layer with this name. b a scale [out, in] is added to its matrix."""
+    """An adapter of the layer with this name: b a scale [out, in] is added to the layer's matrix."""
 
     name: str
     a: Tensor
@@ -49,7 +49,7 @@ class Merged:
 
 
 def find_adapters(tensors: Mapping[str, Tensor]) -> list[Adapter]:
-    """Those among the parameters of a model, in their order."""
+    """Returns the adapters among the parameters of a model, in their order."""
     return [one for name in tensors if name.endswith(A) for one in _read(tensors, name.removesuffix(A))]
 
 
@@ -83,8 +83,9 @@ def name_for_peft(adapters: list[Adapter]) -> dict[str, Tensor | Made]:
 
 
 def describe_for_peft(adapters: list[Adapter], has_config: bool) -> bytes:
-    """PEFT's `adapter_config.json`. Each layer has its own rank and alpha there. has_config: the model is one
-    of transformers; of another module PEFT must not ask for what these can do."""
+    """Returns PEFT's `adapter_config.json`, in which each layer has its own rank and alpha. has_config:
+    whether the model is one of transformers. For another module PEFT must not ask for what only these can
+    do."""
     first = adapters[0]
     ranks = {one.name: one.a.shape[0] for one in adapters}
     alphas = {one.name: one.scale * one.a.shape[0] for one in adapters}

@@ -72,7 +72,7 @@ REMEDY = (
 
 
 class ShardIndex(msgspec.Struct, frozen=True):
-    """model.safetensors.index.json, as far as it counts. weight_map: the file of each tensor."""
+    """The used part of model.safetensors.index.json. weight_map: the file of each tensor."""
 
     weight_map: dict[str, str]
 
@@ -145,8 +145,8 @@ def _refuse_step(folder: Path) -> None:
 
 
 def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
-    """Returns the folder, its headers read and judged; as `WeightsFolder` has these. Raises InvalidInput
-    if they are not those of the model, or a file is missing, malformed, linked or too large."""
+    """Opens a folder, and checks its headers; arguments as in `WeightsFolder`. Raises InvalidInput if they
+    are not those of the model, or a file is missing, malformed, linked or too large."""
     _refuse_step(folder)
     optional = {name: shapes[other] for name, other in tied.items()}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
@@ -169,7 +169,7 @@ def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> Weights
 
 
 def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
-    """W of an export, by the names of the layout; as `open_named` and `read`."""
+    """Returns W of an export, by the names of the layout. Raises as `open_named` and `read` do."""
     trained = {entry.name: entry.shape for entry in layout.parameters}
     frozen = {entry.name: entry.shape for entry in layout.frozen}
     return open_named(folder, trained | frozen, {}).read()[: layout.count]

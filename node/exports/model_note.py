@@ -36,8 +36,8 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 
 class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """touchstone.json. row_tokens: of a row of the task; tokenizer_sha256: of the tokenizer.json that the
-    task names, hex; empty if tokens are bytes."""
+    """The contents of touchstone.json. row_tokens: number of tokens in a row of the task; tokenizer_sha256:
+    SHA-256 of the tokenizer.json that the task names, in hex; empty if tokens are bytes."""
 
     row_tokens: int
     tokenizer_sha256: Digest = ""
@@ -49,7 +49,7 @@ def format_note(note: ModelNote) -> bytes:
 
 
 def format_tokenizer_config(row_tokens: int) -> bytes:
-    """Returns the least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
+    """Returns the smallest tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
     content = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": row_tokens,
@@ -84,13 +84,14 @@ def check_tokenizer(path: Path, expected: bytes) -> bytes:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file, hex. It may be of any length."""
+    """Returns the SHA-256 of a file of any length, in hex."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def read_note(folder: Path) -> ModelNote | None:
-    """touchstone.json of a folder, None if there is none. Raises InvalidInput if it is malformed."""
+    """Returns what the touchstone.json of a folder says, None if there is none. Raises InvalidInput if it is
+    malformed."""
     path = folder / NOTE_NAME
     if not path.exists():
         return None

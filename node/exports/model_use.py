@@ -18,7 +18,8 @@ ROWS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Measure:
-    """loss: mean cross entropy in nats a token; tokens: predicted ones."""
+    """A measured loss. loss: mean cross entropy in nats for each token; tokens: how many tokens were
+    predicted."""
 
     loss: float
     tokens: int
@@ -26,8 +27,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Taste:
-    """How tokens are chosen. temperature: 0 takes the likeliest; top_k: of so many of the likeliest, 0 of
-    all; seed: the same one, the same tokens."""
+    """How tokens are chosen. temperature: 0 takes the likeliest token; top_k: chooses among this many of the
+    likeliest tokens, 0 among all; seed: the same seed gives the same tokens."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -77,9 +78,9 @@ def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def generate(model: PublishedModel, prompt: Sequence[int], taste: Taste) -> Iterator[int]:
-    """Tokens that follow the prompt (one token or more), for ever; each sees as many as the model's context
-    has. Raises InvalidInput for a prompt that is empty or outside the vocabulary, and for a taste that is
-    none."""
+    """Yields tokens that follow the prompt (one token or more), for ever. Each depends on as many tokens
+    before it as the model's context has. Raises InvalidInput for a prompt that is empty or outside the
+    vocabulary, and for a taste that is none."""
     _require_taste(taste)
     tokens = list(prompt)
     if not tokens or not 0 <= min(tokens) <= max(tokens) < model.vocabulary_size:

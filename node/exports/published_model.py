@@ -69,7 +69,8 @@ REMEDY = "Change the field, or record another model: a field is refused rather t
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A model in evaluation mode, and its `config.json` as transformers writes it, of judged fields alone."""
+    """A model in evaluation mode, and its `config.json` as transformers writes it, with checked fields
+    only."""
 
     module: nn.Module
     config: str

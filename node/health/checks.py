@@ -85,8 +85,8 @@ ENDS = {
 
 @dataclass(frozen=True)
 class Past:
-    """The runs before this one: how often a node of this home was started after the first time, how many runs
-    were killed, and how the last one ended."""
+    """The runs before this one: how often a node of this home was restarted, how many runs were killed, and
+    how the last one ended."""
 
     restarts: int = 0
     kills: int = 0
@@ -94,8 +94,8 @@ class Past:
 
 
 def take_over(home: Path) -> Past:
-    """Returns what the home's file tells of the runs before, said in the log. To be asked before the chain,
-    which may keep a node waiting."""
+    """Reads what the home's file says about earlier runs, and logs it. It must be called before the chain is
+    asked, which may keep a node waiting."""
     earlier = read_node_state(home)
     if earlier is None:
         return Past()
@@ -261,8 +261,8 @@ class Watch:
             self.health_issues[kind] = SeenHealthIssue(kind, since_s, said)
 
     def write(self, end: End = End.KILLED) -> None:
-        """Writes the home's file. If the disk refuses it, that is a health issue of the next check. After an
-        end nothing is written any more: a look may have been under way in another thread."""
+        """Writes the home's file. If the disk refuses it, the next check reports a health issue. After an end
+        nothing is written any more: a look may still run in another thread."""
         with self._writing:
             if self._end is End.KILLED:
                 self._end, self._written_s = end, time.monotonic()

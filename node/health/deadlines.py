@@ -27,8 +27,8 @@ OPENER, ACCUSED, OPEN = "opener", "accused", "open"
 
 
 def list_deadlines(view: View, block: int) -> Iterator[tuple[str, int]]:
-    """What this node's account has to bring to the chain, as a duty's name and the last block that takes it,
-    where a call of `block` finds it missing."""
+    """Yields what this node's account has to send to the chain, as a duty's name and the last block that
+    takes it, if a call of `block` finds it missing."""
     game, account = get_state_at(view.game, block), view.account
     yield from ((CONTEST, last_block) for last_block in _list_contest_moves(view, game))
     for dispute in view.chain_state.inner[view.task].disputes.values():
@@ -81,7 +81,7 @@ def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
 
 
 def find_side(game: GameState, contester: str, index: int, account: str) -> str:
-    """Returns the part of an account in a contest; empty if it has none."""
+    """Returns the side of an account in a contest; empty if it has none."""
     if contester == account:
         return OPENER
     seat, game_round = find_seat(game, account), game.rounds.get(index)

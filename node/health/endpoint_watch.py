@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Lasting:
-    """A health issue of an endpoint that is told once when it begins and once when it ends. over: what is
-    said then; least: so many looks in a row begin it; said: in words while it lasts."""
+    """A health issue of an endpoint, reported once when it begins and once when it ends. over: the words when
+    it ends; least: how many bad looks in a row begin it; said: its words while it lasts."""
 
     over: str
     least: int = 1
@@ -65,8 +65,8 @@ class EndpointWatch:
         self.change = Lasting(f"the endpoint {self.name} shows the deployment's chain again")
 
     async def check(self, deployment: GameDeployment) -> None:
-        """Asks for the chain's id, a contract, each in turn, and the block where the deployment begins.
-        Raises EnvironmentFault if the endpoint does not answer."""
+        """Asks for the chain's id, for one contract after another at each check, and for the block where the
+        deployment begins. Raises EnvironmentFault if the endpoint does not answer."""
         chain_id = await self.connection.chain_id()
         if chain_id != deployment.chain_id:
             self.found = f"chain id {chain_id}, the deployment is on {deployment.chain_id}"
@@ -98,8 +98,8 @@ def describe_other_origin(deployment: GameDeployment) -> str:
 
 
 def open_endpoints(connection: Connection, timeout_s: float) -> list[EndpointWatch]:
-    """Returns a watch of each endpoint; of a lone one by the connection that the node has. timeout_s: of one
-    question. Close them with `close_endpoints`."""
+    """Returns a watch for each endpoint; for a single one on the connection that the node has. timeout_s: for
+    one question. Close them with `close_endpoints`."""
     keys = ["rpc_url", *(f"rpc_urls[{index}]" for index in range(len(connection.rpc_urls) - 1))]
     names: dict[str, str] = {}
     for url, key in zip(connection.rpc_urls, keys, strict=True):
@@ -132,5 +132,5 @@ async def find_origin(endpoints: Sequence[EndpointWatch], folded: Head | None) -
 
 
 def list_said(lasting: Iterator[Lasting]) -> str:
-    """Returns what lasts, in one line; empty if nothing does."""
+    """Returns the lasting health issues in one line; empty if there are none."""
     return "; ".join(one.said for one in lasting if one.said)

@@ -85,8 +85,8 @@ Values = dict[str, Samples]
 
 @dataclass
 class Measures:
-    """What a node's metrics are read from. Deadlines and money take a tenth of a second if a task is large:
-    they are listed once for each state of it."""
+    """The sources of a node's metrics. For a large task, deadlines and money take a tenth of a second: they
+    are computed once for each state of the task."""
 
     chain: GameChain
     chain_state: ChainState
@@ -100,7 +100,8 @@ class Measures:
     _money: Values = field(default_factory=dict)
 
     def read(self) -> Values:
-        """Returns all values of now. A bug in one part does not take the others away: it is logged."""
+        """Returns the current value of all metrics. A bug in one part is logged, and does not remove the
+        others."""
         values: Values = {}
         parts: tuple[Callable[[], Values], ...] = (
             self._read_chain,
@@ -229,8 +230,8 @@ def _read_money(money: AccountMoney) -> Values:
 
 
 async def show_metrics(measures: Measures, host: str, port: int, stack: AsyncExitStack) -> None:
-    """Listens at `host` and `port` until `stack` is closed; nothing without a port. A port that is taken
-    stops no node, since silence would cost more: it is logged."""
+    """Listens at `host` and `port` until `stack` is closed; does nothing without a port. If the port is
+    taken, it is logged: it stops no node, since silence would cost more."""
     if not port:
         return
     server = MetricsServer(METRICS, measures.read)

@@ -78,9 +78,9 @@ EARNED = PAID | {MoneyReason.RESTITUTION}
 
 @dataclass
 class MoneyNews:
-    """What of one account's money was told. rounds: as they were last looked at; open: those with a claim
-    that audits still decide; sums: wei by reason, as far as they were told; settled: rounds of seats; first:
-    the head at the first line, from which on the pace is measured; looked_at: what the last look saw."""
+    """The news of one account's money that were reported. rounds: as they were last seen; open: rounds with a
+    claim that audits still decide; sums: wei by reason, as far as reported; settled: settled rounds of seats;
+    first: the head at the first line, from which the pace is measured; looked_at: what the last look saw."""
 
     told: set[Key] = field(default_factory=set)
     rounds: dict[int, GameRound] = field(default_factory=dict)
@@ -173,7 +173,7 @@ def _format_round(index: int, what: str, wei: int, when: str) -> str:
 
 
 def describe_settled(rounds: Mapping[tuple[int, int], SettledRound]) -> str:
-    """Returns the line of a settlement. rounds: those that it settled, by seat and round."""
+    """Returns the line about a settlement. rounds: the settled rounds, by seat and round."""
     indices = sorted(index for _, index in rounds)
     first, last = indices[0], indices[-1]
     name = f"round {first} is settled" if first == last else f"rounds {first} to {last} are settled"
@@ -189,7 +189,7 @@ def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
 
 
 def describe_beginning(money: AccountMoney) -> Iterator[str]:
-    """Yields what the account has in the task as the node begins; nothing if all is still to come."""
+    """Yields what the account has in the task as the node begins; nothing if it has nothing yet."""
     settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
     if money.earned or money.owed or settled or lost:
         earned, fees = format_tokens(money.earned), format_tokens(money.owed)

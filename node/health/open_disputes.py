@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.state import Seat
 
 
 def count_disputes(view: View) -> Samples:
-    """Disputes, asks and contests that this account opened, or has to answer for, by how they ended."""
+    """Counts disputes, asks and contests that this account opened, or has to answer, by how they ended."""
     game, account, found = view.game, view.account, Counter[tuple[str, ...]]()
     seat, inner = find_seat(game, account), view.chain_state.inner[view.task]
     for dispute in inner.disputes.values():

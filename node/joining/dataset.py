@@ -25,7 +25,7 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """Opens the dataset of a task that this node joins. is_whole: the operator wants all of it on the
+    """Opens the dataset of a task that this node joins. is_whole: whether the operator wants all of it on the
     disk."""
 
     store: BlobStore
@@ -96,7 +96,7 @@ async def open_data(
 
 
 def count_kept_blocks(terms: GameTerms) -> int:
-    """Returns for how many blocks a leaf may still be needed: until the round is committed to, and as long as
-    a statement about it can be disputed or asked about and the game about it lasts."""
+    """Returns for how many blocks a leaf may still be needed: until the round is committed to; then as long
+    as a statement about it can be disputed or asked about, and until that dispute or ask has ended."""
     w = terms.windows
     return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond

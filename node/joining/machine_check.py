@@ -108,7 +108,7 @@ class MachineCheck:
 
 
 def describe_check(found: Rehearsal, numeric_format: str) -> str:
-    """Returns what a check that found nothing wrong has shown."""
+    """Returns what a check without a fault has shown."""
     held = "all inside the bounds"
     if numeric_format in PRODUCT_BITS:
         held = "two kinds of kernels give the same bits"

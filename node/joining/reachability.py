@@ -40,8 +40,8 @@ REACH_WORDS = {
 
 @dataclass(frozen=True)
 class SeenBy:
-    """What a peer saw: who it is, and its answer in words. reach: None if that is not known; is_there: it
-    answered all the same; is_busy: that it serves the question not now."""
+    """What a peer saw: who it is, and its answer in words. reach: None if that is not known; is_there:
+    whether it answered at all; is_busy: whether it does not serve the question now."""
 
     who: str
     reach: Reach | None
@@ -107,7 +107,7 @@ def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
 
 
 def make_unreached(url: str, told: str) -> EnvironmentFault:
-    """Returns the fault of an endpoint that nobody reaches. told: who saw what."""
+    """Returns the fault of an endpoint that no peer reaches. told: who saw what."""
     return EnvironmentFault(
         what="no peer that was asked reaches this node",
         expected="this node's certificate at its announced endpoint",

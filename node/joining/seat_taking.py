@@ -48,7 +48,7 @@ class SeatRequest:
 
 @dataclass(frozen=True)
 class SeatTaking:
-    """Takes a seat, once this machine was checked and peers reach it. keep_up: folds what the chain does, for
+    """Takes a seat, once this machine was checked and peers reach it. keep_up: folds the chain's events, for
     ever."""
 
     get_view: GetView
@@ -168,8 +168,8 @@ def _describe_when(game: GameState) -> str:
 
 
 def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:
-    """Raises GameRefusal if the machine refuses the seat for anything but the credit, which is deposited
-    next. block: the next one."""
+    """Raises GameRefusal if the machine refuses the seat for any reason except missing credit, which is
+    deposited next. block: the next one."""
     try:
         apply(game, call, account, block)
     except GameRefusal as refusal:

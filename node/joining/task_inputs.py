@@ -33,8 +33,9 @@ MOST_PEERS = 64
 
 @dataclass
 class DatasetParts:
-    """list_peers: who may have it, in the order in which to ask; get_head: the chain's head; kept_blocks: so
-    long a leaf stays on this disk after it was used last. Only one event loop uses it."""
+    """Fetches leaves of a dataset. list_peers: peers that may have them, in the order in which to ask;
+    get_head: the chain's head; kept_blocks: for how many blocks a leaf stays on this disk after its last use.
+    Only one event loop uses it."""
 
     source: LeafSource
     client: BlobClient
@@ -176,8 +177,8 @@ async def open_outline(
 
 @dataclass
 class PartedCorpus:
-    """Rows of a task's dataset from its parts (`compute.model.batches.Corpus`). loop: where `parts` is
-    used."""
+    """Rows of a task's dataset from its parts (a `compute.batches.Corpus`). loop: the event loop in which
+    `parts` is used."""
 
     parts: DatasetParts
     spec: TrainingSpec

@@ -67,8 +67,8 @@ def compute_dataset_bytes(training: TrainingSpec) -> int:
 
 
 def compute_task_bytes(training: TrainingSpec, costs: ProgramCosts) -> int:
-    """What each node of a task has on its disk whatever it does: the dataset, starting weights, and the
-    step."""
+    """Returns how many bytes each node of a task has on its disk, whatever it does: the dataset, starting
+    weights, and the step."""
     step_bytes = training.program.size_bytes + training.layout.size_bytes + costs.constant_bytes
     return compute_dataset_bytes(training) + compute_start_bytes(training, costs.parameters) + step_bytes
 

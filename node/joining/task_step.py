@@ -30,7 +30,7 @@ MAX_PROOF_BYTES = 120_000
 
 @dataclass(frozen=True)
 class StepSource:
-    """Where blobs of steps come from, and whom it is told."""
+    """Where blobs of steps come from, and who is notified."""
 
     store: BlobStore
     client: BlobClient
@@ -56,8 +56,8 @@ def as_reader(reader: Reader, task: bytes, spec: TaskSpec, notify: Callable[[str
 
 
 async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
-    """Program and layout of a task in the store, judged; what the step costs is told. Raises InvalidInput if
-    they are not what a task may have, EnvironmentFault if no peer serves them."""
+    """Returns the program and the layout of a task, checked and in the store; notifies what the step costs.
+    Raises InvalidInput if they are not what a task may have, EnvironmentFault if no peer serves them."""
     await source.have([refer_named(spec.training.program)], "the program of the task's step")
     await source.have([refer_named(spec.training.layout)], "the layout of its weights")
     program, _ = await asyncio.to_thread(
@@ -70,7 +70,7 @@ async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
 
 
 async def fetch_step(source: StepSource, spec: TaskSpec) -> TaskStep:
-    """Loads all of the step of a task, known to this process from now on. Raises as `fetch_program`
+    """Loads the whole step of a task, which this process knows from now on. Raises as `fetch_program`
     does."""
     program = await fetch_program(source, spec)
     refs = set(list_constants(program).values())
@@ -80,7 +80,7 @@ async def fetch_step(source: StepSource, spec: TaskSpec) -> TaskStep:
 
 
 def sort_peers(state: ChainState, task: bytes, spec: TaskSpec) -> list[Peer]:
-    """Returns all that are known, in the order in which to ask: the submitter first, then members of the
+    """Returns all known peers, in the order in which to ask: the submitter first, then members of the
     task."""
     submitter = spec.terms.submitter.lower()
 

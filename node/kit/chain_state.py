@@ -32,7 +32,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass
 class Seated:
-    """Seats of all tasks that were neither convicted nor paid out. Feed it every event of a task, in
+    """The seats of all tasks that were neither convicted nor paid out. Feed it every event of a task, in
     order."""
 
     _accounts: dict[tuple[bytes, int], str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Seated:
 
 @dataclass
 class Network:
-    """Endpoints of all accounts. Feed it every announcement, in order."""
+    """The endpoints of all accounts. Feed it every announcement, in order."""
 
     peers: dict[str, Peer] = field(default_factory=dict)
 
@@ -98,7 +98,7 @@ class Network:
             self.peers.pop(account, None)
 
     def find(self, account: str) -> Peer:
-        """Where the account serves. Raises EnvironmentFault when it never announced an endpoint."""
+        """Returns where the account serves. Raises EnvironmentFault if it never announced an endpoint."""
         if account not in self.peers:
             raise EnvironmentFault(
                 what="a peer has announced no endpoint",
@@ -130,7 +130,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The folds as they were once block `block` was folded."""
+    """The state as it was after block `block`."""
 
     block: int
     folds: dict[str, Any]
@@ -173,7 +173,7 @@ class ChainState:
 
     @classmethod
     def of(cls, chain: GameChain) -> "ChainState":
-        """Returns the state of a chain of which nothing is read yet."""
+        """Returns the state of a chain before any block is read."""
         return cls(chain.address, chain.limits, chain.signing)
 
     def is_staked(self, account: str) -> bool:

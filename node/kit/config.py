@@ -121,16 +121,16 @@ class Status:
     waiting_for_block: int = 0
 
     def show(self) -> NodeStatus:
-        """Returns the same as it is sent."""
+        """Returns the status as it is sent."""
         return NodeStatus(self.account, self.processed_block, self.waiting_for_block)
 
 
 @dataclass
 class Meter:
     """What a node counts of its own work since its process began. due: duties that are due, by name
-    (`name_duty`); failures: attempts at one that failed; refolds: how often all events were folded anew;
-    loss: of the last training step; tokens_trained: those of rows of a step, where workers share one all of
-    them."""
+    (`name_duty`); failures: failed attempts at a duty; refolds: how often all events were folded again; loss:
+    that of the last training step; tokens_trained: tokens in the rows of trained steps, which workers
+    share."""
 
     due: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -147,14 +147,14 @@ def share_interpreter() -> None:
 
 
 def describe_code() -> str:
-    """Returns what computes a training step, whatever the machine: the files of this version, and their
+    """Describes what computes a training step besides the machine: the files of this version, and their
     compiler. A process that is started after an update of the files computes with other ones than its
     node."""
     return f"code {hash_sources(CODE / 'compute', CODE / 'spec')}, numba {version('numba')}"
 
 
 def describe_machine() -> str:
-    """Returns all whose change may change the bits of a training step here."""
+    """Describes everything on this machine whose change may change the bits of a training step."""
     return f"{describe_bits()}, {describe_code()}, {read_processor_model()}"
 
 
@@ -170,16 +170,16 @@ def limit_memory(config: NodeConfig) -> None:
 
 
 def share_memory_mb(config: NodeConfig) -> int:
-    """Returns what each process of this node may use: replay processes and workers have the same share as
-    itself."""
+    """Returns how much memory each process of this node may use: replay processes and workers get the same
+    share as the node itself."""
     on_this_machine = config.replay_processes if has_replay_processes(config) else 0
     on_this_machine += config.workers if config.workers > 1 else 0
     return -(-config.memory_mb // (1 + on_this_machine))
 
 
 def make_scratch(config: NodeConfig) -> Path:
-    """Returns the home's folder of files that nobody needs after this process, made if something will use
-    it."""
+    """Returns the home's folder for files that nobody needs after this process. It is made if something will
+    use it."""
     folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:
         require_mapping()
@@ -189,8 +189,8 @@ def make_scratch(config: NodeConfig) -> Path:
 
 
 def clear_scratch(config: NodeConfig) -> None:
-    """Removes the files that a killed process of this home left, whatever the configuration was then. Only
-    for who holds the journal: no other process uses them."""
+    """Removes the files that a killed process of this home left, whatever the configuration was. Only the
+    holder of the journal may call it: then no other process uses them."""
     for left in (config.home / SCRATCH_FOLDER).glob("*"):
         with suppress(OSError):
             left.unlink()

@@ -43,8 +43,8 @@ ListDuties = Callable[[View, int], Iterator[Duty[RoomTools] | Wait]]
 
 @dataclass(frozen=True)
 class Room(Generic[RoomTools]):
-    """Duties of one kind, and what they act with. Nothing is listed with the tools, and nothing of a view
-    acts."""
+    """Duties of one kind, and the tools that perform them. Listing duties uses no tools, and a view cannot
+    act."""
 
     list_duties: ListDuties[RoomTools]
     tools: RoomTools

@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Following:
-    """state: the fold of all events up to its head; batches: what the chain does, each to be folded once;
-    status: what the node tells of how far it has come; changed: set if the loop has to look again before the
-    next block; refolded_at: the head when all was last folded anew."""
+    """state: the fold of all events up to its head; batches: the chain's events, each to be folded once;
+    status: how far the node has come, as it reports it; changed: set if the loop has to look again before the
+    next block; refolded_at: the head when all was last folded again."""
 
     chain: GameChain
     state: ChainState
@@ -65,7 +65,8 @@ class Following:
         await self.take(await asyncio.shield(self.read()))
 
     async def keep_up(self) -> None:
-        """Folds what the chain does, for ever: while a node does something long before its loop begins."""
+        """Folds the chain's events, for ever: used while a node does something long before its loop
+        begins."""
         while True:
             await self.take_next()
 

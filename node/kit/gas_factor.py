@@ -17,8 +17,9 @@ PROBE_GAS = 70_700
 
 
 async def measure_gas_factor(chain: GameChain) -> float:
-    """Returns how many times the gas of the stored figures calls take on this chain, 1 at least; 1 if its
-    node does not estimate calls of an account without coin. Raises EnvironmentFault if it is silent."""
+    """Returns how many times more gas calls take on this chain than the stored figures say, at least 1. It is
+    1 if the chain's node does not estimate calls of an account without coin. Raises EnvironmentFault if it is
+    silent."""
     data = chain.tasks.encode("announce", PROBE_URL, PROBE_FINGERPRINT)
     try:
         gas = await chain.connection.estimate_gas(NEWCOMER, chain.tasks.address, data, "Tasks.announce")

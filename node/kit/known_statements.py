@@ -40,7 +40,7 @@ from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 
 def get_inner(view: View) -> InnerBook:
-    """Returns what is said inside the disputes and asks of the joined task."""
+    """Returns the state inside the disputes and asks of the joined task."""
     return view.chain_state.inner[view.task]
 
 
@@ -54,7 +54,7 @@ def get_now(view: View) -> GameState:
 
 
 def find_vote(view: View, statement_key: StatementKey) -> KnownVote | None:
-    """Returns the vote that a sentence is of; None for a claim's, and if the vote is not known."""
+    """Returns the vote of a statement key; None for a claim's, and if the vote is not known."""
     votes = view.audits.list_votes(statement_key.ref.round) if statement_key.signature else ()
     return next((one for one in votes if one.signature == statement_key.signature), None)
 
@@ -98,8 +98,8 @@ def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:
 
 
 def is_of_chain(state: GameState, game_round: GameRound, said: Sealed) -> bool:
-    """Returns whether a statement is about the round, claim and seed that stand: after a reorg it may not
-    be."""
+    """Returns whether a statement is about the round, claim and seed of the current chain: after a reorg it
+    may not be."""
     claim = game_round.claims.get(said.slot)
     seed = game_round.late_seed if is_late_draw(state, said.draw) else game_round.seed
     if claim is None or seed is None or said.draw > state.terms.draws or said.segment >= claim.segments:
@@ -145,7 +145,7 @@ def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str,
 
 
 def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
-    """Returns whether it can be disputed: once its claim is decided."""
+    """Returns whether a statement can be disputed: once its claim is decided."""
     game_round = state.rounds[ref.round]
     status = get_claim_status(state, game_round, ref.slot, block)
     is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
@@ -172,7 +172,7 @@ def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment:
 
 
 def list_provable_rounds(state: GameState, block: int) -> list[GameRound]:
-    """Returns rounds of which a statement, claim or vote, can still be proven false in `block`."""
+    """Returns the rounds with a statement, claim or vote, that can still be proven false in `block`."""
     window = state.terms.windows.dispute
     return [one for one in state.rounds.values() if one.claims and _is_recent(one, block - window)]
 
@@ -216,7 +216,7 @@ def _throw(dice: bytes, ref: StatementRef) -> bytes:
 
 
 def count_askers(game: GameState, account: str) -> int:
-    """Returns how many seats share the asking; 0 if `account` has none of them."""
+    """Returns how many seats share the random asks; 0 if `account` has none of them."""
     seated = [one for one in game.seats.values() if one.status == SeatStatus.OPEN]
     for role in (SeatRole.WHISTLEBLOWER, SeatRole.VERIFIER):
         asking = [one.account for one in seated if one.role == role]

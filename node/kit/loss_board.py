@@ -18,8 +18,8 @@ LOSS_TAG = "loss_nats"
 
 
 class LossBoard:
-    """Writes the loss of each training step into event files of a folder. A folder that cannot be written
-    costs the losses there and nothing else."""
+    """Writes the loss of each training step into event files of a folder. If the folder cannot be written,
+    only these losses are lost."""
 
     def __init__(self, folder: Path) -> None:
         """Raises InvalidInput if the library is not installed."""

@@ -14,8 +14,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Peers:
-    """All reachable nodes but this one. task: whose members are asked first; account: this node's own;
-    chain_state: where each account serves, as the chain has it now."""
+    """All reachable nodes except this one. task: members of this task are asked first; account: this node's
+    own; chain_state: where each account serves, as the chain says now."""
 
     client: BlobClient
     chain_state: ChainState
@@ -38,7 +38,7 @@ class Peers:
         return sorted(self.chain_state.network.others(self.account), key=rank)
 
     async def fetch(self, ref: BlobRef, first: str = "") -> None:
-        """Fetches a blob into the store, from the first peer that shows it. Raises as
+        """Fetches a blob into the store, from the first peer that has it. Raises as
         `BlobClient.fetch_from_any` does."""
         await self.client.fetch_from_any(self.list(first), ref)
 

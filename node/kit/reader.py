@@ -23,8 +23,8 @@ from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 
 @dataclass
 class Reader:
-    """A chain as far as it went when this was opened, and a client for what is served. account: lower-case
-    address that signs the requests."""
+    """A snapshot of a chain, and a client for what nodes serve. account: lower-case address that signs the
+    requests."""
 
     account: str
     chain: GameChain

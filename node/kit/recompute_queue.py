@@ -43,7 +43,7 @@ class NotWanted(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """A place among those that wait. number: which one came first; entered: set once it is at work."""
+    """A place in the queue. number: the order of arrival; entered: set once it is its turn."""
 
     until: Until
     number: int
@@ -115,7 +115,8 @@ class RecomputeQueue:
         self.look_again()
 
     def look_again(self) -> None:
-        """Lets the first one go that may: until when others wait may be another block now."""
+        """Starts the next piece of work that may start: the blocks until which others wait may have
+        changed."""
         first = self._find_first()
         if self._holder is None and first is not None:
             self._holder = first

@@ -22,8 +22,9 @@ from touchstone.protocol.spec.merkle import hash_leaf
 
 @dataclass
 class RemoteTrace:
-    """The trace of another node, fetched as it is looked at. What was fetched lies in the store, at most
-    `limit_bytes` of it (and always the last tensor); what was there before stays. Opened by `open_trace`."""
+    """The trace of another node, fetched as it is needed. Fetched parts lie in the store, at most
+    `limit_bytes` of them (and always the last tensor); what was there before stays. Opened by
+    `open_trace`."""
 
     store: BlobStore
     client: BlobClient

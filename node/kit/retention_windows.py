@@ -178,8 +178,7 @@ def find_settled(state: GameState, block: int) -> GameRound | None:
 
 
 def list_stages(state: GameState, block: int) -> tuple[object, ...]:
-    """Returns what changes when one of these windows ends or something opens: the same as long as nothing
-    does."""
+    """Returns a value that changes when one of these windows ends or something opens, and only then."""
     rounds = [_list_round_stages(state, one, block) for one in state.rounds.values()]
     questions = (frozenset(state.asks), frozenset(state.disputes), frozenset(state.contests))
     return (state.next_round, state.root, *questions, *rounds)
@@ -217,7 +216,7 @@ def name_state(header: StateHeader) -> Iterator[BlobKey]:
 
 
 def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
-    """Yields the keys of an outer state's W and momentum."""
+    """Yields the keys of W and momentum of an outer state."""
     return name_tensors(header.weights_root, header.momentum_root)
 
 
@@ -227,7 +226,8 @@ def list_named(claims: ClaimBook, audits: AuditBook) -> frozenset[BlobKey]:
 
 
 def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
-    """Returns what must not be deleted now, whatever names it: each blob with a reason. From any thread."""
+    """Returns what must not be deleted now, each blob with a reason, whether or not a record names it. Safe
+    from any thread."""
     shown = frozenset[BlobKey]().union(*cases.shown.values())
     held = frozenset[BlobKey]().union(*audits.held.values())
     return {
@@ -238,7 +238,7 @@ def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
 
 
 def list_foreign(journal: Journal, task: bytes) -> frozenset[BlobKey]:
-    """Returns the same of all other tasks of the journal."""
+    """Returns the blobs that records of all other tasks in the journal name."""
     others = {getattr(record, "task", task) for record in journal.replay()} - {task}
     return frozenset(
         key for one in others for key in list_named(ClaimBook(journal, one), AuditBook(journal, one))
@@ -285,6 +285,6 @@ class PruningMemory:
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:
-        """Notes what a round is trained from now, by speculation or not."""
+        """Notes what a round is now trained from, by speculation or not."""
         older = [place for place in self.begun if place != (index, basis) and place[0] >= index - 1]
         self.begun = (*older, (index, basis))

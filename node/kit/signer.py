@@ -10,7 +10,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass(frozen=True)
 class Signer:
-    """An account's key, behind the gate. domain: where its signatures count."""
+    """An account's key, behind the gate. domain: where its signatures are valid."""
 
     key: AccountKey
     gate: Gate

@@ -39,8 +39,8 @@ class StateStore:
         return self.store.get_size_bytes(key)
 
     def keep(self, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
-        """Hashes a state, once, and puts its three tensors into the store; first it is brought home.
-        is_cached: as for `fill_file`. Raises ProtocolFault if a tensor is not finite."""
+        """Hashes a state once, after moving it to this machine's memory, and puts its three tensors into the
+        store. is_cached: as for `fill_file`. Raises ProtocolFault if a tensor is not finite."""
         trees = build_state_trees(state.bring_home())
         self.put(trees, is_cached=is_cached)
         return trees.header
@@ -65,8 +65,8 @@ class StateStore:
         return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
 
     async def fetch(self, client: BlobClient, peers: Sequence[Peer], header: StateHeader) -> None:
-        """Fetches the tensors of a state into the store, from the first of `peers` that shows each if it is
-        not there. Raises ProtocolFault or EnvironmentFault."""
+        """Fetches the tensors of a state that are missing into the store, from the first of `peers` that has
+        each. Raises ProtocolFault or EnvironmentFault."""
         for ref in self.refer(header):
             await client.fetch_from_any(peers, ref)
 

@@ -48,7 +48,7 @@ def list_step_keys(training: TrainingSpec) -> set[BlobKey]:
 
 
 def keep_step(store: BlobStore, training: TrainingSpec, step: TaskStep) -> None:
-    """Puts all of a step into a store, from where it is served."""
+    """Puts the whole step into a store from which it is served."""
     store.put(refer_named(training.program), encode_program(step.built.program))
     store.put(refer_named(training.layout), encode_layout(step.layout))
     for number, ref in list_constants(step.built.program).items():
@@ -58,8 +58,8 @@ def keep_step(store: BlobStore, training: TrainingSpec, step: TaskStep) -> None:
 def read_program(
     store: BlobStore, training: TrainingSpec, parameter_count: int
 ) -> tuple[Program, WeightsLayout]:
-    """Program and layout of a task from a store that has them, judged. Raises InvalidInput if they are not
-    what a task may have."""
+    """Returns the program and the layout of a task from a store that has them, checked. Raises InvalidInput
+    if they are not what a task may have."""
     program = decode_program(store.get(refer_named(training.program)))
     layout = decode_layout(store.get(refer_named(training.layout)))
     require_fit(training, program, layout, parameter_count)

@@ -41,7 +41,7 @@ def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A flat finite float32 vector of the store, of which this process holds the pieces that it asks for."""
+    """A flat finite float32 vector of the store. This process holds only the pieces that it asks for."""
 
     mapped: memoryview
 

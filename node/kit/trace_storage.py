@@ -112,5 +112,5 @@ def _misfit(what: str, expected: object, actual: object, number: int) -> Invalid
 
 
 def refer_buffer(root: bytes, buffer: TraceBuffer) -> BlobRef:
-    """Returns what names a buffer of a trace in a store."""
+    """Returns the reference of a buffer of a trace in a store."""
     return refer_trace_tensor(root, buffer.size_bytes, buffer.leaf_bytes)

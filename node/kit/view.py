@@ -51,7 +51,7 @@ class View:
 
     @property
     def is_task_known(self) -> bool:
-        """Tells whether the chain has the task: a reorg may take back the block in which it was posted."""
+        """Tells whether the chain has the task. A reorg may undo the block in which it was posted."""
         return self.found_game is not None
 
     @property

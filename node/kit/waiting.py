@@ -14,7 +14,8 @@ FIRST_S, NEXT_S = 10.0, 30.0
 
 @asynccontextmanager
 async def telling(notify: Notify, describe: Callable[[], str]) -> AsyncIterator[None]:
-    """Tells what `describe` says as long as the block takes: first after ten seconds, then twice a minute."""
+    """Notifies the operator of what `describe` returns as long as the block runs: first after ten seconds,
+    then twice a minute."""
     task = asyncio.create_task(_keep_notifying(notify, describe))
     try:
         yield
@@ -31,7 +32,8 @@ async def _keep_notifying(notify: Notify, describe: Callable[[], str]) -> None:
 
 @asynccontextmanager
 async def telling_bytes(client: BlobClient, notify: Notify, ref: BlobRef, what: str) -> AsyncIterator[None]:
-    """Tells that a blob is fetched, and now and then how much has come while the block lasts."""
+    """Notifies the operator that a blob is being fetched, and now and then how much has come, while the block
+    runs."""
     size, before = f"{ref.size_bytes / 1e6:.1f} MB", client.fetched_bytes
     notify(f"fetching {what}, {size}")
 

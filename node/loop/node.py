@@ -97,7 +97,7 @@ class Node:
 
     @property
     def status(self) -> Status:
-        """How far this node has come, as it tells its peers."""
+        """How far this node has come, as it reports it to its peers."""
         return self.following.status
 
     @property
@@ -136,8 +136,8 @@ class Node:
         )  # fmt: skip
 
     def find_view(self) -> View | None:
-        """Returns the same; None before a task is joined, and while the chain does not have it: a reorg may
-        take back the block in which it was posted."""
+        """Returns the view of the task. None before a task is joined, and while the chain does not have the
+        task: a reorg may undo the block in which it was posted."""
         if self.joined is None or self.joined.task not in self.state.games:
             return None
         return self.get_view()

@@ -35,7 +35,7 @@ from touchstone.node.upkeep.upkeep_duties import Upkeep
 
 @dataclass(frozen=True)
 class Rooms:
-    """The rooms of a node in one task, each made when it is first asked for."""
+    """The rooms of a node in one task. Each is made when it is first used."""
 
     tools: Tools
 

@@ -47,8 +47,8 @@ class ServedRooms:
 
 @dataclass(frozen=True)
 class Answered:
-    """Reports of a round as they were shown last, and what they were made of: the chain as it was read, its
-    newest block, and how many reports the journal has."""
+    """The reports of a round as they were last shown, and what they were made from: the state of the chain,
+    its newest block, and the number of reports in the journal."""
 
     game: GameState
     counts: tuple[int, int, int]
@@ -57,8 +57,8 @@ class Answered:
 
 @dataclass
 class ServedData:
-    """What a node shows and answers, as its server asks for each request. status: how far it has read the
-    chain; is_member: whether an account works with it; rooms: None until a task is joined."""
+    """What a node shows and answers. Its server asks for each request. status: how far it has read the chain;
+    is_member: whether an account works with it; rooms: None until a task is joined."""
 
     probe: ReachabilityProbe
     status: Status
@@ -68,7 +68,7 @@ class ServedData:
     """The last answer of each round."""
 
     def make_policy(self) -> ReadPolicy:
-        """Any account may ask; the rooms decide which account is shown what."""
+        """Returns a policy that lets any account ask: the rooms decide what each account is shown."""
         return ReadPolicy(
             is_staked=lambda account: True,
             may_read=self.may_read,

@@ -99,9 +99,10 @@ def _require_waiting(view: View, asked: AskMerge) -> GameRound:
 
 
 def find_missing(view: View, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
-    """Expected and actual, if this node does not sign a merge of these slots; None if it does. It does not if
-    a claim is not accepted as far as it knows, one is left out that is and that it has, or one is undecided:
-    a signature that is given before could be kept, and used to leave out what is accepted later."""
+    """Returns what was expected and what is there if this node does not sign a merge of these slots; None if
+    it signs. It does not if a claim is not accepted as far as it knows, one is left out that is and that it
+    has, or one is undecided: a signature that is given before could be kept, and used to leave out what is
+    accepted later."""
     known = chosen.slots
     if not set(slots) <= set(known):
         return f"claims that are accepted: slots {known}", f"slots {slots}"

@@ -49,7 +49,7 @@ class MergeSigning:
     outer_steps: OuterSteps
 
     async def gather_signatures(self, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
-        """Signatures of a merge by the number of their seat: this node's own, and those of other solvers. It
+        """Returns the signatures of a merge by seat number: this node's own, and those of other solvers. It
         ends with a majority, or when all were asked: a solver that does not answer holds up none of the
         others."""
         seats = {

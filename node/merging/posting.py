@@ -76,8 +76,8 @@ class Posting:
     outer_steps: OuterSteps
 
     async def send_post(self, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
-        """Posts a root with its votes. Votes that do not fit beside it are left: they go in alone first, by
-        turns."""
+        """Posts a root with its votes. Votes that do not fit in the same transaction are left out: they go in
+        before it, by turns."""
         merged = sum(1 << slot for slot in chosen.slots)
         signers = sum(1 << number for number in signatures)
         signed = b"".join(signatures[number] for number in sorted(signatures))

@@ -22,13 +22,13 @@ from touchstone.protocol.spec.game.state import GameRound, SlotClaim
 
 
 def get_solver(view: View, index: int, claim: SlotClaim) -> str:
-    """Returns the account whose claim on round `index` it is; empty if the chain has forgotten it."""
+    """Returns the account that made a claim on round `index`; empty if the chain has forgotten it."""
     seat = find_holder(view.game, claim.seat, index)
     return "" if seat is None else seat.account
 
 
 def name_claim(view: View, game_round: GameRound, slot: int) -> ClaimName:
-    """Returns the claim of a slot by what its work leaf names."""
+    """Returns the name of a slot's claim, from the fields of its work leaf."""
     return name_own(view, game_round, game_round.claims[slot])
 
 

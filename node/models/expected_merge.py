@@ -83,7 +83,7 @@ def foresee(
 
 
 def make_key(game_round: GameRound, slots: tuple[int, ...]) -> MergeKey:
-    """Returns what merging the claims of these slots is called."""
+    """Returns the key of a merge of the claims of these slots."""
     ordered = sort_by_shard(game_round, slots)
     roots = tuple(game_round.claims[slot].claim_root for slot in ordered)
     return MergeKey(game_round.index, game_round.base_root, ordered, roots)
@@ -102,7 +102,7 @@ def get_root(made: MergeMade) -> bytes:
 
 
 def find_own_merge(view: View, game_round: GameRound) -> MergeMade | None:
-    """Returns what this node came to over the claims that a posted root says it merged."""
+    """Returns this node's own merge of the claims that a posted root names as merged."""
     return view.claims.merges.get(make_key(game_round, game_round.merged))
 
 

@@ -24,8 +24,7 @@ class Choice:
 
 
 def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Choice | None:
-    """Returns the newest model that an account may have at `block`; None if it may have none that was
-    trained."""
+    """Returns the newest trained model that an account may have at `block`; None if there is none."""
     if is_member or account == game.terms.submitter:
         return choose_newest(game)
     return choose_settled(game, block)
@@ -79,7 +78,7 @@ def explain_refusal(game: GameState, block: int) -> InvalidInput:
 
 
 def advise(game: GameState, block: int) -> str:
-    """Tells what to do if no model can be exported yet."""
+    """Returns what to do if no model can be exported yet."""
     first = next((one for one in _list_posted(game) if block <= one.root_until), None)
     if first is None and game.is_closed:
         return "Nothing: the task is closed, and no further root will be posted."

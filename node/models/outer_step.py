@@ -48,7 +48,7 @@ class FetchDelta:
     claim_root: bytes
 
     async def perform(self, room: "OuterSteps") -> None:
-        """Fetches it from its solver, or from another peer that has it."""
+        """Fetches a pseudo-gradient from its solver, or from another peer that has it."""
         await room.claim_data.fetch_delta(room.get_view().game.rounds[self.round], self.slot)
 
 
@@ -65,7 +65,7 @@ class MergeClaims:
 
 @dataclass(frozen=True)
 class OuterSteps:
-    """Computes the outer step over claims, and says what stands behind a base root."""
+    """Computes the outer step over claims, and finds the model behind a base root."""
 
     get_view: GetView
     claims: ClaimBook
@@ -87,8 +87,8 @@ class OuterSteps:
             return book.merges[key]
 
     async def name_merge(self, key: MergeKey) -> MergeMade:
-        """Returns what the outer step over these claims comes to, written down. The store keeps nothing of
-        it: if the merge is posted it is computed again. Raises as `merge_claims` does."""
+        """Returns the result of the outer step over these claims, and writes it down. The store does not keep
+        the tensors: if the merge is posted, it is computed again. Raises as `merge_claims` does."""
         async with self.locks["merge", key]:
             if key not in self.claims.merges:
                 after = await self.compute_merge(key)
@@ -138,7 +138,8 @@ class OuterSteps:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[OuterSteps]]:
-    """Yields the pseudo-gradients of the closed round, and its merge as it is if all are accepted."""
+    """Yields the missing pseudo-gradients of the closed round, and its merge as if all claims were
+    accepted."""
     state = get_state_at(view.game, block)
     game_round = get_waiting_round(state)
     if game_round is None or game_round.beacon is None:

@@ -83,7 +83,7 @@ def _compute_path(view: View, index: int, leaf: int) -> tuple[bytes, ...]:
 
 
 class OwnClaims:
-    """The same for rooms that must not know of this one."""
+    """Opens this node's own claims, for rooms that must not import this module."""
 
     def __init__(self, get_view: GetView) -> None:
         """get_view: returns what may be looked at now."""

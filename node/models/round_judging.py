@@ -22,14 +22,15 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Judged:
-    """What handing in votes would do. state: after it; votes: those of them that count or are opened."""
+    """The effect of handing in votes. state: the state after it; votes: those of them that count or are
+    opened."""
 
     state: GameState
     votes: tuple[Any, ...]
 
 
 def read_place(handed: Any) -> tuple[Place, VoteWord, bool]:
-    """Slot, draw and rank of a handed vote, its word, and whether it brings its opening."""
+    """Returns slot, draw and rank of a handed vote, its verdict, and whether it has its opening."""
     packed = handed[0]
     place = (packed >> 64 & 0xFF, packed >> 56 & 0xFF, packed >> 48 & 0xFF)
     return place, VoteWord(packed >> 40 & 0xFF), packed >> 32 & 0xFF == 1
@@ -66,7 +67,7 @@ def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVo
 
 
 def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
-    """Returns what handing in all votes that this node has of a round would do."""
+    """Returns the effect of handing in all votes of a round that this node has."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.seed is None or game_round.phase == RoundPhase.UNDONE:
         return Judged(state, ())

@@ -29,7 +29,7 @@ def refer_start(spec: TaskSpec) -> BlobRef:
 
 
 def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
-    """Returns what starting weights take of each node's disk, beside all else."""
+    """Returns how many bytes the starting weights take on each node's disk, besides all else."""
     return 4 * parameter_count if training.is_start_given else 0
 
 
@@ -56,8 +56,8 @@ class StartWeights:
         return weights
 
     async def fetch(self, spec: TaskSpec) -> BlobRef:
-        """Fetches starting weights into the store, from the submitter or any other peer that has them. Raises
-        EnvironmentFault if none serves them."""
+        """Fetches the starting weights into the store, from the submitter or any other peer that has them.
+        Raises EnvironmentFault if no peer serves them."""
         ref = refer_start(spec)
         if not self.store.has(ref):
             try:
@@ -78,7 +78,7 @@ class StartWeights:
 
 
 def make_start(spec: TaskSpec) -> Tensor:
-    """W from the task's seed. Raises ProtocolFault if the terms name another root."""
+    """Returns W made from the task's seed. Raises ProtocolFault if the terms name another root."""
     weights = draw_weights(get_step(spec.training).layout, spec.training.initial_seed)
     root, expected = tensor_root(weights), spec.terms.initial_weights_root
     if root != expected:

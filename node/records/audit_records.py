@@ -40,8 +40,8 @@ class ShownWork:
 
 @dataclass(frozen=True)
 class SealMade:
-    """Before a seal is sent: what it hides. first, start: boundary 0 and the segment's start as they were
-    shown; own_end: what the replay came to."""
+    """Written before a seal is sent: what it hides. first, start: boundary 0 and the segment's start as the
+    solver showed them; own_end: the result of the replay."""
 
     task: Word
     sealed: Sealed
@@ -62,7 +62,7 @@ class EndsShown:
 
 @dataclass(frozen=True)
 class VoteMade:
-    """Before a vote is sent: all that it says, and what it saw; None if it saw no end."""
+    """Written before a vote is sent: all its fields, and what the auditor saw; None if it saw no end."""
 
     task: Word
     vote: Vote
@@ -72,7 +72,7 @@ class VoteMade:
 
 @dataclass(frozen=True)
 class SealTaken:
-    """Before the claim's end is shown to an auditor: what it sealed, signed by it."""
+    """Written before the claim's end is shown to an auditor: what the auditor sealed, signed by it."""
 
     task: Word
     sealed: Sealed
@@ -81,7 +81,7 @@ class SealTaken:
 
 @dataclass(frozen=True)
 class VoteTaken:
-    """A vote that its auditor signed; with the opening once it was shown."""
+    """A vote signed by its auditor, and its opening once that was shown."""
 
     task: Word
     vote: Vote
@@ -104,7 +104,7 @@ class WrongStart:
 
 @dataclass(frozen=True)
 class DistancesReported:
-    """Before anybody is shown it: what this node reports of the two ends that it compared."""
+    """Written before it is shown to anybody: what this node reports of the two ends that it compared."""
 
     task: Word
     report: DistanceReport
@@ -113,7 +113,7 @@ class DistancesReported:
 
 @dataclass(frozen=True)
 class AuditsBegun:
-    """Before anything else of a task: the head when this journal began with it. Draws of rounds that were
+    """Written first for a task: the head when this journal began with the task. Draws of rounds that were
     closed by then may be sealed in a journal that was lost."""
 
     task: Word

@@ -31,8 +31,8 @@ def compute_basis(base_root: bytes, beacon: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class ClaimSaltsDrawn:
-    """Before training: the salts of boundaries 0 .. n of a round's claim. What the journal has of it from
-    before counts for nothing any more."""
+    """Written before training: the salts of boundaries 0 .. n of a round's claim. Earlier records of this
+    claim do not count any more."""
 
     task: Word
     round: int
@@ -42,7 +42,7 @@ class ClaimSaltsDrawn:
 
 @dataclass(frozen=True)
 class ClaimBoundaryReached:
-    """While training: the state at a boundary is in the store under these roots."""
+    """Written during training: the state at a boundary is in the store under these roots."""
 
     task: Word
     round: int
@@ -72,8 +72,8 @@ class SegmentTrained:
 
 @dataclass(frozen=True)
 class ClaimFinished:
-    """Before the claim is sent: what it says. A node that finds it never commits to anything else on this
-    basis, unless it began the claim anew after it: then this was never sent."""
+    """Written before the claim is sent: its contents. A node that finds this record never commits to anything
+    else on this basis, unless it began the claim anew afterwards: then this claim was never sent."""
 
     task: Word
     round: int
@@ -100,8 +100,8 @@ class WorkShown:
 
 @dataclass(frozen=True)
 class MergeMade:
-    """Before it is signed: the outer step over the claims of these slots, in shard order, that this node
-    computed."""
+    """Written before it is signed: the outer step that this node computed over the claims of these slots, in
+    shard order."""
 
     task: Word
     round: int
@@ -124,7 +124,7 @@ class OuterShown:
 
 @dataclass(frozen=True)
 class ContestMade:
-    """Before a contest is sent: its salt, so that each attempt is opened once."""
+    """Written before a contest is sent: its salt, so that each attempt is opened once."""
 
     task: Word
     round: int
@@ -136,8 +136,8 @@ class ContestMade:
 
 @dataclass(frozen=True)
 class LossReported:
-    """Before anybody is shown it: what this node reports of the losses of a claim. It never reports anything
-    else of that claim."""
+    """Written before it is shown to anybody: what this node reports of the losses of a claim. It never
+    reports anything else of that claim."""
 
     task: Word
     report: LossReport
@@ -152,8 +152,8 @@ RECORDS = (
 
 
 class MergeKey(NamedTuple):
-    """What a merge is of: slots in shard order, and the roots of their claims. Roots alone would not do: two
-    slots may have the same one."""
+    """What identifies a merge: slots in shard order, and the roots of their claims. Roots alone would not do:
+    two slots may have the same one."""
 
     round: int
     base_root: bytes
@@ -162,8 +162,8 @@ class MergeKey(NamedTuple):
 
 
 class ClaimName(NamedTuple):
-    """A claim by what its work leaf names. A root alone would not do: another seat may have committed to the
-    same one, or the same seat in a later round."""
+    """Identifies a claim by the fields of its work leaf. A root alone would not do: another seat may have
+    committed to the same root, or the same seat in a later round."""
 
     round: int
     solver: str

@@ -17,7 +17,7 @@ Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[Traini
 
 @dataclass(frozen=True)
 class Compute:
-    """What a node trusts to compute for it: segments, and the trace of a step."""
+    """What a node needs to have computed: segments, and the trace of a step. It trusts the results."""
 
     train: Train = replay_segment
     retrace: Retrace = retrace

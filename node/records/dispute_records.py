@@ -74,8 +74,8 @@ SEARCHES_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class StatementKey:
-    """A statement, and the segment of which it says "from this state, k steps, I got that state". signature:
-    of the vote, empty for a claim."""
+    """A statement, and the segment about which it says "from this state, k steps lead to that state".
+    signature: that of the vote, empty for a claim."""
 
     ref: StatementRef
     segment: int

@@ -74,7 +74,7 @@ def _list_counting(book: AuditBook, game: GameState, draft: Draft, index: int) -
 def find_opening(
     book: AuditBook, game: GameState, draft: Draft, made: VoteMade | VoteTaken
 ) -> VoteOpening | None:
-    """Returns what opens a counted vote, if that is paid now and may be shown."""
+    """Returns the opening of a counted vote, if it is paid now and may be shown."""
     vote, game_round = made.vote, draft.state.rounds[made.vote.round]
     counted = get_votes(game_round, vote.slot, vote.draw).get(vote.rank)
     handed = HandedOpening(vote.slot, vote.draw, vote.rank)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class OncePerBlock:
-    """Remembers the accounts that had the loop look in the newest block."""
+    """Remembers which accounts made the loop look again in the newest block."""
 
     _block: int = 0
     _accounts: set[str] = field(default_factory=set)

@@ -27,8 +27,8 @@ MAX_GRANTED = 4
 
 
 class Asker(NamedTuple):
-    """is_auditor: its judgement may hang on the steps. It was drawn for the segment, or trained it, or is a
-    whistleblower and the claim is convicted."""
+    """Who asks for steps. is_auditor: whether the account may need them for a verdict. It was drawn for the
+    segment, or trained it, or is a whistleblower and the claim is convicted."""
 
     account: str
     is_auditor: bool
@@ -82,7 +82,7 @@ class StepRequests:
         self.wanted.pop(place, None)
 
     def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
-        """Shows these from now on; what is returned is shown no more."""
+        """Shows these roots from now on; returns those that are no longer shown."""
         is_auditor = self.is_urgent(place)
         self.drop(place)
         self._granted[place[:2]] += not is_auditor

@@ -117,7 +117,8 @@ class SealHanded(Message, frozen=True):
 
 
 class EndShown(Message, frozen=True):
-    """From now on the asker may fetch the end state, the final weights and the pseudo-gradient."""
+    """The answer to a seal. From now on the asker may fetch the end state, the final weights and the
+    pseudo-gradient."""
 
     end: BoundarySaid
     last: BoundarySaid
@@ -125,7 +126,7 @@ class EndShown(Message, frozen=True):
 
 
 class VoteSaid(SealedSaid, frozen=True):
-    """`Vote`."""
+    """The fields of a `Vote`."""
 
     end_leaf: Word
     word: VoteWord
@@ -212,7 +213,7 @@ def compute_leaf(drawn: DrawnAudit, boundary: int, proof: BoundaryProof) -> byte
 
 
 def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> BoundaryProof:
-    """Returns an opening that holds. Raises ProtocolFault for another."""
+    """Returns a boundary's opening, if it is right. Raises ProtocolFault for a wrong one."""
     proof = said.read()
     leaf = compute_leaf(drawn, boundary, proof)
     verify_in_claim(drawn.place.claim_root, leaf, boundary, drawn.segments, proof.path)
@@ -220,7 +221,7 @@ def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> Bound
 
 
 def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
-    """Returns an opening of the work leaf that holds. Raises ProtocolFault for another."""
+    """Returns a work leaf's opening, if it is right. Raises ProtocolFault for a wrong one."""
     place = drawn.place
     roots = (said.delta_root, said.carried_root)
     leaf = compute_work_leaf(place.domain, place.round, drawn.solver, drawn.segments, *roots)

@@ -51,7 +51,8 @@ class WorkOpening(Protocol):
 
 
 class OpensClaims(Protocol):
-    """Claims of this node. Those that open raise KeyError if it has none for the round as it stands."""
+    """Opens claims of this node. Methods that open raise KeyError if it has no claim for the round as it
+    stands."""
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
         """Returns the boundaries of its claim on round `index`, by number; none if it has no such claim."""
@@ -64,7 +65,7 @@ class OpensClaims(Protocol):
 
 
 class Models(Protocol):
-    """What claims have to start from. Both methods raise EnvironmentFault if no peer shows it now."""
+    """What claims must start from. Both methods raise EnvironmentFault if no peer shows it now."""
 
     async def load_base(self, root: bytes) -> OuterHeader:
         """Returns what stands behind an outer root; the weights are in the store from then on."""
@@ -75,7 +76,7 @@ class Models(Protocol):
 
 @dataclass(frozen=True)
 class AuditTask:
-    """What an audit must know of the task. limits: one set, those that the contract compares by."""
+    """What an audit must know of the task. limits: the one set by which the contract compares."""
 
     task: bytes
     training: TrainingSpec

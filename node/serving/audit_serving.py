@@ -315,7 +315,7 @@ class Audits:
 
     @property
     def known(self) -> KnownAudits:
-        """What this node knows of the audits of the rounds, as the chain has them now."""
+        """Returns the records of audits of the rounds, as the chain has them now."""
         game = None
         with suppress(GateShut):
             game = self.room.get_game()

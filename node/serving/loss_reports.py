@@ -47,7 +47,7 @@ class ReportLoss:
 
 
 def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
-    """Returns the report that is missing; None if there is one, or nothing to report."""
+    """Returns the missing report; None if there is one, or nothing to report."""
     key = _find_closed_claim(view, state, index)
     if key is None or key in view.claims.reports:
         return None

@@ -99,7 +99,7 @@ class ReachabilityProbe:
 
     async def answer(self, account: str, body: bytes) -> ReachSaid:
         """Returns what is seen at the endpoint of `account`. Raises EnvironmentFault if it has announced
-        none, or if it is not its turn."""
+        none, or if it has asked too often."""
         REACH_ASKED.decode(body, account)
         peer, is_member = self._chain_state.network.find(account), self._is_member(account)
         try:
@@ -191,8 +191,8 @@ def _find_place(address: str) -> object:
 
 
 async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
-    """Returns what one connection finds: the certificate with this SHA-256, or what else. name: of the
-    server."""
+    """Makes one connection, and returns what it finds: the certificate with this SHA-256, or something else.
+    name: that of the server."""
     try:
         async with asyncio.timeout(within_s):
             found = await fetch_fingerprint(address, port, name.rstrip("."))

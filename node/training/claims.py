@@ -110,19 +110,19 @@ class Origin:
 
     @property
     def basis(self) -> bytes:
-        """What the journal calls it by, beside the round."""
+        """The name of this origin in the journal, besides the round."""
         return compute_basis(self.base_root, self.beacon)
 
 
 def get_basis(game_round: GameRound) -> bytes | None:
-    """Returns what a claim of the round is trained from; None before it has a beacon."""
+    """Returns the basis that a claim of the round is trained from; None before the round has a beacon."""
     beacon = game_round.beacon
     return None if beacon is None else compute_basis(game_round.base_root, beacon)
 
 
 def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
-    """Returns what this node's claim of a round with a beacon of `state`, in which it sits, is trained
-    from."""
+    """Returns what this node's claim of a round is trained from. The round has a beacon, and this node has a
+    slot in it."""
     slot = find_own_slot(state, game_round, view.account)
     assert slot is not None and game_round.beacon is not None
     shard, carried = get_shards(game_round)[slot], find_carried(view, state, game_round.index)

@@ -36,8 +36,8 @@ class IdleMode:
     use: MachineUse | None
 
     async def pause(self) -> None:
-        """Waits while somebody uses the machine and the seat is open, but not if that use lasts. To be asked
-        before each segment of this node's own claim and each replay."""
+        """Waits while somebody uses the machine and the seat is open, unless that use lasts. It is called
+        before each segment of this node's claim and each replay."""
         use = self._find_pause()
         if use is None:
             return

@@ -96,7 +96,7 @@ class ReplayPool:
             left.unlink(missing_ok=True)
 
     async def run_apart(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """Returns the result of `work`, which may call `train`."""
+        """Runs `work`, which may call `train`, and returns its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
     def train(

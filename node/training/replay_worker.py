@@ -60,7 +60,7 @@ class ReplayTensors(NamedTuple):
 
 
 class WorkerDied(Exception):
-    """The process is gone: killed, or out of memory; or it hung."""
+    """The worker's process is gone (killed, or out of memory), or it hangs."""
 
 
 class ReplayWorker(Protocol):

@@ -210,7 +210,8 @@ def get_own_slot(view: View, index: int) -> int:
 
 
 def require_same(expected: StateHeader, actual: StateHeader) -> None:
-    """Raises EnvironmentFault if this machine comes to another state than the one that it answers for."""
+    """Raises EnvironmentFault if this machine computes another state than the one that it has to answer
+    for."""
     if actual != expected:
         raise EnvironmentFault(
             what="this machine computes other bits than when it made the statement that is disputed",

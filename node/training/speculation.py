@@ -93,8 +93,8 @@ def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
 
 
 def find_possible(view: View, block: int) -> tuple[int, frozenset[int]] | None:
-    """Returns the round that waits for its root, and the slots whose claims are or may become mergeable as
-    far as this node knows votes; None if no round waits."""
+    """Returns the round that waits for its root, and the slots whose claims are or may become mergeable, by
+    the votes that this node knows. None if no round waits."""
     state = _judge_waiting_round(view, block)
     game_round = None if state is None else get_waiting_round(state)
     if state is None or game_round is None:

@@ -55,7 +55,8 @@ class Place:
 
 
 def run_worker(place: Place, node: Connection) -> None:
-    """Trains what the node says until it is gone. Tells it what goes wrong, and ends then."""
+    """Trains what the node asks for, until the node is gone. It reports an error to the node, and then
+    ends."""
     begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
     try:
         spec = decode_training(place.training)
@@ -75,7 +76,8 @@ def run_worker(place: Place, node: Connection) -> None:
 
 
 def meet(place: Place) -> Workers:
-    """Returns all workers, by Gloo on this machine's own address: no other machine can reach its ports."""
+    """Joins all workers by Gloo on this machine's own address, which no other machine can reach. Returns
+    them."""
     os.environ["GLOO_SOCKET_IFNAME"] = next(n for _, n in socket.if_nameindex() if n.startswith("lo"))
     store = distributed.FileStore(place.meeting, place.count)  # type: ignore[attr-defined]
     distributed.init_process_group("gloo", store=store, rank=place.own, world_size=place.count)

@@ -40,7 +40,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Touc
 
 @dataclass(frozen=True)
 class JournalBegun:
-    """First of all: whose journal it is, an address in lower case."""
+    """The first record: whose journal it is, an address in lower case."""
 
     account: str
 

@@ -20,7 +20,7 @@ def about_round(number: int | None) -> Iterator[None]:
 
 
 class RoundField(logging.Filter):
-    """Gives each record its `round`: its own if it has one, else that of `about_round`."""
+    """Gives each log record its `round`: its own if it has one, else that of `about_round`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Returns True: every record passes."""

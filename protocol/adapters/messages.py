@@ -35,9 +35,9 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """One kind of message: how long it may be, and what is said of bytes that are none. is_exact: whether
-    nothing but the very bytes of `encode_message` is taken, where a class that is no `Message` lets unknown
-    fields pass and missing ones be."""
+    """One kind of message: how long it may be, and the error for bytes that are no such message. is_exact:
+    whether only the exact bytes of `encode_message` are accepted, for a class that is no `Message` and so
+    allows unknown and missing fields."""
 
     kind: type[T]
     most_bytes: int
@@ -60,8 +60,7 @@ class Form(Generic[T]):
             ) from error
 
     def read_file(self, path: Path, remedy: str) -> T:
-        """Returns what a file of one's own holds. Raises InvalidInput if it is missing or anything
-        else."""
+        """Reads a file of this node's own. Raises InvalidInput if it is missing or malformed."""
         try:
             with path.open("rb") as file:
                 return self._decode(file.read(self.most_bytes + 1))

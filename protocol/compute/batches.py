@@ -98,7 +98,8 @@ def dataset_root(data: bytes | memoryview) -> bytes:
 
 
 def list_starts(spec: TrainingSpec, beacon: bytes, shard: int, steps: Sequence[int]) -> list[int]:
-    """Returns the first token of each row of some inner steps (0-based in the round), step by step."""
+    """Returns the number of the first token of each row, for some inner steps (0-based in the round), step by
+    step."""
     place = (spec.token_count, spec.sequence_tokens)
     return [
         draw_sample_start(beacon, shard, step, row, *place)

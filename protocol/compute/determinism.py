@@ -22,7 +22,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 @dataclass(frozen=True)
 class KernelDescription:
-    """What decides the bits of a float32 kernel on this machine; goes into reports, never into a hash."""
+    """What decides the bits of float32 kernels on this machine. It goes into reports, never into a hash."""
 
     torch_version: str
     processor: str
@@ -82,8 +82,8 @@ def get_device() -> torch.device:
 
 
 def require_device(name: str) -> torch.device:
-    """Returns the device of that name. Raises InvalidInput if steps are never computed on such,
-    EnvironmentFault if this machine has none."""
+    """Returns the device of that name. Raises InvalidInput if Touchstone computes no steps on this kind of
+    device, EnvironmentFault if this machine has none."""
     # No `mps`: it has no float64, which exact programs need.
     if not re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", name):
         raise InvalidInput(
@@ -115,7 +115,7 @@ def has_byte_products() -> bool:
 
 
 def describe_kernels() -> KernelDescription:
-    """Returns what this process computes with right now."""
+    """Describes what this process computes with now."""
     return KernelDescription(
         torch_version=torch.__version__,
         processor=platform.processor() or platform.machine(),

@@ -77,8 +77,8 @@ class StateTrees:
 
 
 def tensor_bytes(flat: Tensor) -> memoryview:
-    """Little-endian bytes of a flat float32 tensor without a copy; do not change the tensor while they are in
-    use."""
+    """Returns the little-endian bytes of a flat float32 tensor without a copy. Do not change the tensor while
+    they are in use."""
     return flat.detach().contiguous().view(torch.uint8).numpy().data
 
 
@@ -161,7 +161,7 @@ def outer_header(weights: Tensor, momentum: Tensor) -> OuterHeader:
 
 
 def zero_root(count: int) -> bytes:
-    """Returns the root of `count` zeros: the moments of a fresh solver. Same as hashing them, but for the one
-    leaf they all share."""
+    """Returns the root of `count` zeros: the moments of a fresh solver. It hashes only the one leaf that all
+    of them share."""
     leaf = sha256(LEAF_PREFIX + bytes(LEAF_BYTES)).digest()
     return compute_levels([leaf] * count_tensor_leaves(count))[-1][0]

@@ -22,7 +22,7 @@ class LockKind(StrEnum):
 
 @dataclass(frozen=True)
 class Lock:
-    """Money that the contracts hold for an account. number: of the seat, or of the bond; until: the block
+    """Money that the contracts hold for an account. number: that of the seat or of the bond; until: the block
     before which it cannot come back. None: not while the task runs (an escrow), or never (a convicted
     seat)."""
 

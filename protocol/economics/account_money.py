@@ -26,8 +26,8 @@ from touchstone.protocol.spec.game.state import GameState, Seat
 
 @dataclass(frozen=True)
 class AccountMoney:
-    """What an account has in a task. rounds: of its seats, settled ones first; sums: all that is settled, in
-    wei by reason; stake: what its seat has, out of which fees are taken."""
+    """The money of an account in a task. rounds: those of its seats, settled ones first; sums: all that is
+    settled, in wei by reason; stake: the stake of its seat, out of which fees are taken."""
 
     account: str
     locks: tuple[Lock, ...] = ()
@@ -60,11 +60,11 @@ class AccountMoney:
         return self._sum_unsettled({MoneyReason.OPEN_CLAIM})
 
     def sum_settled(self, kind: MoneyKind) -> int:
-        """Returns the wei of one kind that is over."""
+        """Returns the settled wei of one kind."""
         return sum_kind(self.sums, kind)
 
     def sum_unsettled(self) -> Sums:
-        """Returns what the rounds that are not settled give and take, in wei by reason."""
+        """Returns what unsettled rounds give and take, in wei by reason."""
         sums: Sums = {}
         for one in self.rounds:
             sums = add_sums(sums, one.sums if one.settled is None else {})
@@ -72,14 +72,14 @@ class AccountMoney:
 
     @property
     def change(self) -> int:
-        """Returns by how much the task has changed the account's credit: all that it gave less all that it
-        took, in wei."""
+        """Returns by how much the task changed the account's credit: all that it gave minus all that it took,
+        in wei."""
         lost = self.sum_settled(MoneyKind.LOST) + self.sum_settled(MoneyKind.SPENT)
         return self.sum_settled(MoneyKind.SETTLED) - lost - self.locked
 
 
 def compute_money(state: GameState, book: MoneyBook, block: int) -> dict[str, AccountMoney]:
-    """Returns the money of all accounts that have, or had, some in the task. state: as a call of `block`
+    """Returns the money of all accounts that have, or had, money in the task. state: as a call of `block`
     finds it (`get_state_at`)."""
     return _compute(state, book, block, tuple(state.seats.values()), None)
 

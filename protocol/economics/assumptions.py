@@ -64,7 +64,7 @@ class Figures:
 
 
 def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
-    """Returns what a task samples, as the figures see it."""
+    """Returns how a task is sampled, by the figures."""
     return Sampling(
         terms.segment_count,
         terms.draws,

@@ -14,15 +14,16 @@ from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 
 
 def compute_paid_beyond(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
-    """Returns what a false claim is paid that is not detected, beyond what honest work earns in the round."""
+    """Returns what an undetected false claim earns, beyond what honest work earns in the round."""
     pay = terms.amounts.solver_pay
     return (1 - cheat.voided) * cheat.paid * pay - (pay - figures.cost)
 
 
 def compute_burden(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
-    """What a conviction must burn, for V = the figures': all that a false claim in each round gains until the
-    seat is closed, its own compute subtracted. Or what a single false claim gains beyond honest work, if that
-    is more: in its first round a seat has no other pay that a conviction burns, so none counts."""
+    """Returns what a conviction must burn, for V = the figures': all that a false claim in each round gains
+    until the seat is closed, its own compute subtracted. Or what a single false claim gains beyond honest
+    work, if that is more: in its first round a seat has no other pay that a conviction burns, so none
+    counts."""
     rounds = count_cheating_rounds(terms, figures, cheat)
     gain = (1 - cheat.voided) * figures.gain - cheat.computed * figures.cost
     single = (gain + compute_paid_beyond(terms, figures, cheat)) / cheat.caught
@@ -32,7 +33,8 @@ def compute_burden(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction
 
 
 def count_cheating_rounds(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
-    """1/p + D: rounds until a false claim is detected, on average, and until its seat is closed."""
+    """Returns 1/p + D: the average number of rounds until a false claim is detected, and until its seat is
+    closed."""
     if not cheat.caught:
         raise InvalidInput(
             what="no stake deters a cheat that is never caught",
@@ -69,16 +71,16 @@ def compute_lies(terms: GameTerms, owned: Fraction) -> Fraction:
 
 
 def compute_least_auditor_burn(terms: GameTerms, figures: Figures) -> int:
-    """What a lying auditor must lose: half of what voiding honest work is worth, because two of three must
-    lie, and a replay, in all audits until its seat is closed."""
+    """Returns what a lying auditor must lose: half of what voiding honest work is worth, because two of three
+    must lie, and a replay, in all audits until its seat is closed."""
     lie = Fraction(figures.gain, 2) + Fraction(figures.cost, terms.segment_count)
     return ceil(lie * (1 + compute_lies(terms, figures.owned) * count_closing_rounds(terms, figures)))
 
 
 def compute_least_idler_burn(terms: GameTerms, figures: Figures) -> int:
-    """What an auditor must lose that seals noise, replays nothing and says ACCEPT: the replays that it saves
-    until an honest node asks for a leaf of its end, and from then until its seat is closed. In exact tasks
-    its own opening convicts it."""
+    """Returns what an auditor must lose that seals noise, replays nothing and votes ACCEPT. It is the replays
+    that it saves until an honest node asks for a leaf of its end, and from then until its seat is closed. In
+    exact tasks its own opening convicts it."""
     late = Fraction(terms.late_chance, LATE_RATE_ONE) / max(1, terms.least_whistleblowers)
     audits = terms.solver_seats * max(Fraction(terms.draws, terms.least_verifiers), late)
     unasked = Fraction(0) if terms.is_exact else SPOT_ASKS / (1 - figures.owned)

@@ -24,9 +24,9 @@ CHANCE_BITS = 32
 
 @dataclass(frozen=True)
 class Sampling:
-    """How much of a claim is looked at. late_chance: c in 65,536ths; pool: the least number of verifiers;
-    owned: s, the share of auditors that a cheat may own; detection: d, the chance that an honest auditor sees
-    a false segment that it replays; least_segments: of a claim."""
+    """How much of a claim is audited. late_chance: c in 65,536ths; pool: the least number of verifiers;
+    owned: s, the share of auditors that a cheat may own; detection: d, the chance that an honest auditor
+    detects a false segment that it replays; least_segments: the least segments of a claim."""
 
     segment_count: int
     draws: int

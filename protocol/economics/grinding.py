@@ -26,14 +26,14 @@ TIE = 9
 
 
 def count_moments(windows: GameWindows) -> int:
-    """Returns how many draws the closing block of a round can be chosen from: one for each grid block until
-    `train_max`."""
+    """Returns how many draws can result from the choice of a round's closing block: one for each grid block
+    until `train_max`."""
     return windows.train_max // windows.draw_grid
 
 
 def bound_known(share: Fraction, windows: GameWindows) -> Fraction:
-    """Returns at most how likely a round has a moment to close it at which whoever owns `share` of the slots
-    knows the draw before the last commitment."""
+    """Returns an upper bound: how likely an owner of `share` of the slots can close a round at a moment when
+    it knows the draw before the last commitment."""
     return min(Fraction(1), count_moments(windows) * share**windows.delay)
 
 

@@ -35,8 +35,8 @@ BOND_FACTOR = 4
 
 @dataclass(frozen=True)
 class MoneyRule:
-    """One rule of one amount. inequality: in words. greatest: None if there is none. is_advice: who breaks
-    it has to know it, but may."""
+    """One rule for one amount. inequality: in words; greatest: None if there is none; is_advice: a task may
+    break it, but its submitter has to know."""
 
     name: str
     amount: int
@@ -52,8 +52,8 @@ class MoneyRule:
 
 
 def check_money(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Returns every rule with its amount and least. A node that joins wants all of them to hold that are no
-    advice."""
+    """Returns every rule with its amount and least value. A node that joins wants all rules to hold, except
+    those that are advice."""
     kinds = (_list_pays, _list_stakes, _list_fees, _list_bonds)
     return [rule for kind in kinds for rule in kind(terms, figures)]
 

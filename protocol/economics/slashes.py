@@ -8,7 +8,7 @@ SHARE_DIVISOR = 4
 
 
 def compute_burned(stake: int, finder_cap: int) -> int:
-    """Returns what a slash of `stake` takes from a cheat that is finder and submitter itself."""
+    """Returns what a slash of `stake` costs a cheat that is also finder and submitter."""
     quarter = stake // SHARE_DIVISOR
     return stake - min(quarter, finder_cap) - quarter
 

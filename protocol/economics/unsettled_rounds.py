@@ -14,8 +14,8 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 
 @dataclass(frozen=True)
 class RoundEntry:
-    """What a round gave and took of a seat, in wei by reason. settled: the block in which it was settled;
-    due: else about the block in which it can be."""
+    """What a round gave a seat and took from it, in wei by reason. settled: the block in which it was
+    settled; due: otherwise about the block in which it can be."""
 
     seat: int
     round: int
@@ -27,7 +27,7 @@ class RoundEntry:
 def list_unsettled(
     state: GameState, block: int, seats: tuple[Seat, ...]
 ) -> Iterator[tuple[Seat, RoundEntry]]:
-    """Yields what the rounds that are closed and not settled give and take, if it is something."""
+    """Yields what the closed, unsettled rounds give and take, if it is anything."""
     pace, dues = estimate_round_blocks(state), dict[tuple[int, int], int]()
     for index, game_round in sorted(state.rounds.items()):
         if game_round.closed is None:

@@ -38,7 +38,7 @@ class Withholding:
     spared: Fraction
 
     def compute_gain(self, gain: int) -> Fraction:
-        """Returns what a round of it gains without fees, for V = `gain`."""
+        """Returns what a round of this withholding gains without fees, for V = `gain`."""
         return self.accepted * (self.earned + gain) - self.spared
 
 
@@ -100,8 +100,8 @@ def _compute_spread(terms: GameTerms, figures: Figures, withholding: Withholding
 
 
 def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least S out of which fees are still taken that exceed what any withholding gains. Refusals
-    that F itself does not deter are left out: another rule names them."""
+    """Returns the least S out of which fees can still be taken that exceed what any withholding gains.
+    Withholding that F itself does not deter is left out: another rule names it."""
     least = Fraction(0)
     for one in list_withholdings(terms, figures):
         gain, fees = one.compute_gain(figures.assumed_withholding_gain), terms.amounts.unserved_fee * one.fees

@@ -30,7 +30,7 @@ Places = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class LateDraw:
-    """A late audit of one claim: the segment, and the places of its three whistleblowers by rank."""
+    """A late audit of one claim: its segment, and the places of its three whistleblowers by rank."""
 
     segment: int
     places: Places
@@ -79,8 +79,8 @@ def _touches(distance: int, others: Sequence[int]) -> bool:
 
 
 def count_places(pool_size: int, draws: int) -> int:
-    """How many places of a pool's permutation a round of `draws` draws in all uses: three for each draw, at
-    most all."""
+    """Returns how many places of a pool's permutation a round's `draws` draws use: three for each draw, but
+    at most all places."""
     return min(RANKS * draws, pool_size)
 
 

@@ -44,8 +44,8 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Largest distances of pairs, within one class of tensors and one stage of training: `quantiles` over
-    `pairs` pairs, at QUANTILES, in units of 2^-64, rounded up."""
+    """The largest distances of pairs of configurations, within one class of tensors and one stage of
+    training. `quantiles` are over `pairs` pairs, at QUANTILES, in units of 2^-64, rounded up."""
 
     quantity: str
     tensor_class: str

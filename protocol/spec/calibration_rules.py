@@ -53,7 +53,7 @@ class Evidence:
 
 
 def make_limits(maxima: Maxima, floors: Floors) -> Limits:
-    """Each quantity's largest distance, or LEAST_MAXIMUM where that is larger, times the margin.
+    """Returns the limits: for each quantity the largest distance (at least LEAST_MAXIMUM), times the margin.
 
     Raises InvalidInput if the noise is so large that the limits would bind no solver."""
     if max(maxima) * MARGIN >= 1:
@@ -88,7 +88,7 @@ def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
 
 
 def find_outliers(evidence: Sequence[Evidence]) -> list[str]:
-    """Operators beyond OUTLIER_RATIO, each with quantity and ratio."""
+    """Returns the operators beyond OUTLIER_RATIO, each with quantity and ratio."""
     found = []
     for place, quantity in enumerate(QUANTITIES):
         middle = sorted(item.maxima[place] for item in evidence)[(len(evidence) - 1) // 2]

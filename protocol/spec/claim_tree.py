@@ -28,7 +28,7 @@ def count_claim_leaves(segments: int) -> int:
 
 
 def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
-    """Returns what a claim with these leaves commits to."""
+    """Returns the root that a claim with these leaves commits to."""
     return name_claim(compute_root(leaves), len(leaves) - 2)
 
 
@@ -55,8 +55,8 @@ def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, p
 
 
 def compute_carried_root(last: StateHeader) -> bytes:
-    """What a claim hands on to the next one if moments carry over: both moments and the local step of its
-    last state."""
+    """Returns the root of what a claim hands on to the next one if moments carry over: both moments and the
+    local step of its last state."""
     return hash_words(TAG_CARRIED, last.first_moment_root, last.second_moment_root, last.local_step)
 
 

@@ -25,7 +25,8 @@ STATE_BYTES = 6 * WORD_BYTES
 
 
 def compute_domain(chain_id: int, registry: str, task_id: bytes) -> bytes:
-    """Keeps apart the hashes of equal tasks on other chains and other deployments."""
+    """Returns the domain of a task's hashes. It keeps equal tasks on other chains and in other deployments
+    apart."""
     return hash_words(TAG_DOMAIN, chain_id, registry, task_id)
 
 
@@ -75,11 +76,11 @@ def _no_preimage(what: str, expected: str, data: bytes, source: str) -> Protocol
 
 
 def compute_schedule_leaf(segment_index: int, learning_rate_sum: int) -> bytes:
-    """Returns the leaf of the schedule tree: global segment index and the segment's learning rates, summed,
-    in 2^-64."""
+    """Returns a leaf of the schedule tree: the segment's number in the task and the sum of its learning
+    rates, in units of 2^-64."""
     return hash_words(TAG_SCHEDULE, segment_index, learning_rate_sum)
 
 
 def compute_step_root(facts: StepFacts) -> bytes:
-    """Returns one root over all that a referee must know of the task's training steps."""
+    """Returns the root over all that a referee must know of the task's training steps."""
     return hash_words(TAG_STEP, *astuple(facts))

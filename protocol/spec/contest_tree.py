@@ -21,7 +21,7 @@ def compute_nodes_below(levels: Levels, level: int, index: int) -> list[bytes]:
 
 
 def compute_padding(height: int) -> bytes:
-    """Returns the node `height` above the leaves that holds only missing leaves."""
+    """Returns the node at `height` above the leaves below which all leaves are missing."""
     padding = ZERO_WORD
     for _ in range(height):
         padding = hash_node(padding, padding)
@@ -29,5 +29,5 @@ def compute_padding(height: int) -> bytes:
 
 
 def find_differing(own: Sequence[bytes], posted: Sequence[bytes]) -> int | None:
-    """Position of the first node that differs, None if all are equal."""
+    """Returns the position of the first node that differs, None if all are equal."""
     return next((i for i, (a, b) in enumerate(zip(own, posted, strict=True)) if a != b), None)

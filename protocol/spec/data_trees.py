@@ -18,7 +18,8 @@ def count_tensor_leaves(parameter_count: int) -> int:
 
 
 def split_leaves(data: bytes | memoryview) -> list[bytes]:
-    """Raw bytes cut into LEAF_BYTES pieces, the last one padded with zero bytes. Empty data has no leaves."""
+    """Cuts raw bytes into pieces of LEAF_BYTES, the last one padded with zero bytes. Empty data has no
+    leaves."""
     view = memoryview(data).cast("B")
     pieces = [bytes(view[start : start + LEAF_BYTES]) for start in range(0, len(view), LEAF_BYTES)]
     if pieces:
@@ -33,8 +34,8 @@ def compute_data_levels(data: bytes | memoryview) -> Levels:
 
 
 def compute_data_root(data: bytes | memoryview) -> bytes:
-    """Returns the root of the tree over raw bytes, at least one, in LEAF_BYTES leaves. However many there
-    are, no more than some leaves are in memory."""
+    """Returns the root of the tree over raw bytes, at least one, in LEAF_BYTES leaves. It holds only a few
+    leaves in memory at a time."""
     view, growing = memoryview(data).cast("B"), GrowingRoot()
     for start in range(0, len(view), LEAF_BYTES):
         growing.add(hash_leaf(bytes(view[start : start + LEAF_BYTES]).ljust(LEAF_BYTES, b"\0")))
@@ -42,7 +43,7 @@ def compute_data_root(data: bytes | memoryview) -> bytes:
 
 
 def compute_zero_tensor_root(parameter_count: int) -> bytes:
-    """Returns the root of the tensor tree of a zero vector: the moments of a fresh solver. O(depth)
+    """Returns the root of the tensor tree of a zero vector: the moments of a fresh solver. It takes O(depth)
     hashes."""
     count = count_tensor_leaves(parameter_count)
     full, padding = hash_leaf(bytes(LEAF_BYTES)), ZERO_WORD

@@ -14,7 +14,7 @@ ONE = 0x3F800000
 
 
 def canonicalize(bits: int) -> int:
-    """Returns the pattern, or NAN for any NaN: what is hashed."""
+    """Returns the pattern that is hashed: NAN for any NaN, all others unchanged."""
     return NAN if is_nan(bits) else bits
 
 

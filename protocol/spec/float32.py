@@ -28,7 +28,7 @@ def is_finite(bits: int) -> bool:
 
 
 def is_subnormal(bits: int) -> bool:
-    """Returns whether the number is below 2^-126 in magnitude but not zero: some machines take it for
+    """Returns whether the number is not zero but below 2^-126 in magnitude. Some machines treat it as
     zero."""
     return (bits >> FRACTION_BITS) & EXPONENT_MASK == 0 and bits & (HIDDEN_BIT - 1) != 0
 
@@ -131,7 +131,7 @@ def split_even(bits: int) -> tuple[int, int]:
 
 
 def spacing(value: Fraction) -> Fraction:
-    """Returns the unit in the last place of float32 at `value`, 2^max(floor(log2 |value|) - 23, -149)."""
+    """Returns the unit in the last place of a float32 at `value`, 2^max(floor(log2 |value|) - 23, -149)."""
     numerator, denominator = abs(value.numerator), value.denominator
     scaled = numerator * UNIT.denominator // denominator
     return UNIT * (1 << max(0, scaled.bit_length() - 24))
@@ -156,8 +156,8 @@ def bits_to_float(bits: int) -> float:
 
 
 def nearest(value: float | Fraction) -> float:
-    """Returns the float32 nearest to a number, as a Python float: what a decimal in a configuration file
-    means."""
+    """Returns the float32 nearest to a number, as a Python float. Decimals in configuration files are read
+    so."""
     return bits_to_float(round_to_bits(Fraction(value)))
 
 

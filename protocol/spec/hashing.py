@@ -74,7 +74,7 @@ def hash_words(tag: str, *fields: int | bytes | str) -> bytes:
 
 
 def join_words(tag: str, *fields: int | bytes | str) -> bytes:
-    """Returns what `hash_words` hashes: who has it can show what stands behind the hash."""
+    """Returns the bytes that `hash_words` hashes. With them one can show what a hash stands for."""
     return tag_word(tag) + b"".join(map(field_word, fields))
 
 

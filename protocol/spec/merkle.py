@@ -78,7 +78,8 @@ def compute_root(leaves: Sequence[bytes]) -> bytes:
 
 
 class GrowingRoot:
-    """The root over leaves that come one by one: one node a level is held, however many there are."""
+    """Computes the root over leaves that come one by one. It holds one node for each level, however many
+    leaves there are."""
 
     def __init__(self, padding: bytes = ZERO_WORD) -> None:
         """padding: as in `stack_levels`, where subtrees of one height come in the place of leaves."""

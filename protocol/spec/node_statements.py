@@ -10,7 +10,7 @@ from touchstone.protocol.spec.signed_reports import DistanceReport, LossReport
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request: for this path, to the server of this account, at this second, once."""
+    """A signed HTTP request: for this path, to the server of this account, at this second, once."""
 
     method: str
     path: str

@@ -31,9 +31,9 @@ class NodeProof:
 
 @dataclass(frozen=True)
 class BufferOpening:
-    """What answers a demand or shows a datum: whole leaves of one buffer of a step, with their siblings
-    (`merkle_ranges.compute_range_path`). root: of the buffer's tree, and root_path its place in the trace; a
-    zero word and nothing for W, m, v, whose roots the state has, and for constants."""
+    """Answers a demand, or shows an input: whole leaves of one buffer of a step, with their siblings
+    (`merkle_ranges.compute_range_path`). root: the root of the buffer's tree; root_path: its path in the
+    trace. For W, m, v (whose roots the state has) and constants they are a zero word and nothing."""
 
     root: bytes
     root_path: tuple[bytes, ...]
@@ -43,8 +43,8 @@ class BufferOpening:
 
 @dataclass(frozen=True)
 class TraceProof:
-    """That a trace ends in a state: the program's head with its path, and the paths of the new W, m and v in
-    the trace."""
+    """Proves that a trace ends in a state: the program's head with its path, and the paths of the new W, m
+    and v in the trace."""
 
     head: bytes
     head_path: tuple[bytes, ...]

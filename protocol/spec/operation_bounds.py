@@ -51,8 +51,8 @@ roundings (1 and 1/2)."""
 
 @dataclass(frozen=True, slots=True)
 class AllowedValues:
-    """What an operation may give: each of `targets`, give or take `bound`. reach: the largest magnitude that
-    may be met on the way."""
+    """The values that an operation may give: each of `targets`, plus or minus `bound`. reach: the largest
+    magnitude that may occur on the way."""
 
     exact: Fraction | None
     targets: tuple[Interval, ...]

@@ -127,7 +127,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The buffers in which the step's results stand; the loss has one element."""
+    """The buffers that hold the step's results; the loss has one element."""
 
     loss: int
     weights: int

@@ -32,7 +32,7 @@ def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tu
 
 
 def iterate_runs(node: Node, element: int, get: Callable[[int], Any]) -> Iterator[tuple[int, int, int]]:
-    """Buffer, first element and length of the run that each opened operand of an element is."""
+    """Yields the buffer, first element and length of each run that the operands of an element open."""
     indices = (*unravel(element, node.output_sizes), *(0 for _ in node.reduced_sizes))
     operands = list(node.operands)
     moved = 0

@@ -198,7 +198,8 @@ def require_indices(program: Program, vocabulary_size: int) -> None:
 
 
 def find_vocabulary(program: Program) -> int:
-    """Returns the most tokens that a valid program can read by; `MAX_VOCABULARY` if it reads by none."""
+    """Returns the largest vocabulary whose tokens a valid program can read; `MAX_VOCABULARY` if it reads
+    nothing by tokens."""
     found = (_count_rows(program, node) for node in program.nodes)
     return min((rows for rows in found if rows is not None), default=MAX_VOCABULARY)
 

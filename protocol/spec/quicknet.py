@@ -37,7 +37,7 @@ def compute_randomness(signature: bytes) -> bytes:
 
 
 def mix(prevrandao: bytes, signature: bytes) -> bytes:
-    """Randomness of a block if drand is mixed in."""
+    """Returns the randomness of a block if drand is mixed in."""
     return sha256(prevrandao + compute_randomness(signature)).digest()
 
 

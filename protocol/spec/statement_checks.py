@@ -16,7 +16,7 @@ from touchstone.protocol.spec.statements import (
 
 
 def is_vote_complete(vote: Vote) -> bool:
-    """Returns whether a vote says all that its word needs. One that does not counts for nothing.
+    """Returns whether a vote has all fields that its verdict needs. An incomplete vote does not count.
 
     An auditor that compared has seen both leaves and has sealed. Without this rule an ACCEPT could leave a
     leaf out, and nothing could ever show it to be false."""
@@ -65,7 +65,7 @@ def do_seals_differ(a: Sealed, b: Sealed) -> bool:
 
 
 def does_vote_misname(vote: Vote, boundary: int, leaf: bytes) -> bool:
-    """Returns whether a vote names another leaf than `leaf`, which the claim's tree holds at `boundary`. A
+    """Returns whether a vote names a leaf other than `leaf`, which the claim's tree holds at `boundary`. A
     zero in a vote that did not compare names none."""
     named = {vote.segment: vote.start_leaf, vote.segment + 1: vote.end_leaf}.get(boundary, leaf)
     return named != leaf and named != ZERO_WORD

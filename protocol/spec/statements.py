@@ -116,8 +116,8 @@ def compute_seal(
     own_end_root: bytes,
     salt: bytes,
 ) -> bytes:
-    """Returns what hides an auditor's own end root until it may be shown. It names the auditor's account, so
-    that no other auditor can hand it in as its own."""
+    """Returns the hash that hides an auditor's own end root until it may be shown. It names the auditor's
+    account, so that no other auditor can hand it in as its own."""
     place = (domain, round_number, slot, draw, rank)
     return hash_words(TAG_SEALED, *place, auditor, start_leaf, own_end_root, salt)
 

@@ -37,7 +37,7 @@ Rule = tuple[bool, str, str, object]
 
 
 def judge_range(name: str, value: float, least: float, most: float) -> Rule:
-    """Returns the rule that a number lies in least .. most."""
+    """Returns the rule that a number lies between least and most."""
     return least <= value <= most, name, f"{least} .. {most}" if least < most else f"{least}", value
 
 

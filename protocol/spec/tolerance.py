@@ -48,8 +48,8 @@ class StateLeaf(NamedTuple):
 
 
 def to_cut_units(bits: int) -> int:
-    """Units of 2^-149, cut off at 2^64: never farther apart than the values are, so no honest element is
-    worse off."""
+    """Returns units of 2^-149, cut off at 2^64. Cut values are never farther apart than the values are, so no
+    honest element is worse off."""
     return max(-MAGNITUDE_LIMIT_UNITS, min(MAGNITUDE_LIMIT_UNITS, to_units(bits)))
 
 

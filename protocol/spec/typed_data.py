@@ -64,7 +64,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 @dataclass(frozen=True)
 class SigningDomain:
-    """Where a signature is valid: one chain, and one contract (its address) that checks it."""
+    """Where a signature is valid: on one chain, for one contract (its address) that checks it."""
 
     chain_id: int
     contract: str

@@ -38,7 +38,7 @@ _PIECES = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class Start(StrEnum):
-    """How the first values of a parameter come about."""
+    """How the first values of a parameter are chosen."""
 
     UNIFORM = "uniform"
     """drawn from the task's seed around 0, with a standard deviation"""

@@ -116,7 +116,7 @@ def require_agreement(console: Console, warnings: Sequence[str], question: str, 
 
 
 async def notify_wallet(chain: GameChain, console: Console) -> int:
-    """Says what the account has in its wallet; in wei."""
+    """Notifies the operator of what the account has in its wallet; returns it in wei."""
     wallet_wei = int(await chain.token.balance_of(chain.address))
     console.notify(f"in the wallet now: {format_tokens(wallet_wei)}")
     return wallet_wei

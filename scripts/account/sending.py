@@ -68,8 +68,8 @@ async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
 
 
 async def send(sending: Awaitable[Answer]) -> Answer:
-    """Returns what sending returns. Raises EnvironmentFault that tells to look before anything is repeated: a
-    chain that does not answer may have taken the transaction."""
+    """Awaits a sending, and returns its result. Raises EnvironmentFault that says to look before anything is
+    repeated: a chain that does not answer may have taken the transaction."""
     try:
         return await sending
     except EnvironmentFault as fault:
@@ -85,7 +85,7 @@ Act: TypeAlias = Callable[[GameChain, Console], Awaitable[Found]]
 
 
 def run_with_chain(home: Path, password_file: Path | None, act: Act[Found]) -> Found:
-    """Does something with the chain of a home, as its account, at a console; returns what came of it."""
+    """Does something with the chain of a home, as its account, at a console; returns the result."""
     config, key = read_config(home), unlock_key(home, password_file)
     return asyncio.run(_act(home, config, key, act, is_alone=not is_node_running(home)))
 
@@ -103,7 +103,7 @@ async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act[Found],
 
 
 def is_node_running(home: Path) -> bool:
-    """Returns whether a node of this home runs, or may: its journal cannot be opened."""
+    """Returns whether a node of this home runs, or may run: its journal cannot be opened."""
     try:
         require_free(home / FILE_NAME)
     except TouchstoneError:

@@ -34,8 +34,8 @@ def get_number(seat: int) -> int:
 
 
 async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0) -> ChainState:
-    """Everything that the chain tells, folded up to its head, as `account` sees it. behind_blocks: so many of
-    the newest blocks are left out."""
+    """Returns everything on the chain, folded up to its head, as `account` sees it. behind_blocks: how many
+    of the newest blocks are left out."""
     state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
     until = max(chain.deployment.deploy_block, head.number - behind_blocks)
     found = await chain.read_events(chain.deployment.deploy_block, until)
@@ -59,9 +59,9 @@ def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
 
 
 def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
-    """As `find_game`; of several tasks the one in which this account has a seat or a bond. Else any
-    account could post a task whose id starts like another one's, and keep a node that is started again from
-    what it has to do there."""
+    """Finds a task as `find_game` does; of several tasks it takes the one in which this account has a seat or
+    a bond. Otherwise any account could post a task whose id starts like another one's, and keep a restarted
+    node from its work there."""
     own = [task for task, game in state.games.items() if has_duties(game, state.account)]
     with suppress(InvalidInput):
         name = pick_task(own, name).hex()

@@ -54,7 +54,7 @@ def describe_missing(game: GameState) -> str:
 
 
 def describe_first_round(game: GameState) -> Iterator[str]:
-    """Tells from which round on a seat works that is taken while a round runs: pools are frozen ahead."""
+    """Tells from which round on a new seat works, if a round is running: pools are frozen ahead."""
     first, rounds = find_first_round(game), game.terms.rounds
     if first is None:
         return
@@ -68,7 +68,7 @@ def describe_first_round(game: GameState) -> Iterator[str]:
 
 
 def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
-    """Yields what a solver has to have: disk, and if `respond` is short, speed."""
+    """Yields what a solver needs: disk, and speed if `respond` is short."""
     yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
     if respond < train_min:
@@ -108,7 +108,7 @@ def describe_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -
 
 
 def count_audits(game: GameState, role: SeatRole) -> float:
-    """Returns how many audits a round has on average for a new seat beside those that sit now."""
+    """Returns how many audits a round has, on average, for one more seat beside the present ones."""
     terms = game.terms
     solvers = max(count_active(game, SeatRole.SOLVER), terms.least_solvers)
     draws = terms.draws if role is SeatRole.VERIFIER else terms.late_chance / LATE_RATE_ONE

@@ -27,7 +27,8 @@ from touchstone.protocol.spec.training_codec import decode_training, encode_trai
 
 @dataclass(frozen=True)
 class Segment:
-    """A place of training: round, solver's slot, inner steps done, steps to go, steps of the task before."""
+    """A place of training: the round, the solver's slot, inner steps done, steps to go, and steps of the task
+    before."""
 
     round: int
     slot: int
@@ -81,7 +82,7 @@ class Workplace:
         return replay_segment(start, self.training, batches, *place)[0]
 
     def sum_rates(self, segment: Segment) -> int:
-        """L of a segment in units of 2^-64, as the schedule tree holds it."""
+        """Returns L of a segment in units of 2^-64, as the schedule tree has it."""
         inner_steps = max(one.inner_step + one.steps for one in self.segments)
         index = segment.global_step // segment.steps
         return compute_learning_rate_sum(self.training.schedule, index, segment.steps, inner_steps)

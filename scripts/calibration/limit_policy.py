@@ -25,7 +25,7 @@ def write_policy(paths: Sequence[Path], out: Path | None) -> PolicyDocument:
 
 
 def render_policy(profiles: list[Profile], limits: Limits) -> str:
-    """Returns the table `[limits]`, and above it what it rests on."""
+    """Returns the table `[limits]`, and above it the measurements that it rests on."""
     subject, lines = profiles[0].subject, []
     lines.append(f"# {MARGIN} times the largest honest distance of these profiles")
     lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")

@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
 
 class NotNeeded(Declined):
-    """A node that has no seat and is to take none: its task is over, or was left for good."""
+    """A node that has no seat and must not take one: its task is over, or was left for good."""
 
 
 WRITE_ERRORS = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS})
@@ -55,7 +55,7 @@ PATH_ERRORS = frozenset(
 
 
 def is_of_disk(error: OSError) -> bool:
-    """Returns whether a disk refused a file or a folder: the operator's to mend, and no bug."""
+    """Returns whether a disk refused a file or a folder. The operator has to repair that; it is no bug."""
     return error.errno in WRITE_ERRORS or (error.errno in PATH_ERRORS and error.filename is not None)
 
 
@@ -84,7 +84,7 @@ def advise(fault: EnvironmentFault, remedy: str) -> EnvironmentFault:
 
 
 def render_error(error: TouchstoneError) -> str:
-    """Four lines: what, expected, actual, what to do."""
+    """Returns four lines: what, expected, actual, what to do."""
     where = f" ({error.where})" if error.where else ""
     return "\n".join(
         (
@@ -97,7 +97,7 @@ def render_error(error: TouchstoneError) -> str:
 
 
 def explain_bug(error: Exception) -> EnvironmentFault:
-    """Returns an error that the code did not foresee, in the same four parts."""
+    """Returns an unexpected error, in the same four parts."""
     return EnvironmentFault(
         what="this is a bug of Touchstone",
         expected="a result, or an error that says what to do",

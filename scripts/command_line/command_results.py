@@ -23,7 +23,7 @@ Put: TypeAlias = Callable[[Document], None]
 
 @dataclass(frozen=True)
 class FaultFound:
-    """The document of a command that looked for faults and found one: it ends with status 1."""
+    """The document of a command that looked for faults and found one. The command ends with status 1."""
 
     document: Document
 
@@ -45,7 +45,7 @@ class JsonOutput:
 
 @contextmanager
 def open_output(*, is_json: bool) -> Iterator[JsonOutput]:
-    """The output of a command. is_json: as long as this is open, whatever is printed, by a child process too,
+    """Opens the output of a command. is_json: while it is open, whatever is printed, also by a child process,
     goes to standard error."""
     if not is_json:
         yield JsonOutput(None)

@@ -30,8 +30,9 @@ def show_time(seconds: float) -> str:
 
 
 class OneLine(logging.Formatter):
-    """Time with zone, level, message, then `round=` and `transaction=` if the event has them. A line break in
-    a message, or in a traceback, becomes ` | `: no line of a log can be made up by what a peer sends."""
+    """Formats a record as one line: time with zone, level, message, then `round=` and `transaction=` if the
+    event has them. A line break in a message, or in a traceback, becomes ` | `, so that a peer cannot make up
+    a line of a log."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the record in one line."""
@@ -46,7 +47,7 @@ class OneLine(logging.Formatter):
 
 
 def log_line(line: str) -> bool:
-    """Logs a line that is told to the operator; whether it is to be shown as well."""
+    """Logs a line for the operator; returns whether to show it as well."""
     level = logging.WARNING if line.startswith(WARNING_WORD) else logging.INFO
     SAID.log(level, "%s", line.removeprefix(WARNING_WORD))
     return SAID.isEnabledFor(level)

@@ -36,8 +36,8 @@ async def show_progress(chain: "GameChain", task: bytes, console: Console) -> No
 
 
 async def with_company(work: Coroutine[Any, Any, Result], company: Coroutine[Any, Any, None]) -> Result:
-    """Returns what `work` comes to, with `company` beside it: that ends with it, and its failure is of no
-    weight."""
+    """Runs `work` and returns its result, with `company` beside it. `company` ends with `work`, and its
+    failure does not matter."""
     beside = asyncio.create_task(company)
     try:
         return await work

@@ -10,8 +10,8 @@ MAX_SHOWN_CHARACTERS = 80
 
 
 def parse_tokens(text: str) -> int:
-    """`12.5` whole tokens in wei. Raises InvalidInput if it is not a positive decimal number of at most 18
-    decimals, or longer than any amount."""
+    """Returns a number of whole tokens such as `12.5` in wei. Raises InvalidInput if it is not a positive
+    decimal number of at most 18 decimals, or longer than any amount."""
     whole, _, decimals = text.partition(".")
     is_short = len(whole) <= MAX_WHOLE_DIGITS and len(decimals) <= 18
     is_number = is_short and (whole + decimals).isascii() and (whole + decimals).isdigit()

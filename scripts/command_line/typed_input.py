@@ -22,16 +22,16 @@ def find_nearest(name: str, known: Iterable[str]) -> str:
 
 
 def expect_known(name: str, known: Iterable[str]) -> str:
-    """Returns what is expected in the place of an unknown key."""
+    """Returns what is expected in place of an unknown key."""
     keys = list(known)
     nearest = find_nearest(name, keys)
     return f"one of {', '.join(keys)}" + (f"; the nearest is {nearest}" if nearest else "")
 
 
 def read_overrides(environment: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
-    """Known keys that variables of an environment stand for, with their texts. Raises InvalidInput for a
-    variable that looks like a secret, or like a slip of a known one; its value is not shown. Other ones are
-    left alone: what starts a container may set some with this prefix."""
+    """Returns the known keys that variables of an environment stand for, with their texts. Raises
+    InvalidInput for a variable that looks like a secret, or like a slip of a known one; its value is not
+    shown. Other ones are left alone: what starts a container may set some with this prefix."""
     keys, found = {key.upper(): key for key in known}, dict[str, str]()
     for variable, text in sorted(environment.items()):
         name = variable.removeprefix(PREFIX)

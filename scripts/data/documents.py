@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Fields:
-    """Which field of a line of JSONL, and which column of Parquet, is the text."""
+    """The names of the text: a field of a JSONL line, and a column of Parquet."""
 
     field: str = "text"
     column: str = "text"

@@ -53,7 +53,8 @@ class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class PackedDataset:
-    """Where the tokens are and what is known of them. A raw file has no note: one byte a token."""
+    """Where the tokens are, and what is known of them. A raw file has no note, and one byte for each
+    token."""
 
     tokens: Path
     size_bytes: int
@@ -71,7 +72,7 @@ class PackedDataset:
 
     @property
     def tokenizer_sha256(self) -> str:
-        """Of the tokenizer.json, hex; empty if tokens are bytes."""
+        """SHA-256 of the tokenizer.json, in hex; empty if tokens are bytes."""
         return "" if self.note is None else self.note.tokenizer_sha256
 
 
@@ -96,7 +97,7 @@ def open_dataset(path: Path) -> PackedDataset:
 
 
 def find_largest_token(dataset: PackedDataset) -> int:
-    """Returns the largest token, from all of the file, read in parts; -1 if there is none."""
+    """Returns the largest token of the whole file, which is read in parts; -1 if there is none."""
     largest = -1
     with dataset.tokens.open("rb") as file:
         while part := file.read(READ_BYTES):

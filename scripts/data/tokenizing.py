@@ -28,7 +28,7 @@ class Tokens(Protocol):
         """Returns the tokens of each text."""
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of some tokens; what is no text is shown as U+FFFD."""
+        """Returns the text of some tokens; bytes that are no text are shown as U+FFFD."""
 
 
 class ByteTokens:
@@ -80,7 +80,7 @@ class FileTokens:
 
 
 def read_tokenizer(path: Path) -> tuple[FileTokens, bytes]:
-    """Returns a tokenizer.json, or the one in a folder, and its bytes. Raises InvalidInput."""
+    """Reads a tokenizer.json, or the one in a folder; returns it and its bytes. Raises InvalidInput."""
     file = path / TOKENIZER_NAME if path.is_dir() else path
     if not file.is_file() or file.stat().st_size > MAX_TOKENIZER_BYTES:
         actual = "a larger one" if file.is_file() else "no such file"

@@ -61,7 +61,7 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check came to: `ok`, `fault` or `not tested`, and in what words."""
+    """The result of a check: `ok`, `fault` or `not tested`, and words that explain it."""
 
     name: str
     result: str

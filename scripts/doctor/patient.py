@@ -19,9 +19,9 @@ class NotTested(Exception):
 
 @dataclass
 class Patient:
-    """A home under examination. now: the machine's clock, Unix time in seconds; opened: what is closed in the
-    end; key: of the account, once the password has opened it; state, task: what the chain tells, and the task
-    that was named."""
+    """A home under examination. now: the machine's clock, Unix time in seconds; opened: what is closed at the
+    end; key: the account's key, once the password has opened it; state, task: the chain's state, and the
+    named task."""
 
     home: Path
     task_name: str | None = None

@@ -72,7 +72,7 @@ def describe_peer(patient: Patient, peer: Peer) -> str:
 
 
 def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
-    """Returns what peers saw, in words. Raises EnvironmentFault if one of them does not reach this node,
+    """Returns in words what peers saw. Raises EnvironmentFault if one of them does not reach this node,
     NotTested if none could tell."""
     told = "; ".join(map(str, seen))
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]

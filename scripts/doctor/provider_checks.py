@@ -26,8 +26,8 @@ GRACE_S = 30.0
 @dataclass(frozen=True)
 class Seen:
     """What an endpoint shows. name: its key and its URL, without what may be a secret; fault: what it lacks,
-    empty if nothing; error: the same as it was raised, if it was; first: the block in which the deployment
-    begins, None if it does not show the deployment's chain; lacks: what a node does without."""
+    empty if nothing; error: the error itself, if one was raised; first: the block in which the deployment
+    begins, None if it does not show the deployment's chain; lacks: things that a node can do without."""
 
     url: str
     name: str
@@ -74,7 +74,7 @@ def _describe(seen: Seen) -> str:
 
 
 def name_endpoints(config: HomeConfig) -> Iterator[tuple[str, str]]:
-    """Yields each endpoint's URL, and by what key and place an operator knows it."""
+    """Yields each endpoint's URL, and the key and place by which an operator knows it."""
     yield config.rpc_url, f"rpc_url {name_place(config.rpc_url)}"
     for index, url in enumerate(config.rpc_urls):
         yield url, f"rpc_urls[{index}] {name_place(url)}"

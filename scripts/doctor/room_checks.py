@@ -74,7 +74,7 @@ async def check_memory(patient: Patient) -> str:
 
 
 async def check_use(patient: Patient) -> str:
-    """Checks that this system tells whether somebody uses the machine, if the node is to keep off then."""
+    """Checks that this system tells whether somebody uses the machine, if the node is to pause then."""
     config = patient.get_config()
     if not config.when_idle:
         raise NotTested(

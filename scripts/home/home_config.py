@@ -135,8 +135,8 @@ def _no_home(path: Path, home: Path) -> InvalidInput:
 
 
 def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: bool) -> HomeConfig:
-    """Returns the configuration, with what options say in the place of its keys. Raises InvalidInput as
-    `read_config`, and for an option that no key could have."""
+    """Returns the configuration, with the values of options in place of its keys. Raises InvalidInput as
+    `read_config` does, and for an option that no key could have."""
     given: dict[str, Any] = {"when_idle": True} if when_idle else {}
     named = {"nice": nice, "executor": executor}
     given |= {name: value for name, value in named.items() if value is not None}
@@ -144,9 +144,9 @@ def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: 
 
 
 def open_use(home: HomeConfig, executor: str) -> MachineUse:
-    """Returns what tells whether somebody else uses this machine. executor: what runs replays. Raises
-    EnvironmentFault if the system does not tell, InvalidInput if the node's own work could not be told from
-    that of others."""
+    """Returns the object that tells whether somebody else uses this machine. executor: what runs replays.
+    Raises EnvironmentFault if the system does not tell, InvalidInput if the node's own work could not be told
+    from that of others."""
     if executor == "ray":
         raise InvalidInput(
             what="replays by Ray look like the use of the machine by somebody else",

@@ -77,7 +77,7 @@ def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
 
 
 def refuse_whole(home: Path) -> None:
-    """Raises InvalidInput if there is nothing left to make of a home, or it can be none."""
+    """Raises InvalidInput if a home is already complete, or if the path cannot become a home."""
     require_folder(home)
     if is_whole(home):
         raise InvalidInput(

@@ -24,7 +24,7 @@ from touchstone.scripts.tasks.terms_checks import describe_other_limits
 
 @dataclass(frozen=True)
 class NewHome:
-    """What an operator wants of a new home: the options of `touchstone init`, as its help explains them."""
+    """A new home as an operator wants it: the options of `touchstone init`, as its help explains them."""
 
     home: Path
     rpc_url: str

@@ -42,8 +42,8 @@ SHOWN_LOSS = 100.0
 
 @dataclass(frozen=True)
 class MeasureChoice:
-    """What an operator measures: a folder, or the model of a task, on at most so many tokens. dataset, text:
-    what measures; step: the recorded step of a module that transformers does not have."""
+    """What an operator measures: a folder, or the model of a task, on at most this many tokens. dataset,
+    text: the tokens to measure on; step: the recorded step of a module that transformers does not have."""
 
     model: str
     tokens: int
@@ -53,7 +53,7 @@ class MeasureChoice:
 
 
 def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None) -> EvalDocument:
-    """Measures a model and says what was found. home, password_file: of the account that asks for the model
+    """Measures a model and notifies the result. home, password_file: of the account that asks for the model
     of a task."""
     folder, console = Path(wanted.model), Console()
     if folder.is_dir() and wanted.step is not None:

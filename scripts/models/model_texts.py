@@ -27,8 +27,8 @@ def read_text(path: Path) -> str:
 
 
 def find_tokenizer(folder: Path, model: PublishedModel) -> str:
-    """SHA-256 of the model's tokenizer.json, hex: the one that the task names, else that of the folder; empty
-    if tokens are bytes. Raises InvalidInput if there is none and tokens cannot be bytes."""
+    """Returns the SHA-256 of the model's tokenizer.json, in hex: the one that the task names, else that of
+    the folder; empty if tokens are bytes. Raises InvalidInput if there is none and tokens cannot be bytes."""
     note, tokenizer = read_note(folder), folder / TOKENIZER_NAME
     if note is not None:
         return note.tokenizer_sha256

@@ -12,7 +12,7 @@ from touchstone.scripts.models.model_texts import open_tokens, refuse_input
 
 
 def sample_text(folder: Path, prompt: str, count: int, taste: Taste) -> SampleDocument:
-    """Writes the prompt and so many tokens with which the model of a folder goes on."""
+    """Writes the prompt and the tokens with which a folder's model continues it."""
     if folder.is_dir() and not (folder / CONFIG_NAME).is_file():
         expected = "a model of transformers; a module of your own takes the tensors by load_state_dict"
         raise refuse_input("a folder without config.json", expected, str(folder))

@@ -26,8 +26,8 @@ def is_accepted(found: ReplayDocument) -> bool:
 async def replay_segment(
     config: NodeConfig, name: str, index: int, solver: str, segment: int, console: Console
 ) -> ReplayDocument:
-    """Replays a segment of the task called `name`, and says what was found. solver: the slot of its claim, or
-    its account. Raises as `verifier.replay` does."""
+    """Replays a segment of the task called `name`, and notifies the result. solver: the slot of the claim, or
+    its solver's account. Raises as `verifier.replay` does."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, game = find_game(await read_state(chain), name)
     claims = game.rounds[index].claims if index in game.rounds else {}

@@ -21,7 +21,8 @@ from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round,
 
 @dataclass(frozen=True)
 class Holding:
-    """A seat's stake in wei; what holds it, oldest first (empty: nothing does, it can be paid out now)."""
+    """A seat's stake in wei, and what holds it, the oldest first (empty: nothing does, it can be paid out
+    now)."""
 
     seat: Seat
     stake_wei: int

@@ -90,8 +90,8 @@ class Shares:
 
 
 async def read_shares(chain: GameChain, name: str) -> Shares:
-    """Returns the shares of the task that is called so. Raises InvalidInput if no task or more than one
-    is."""
+    """Returns the shares of the task called `name`. Raises InvalidInput if no task or more than one has this
+    name."""
     task, game = find_game(await read_state(chain, chain.address), name)
     token = await chain.open_shares(task)
     voting, since, round_ = await token.halt_vote()
@@ -113,7 +113,7 @@ async def read_shares(chain: GameChain, name: str) -> Shares:
 
 
 async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDocument:
-    """Says how many shares there are, what this account has of them, and how the vote stands."""
+    """Shows how many shares there are, what this account has of them, and how the vote stands."""
     now, pace = await read_shares(chain, name), await read_pace(chain)
     percent = 100 * now.held / now.supply if now.supply else 0.0
     console.notify(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")

@@ -46,7 +46,7 @@ async def create(sender: Sender, contract: str, code: bytes, report: Report) -> 
 
 
 def require_address(name: str, expected: str, actual: str) -> None:
-    """Raises EnvironmentFault if a contract is not where the others were told."""
+    """Raises EnvironmentFault if a contract is not at the address that the others were told."""
     if actual != expected:
         raise EnvironmentFault(
             what=f"{name} landed at another address than the others were told",
@@ -58,7 +58,7 @@ def require_address(name: str, expected: str, actual: str) -> None:
 
 
 def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> GameDeployment:
-    """Where the contracts will be when `account` creates them one after the other from `nonce` on."""
+    """Returns where the contracts will be when `account` creates them one after the other from `nonce` on."""
     where = {field: compute_creation_address(account, nonce + i) for i, field in enumerate(GAME_CONTRACTS)}
     return GameDeployment(chain_id=chain_id, token=token, deploy_block=deploy_block, **where)
 
@@ -120,8 +120,8 @@ async def deploy_game(
 async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
-    """Returns the deployment at `path` if it stands on this chain; a new one, written to `path`, where none
-    does. Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
+    """Returns the deployment at `path` if it is on this chain; otherwise deploys a new one and writes it to
+    `path`. Raises as `find_game` and `deploy_game` do; options: those of `deploy_game`."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
     found = await find_game(connection, path, limits, **asked)
     if found is None:

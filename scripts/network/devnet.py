@@ -89,7 +89,7 @@ async def run_anvil(
 
 @asynccontextmanager
 async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIterator[Devnet]:
-    """Anvil with the contracts on it and the accounts of `options.fund` given money, until the block ends."""
+    """Runs Anvil with the contracts and money for the accounts of `options.fund`, until the block ends."""
     gas = ("--gas-limit", str(BLOCK_GAS))
     async with run_anvil(options.port, options.log, options.block_time_s, gas) as rpc_url:
         connection = Connection(rpc_url)
@@ -111,7 +111,7 @@ async def keep_time(
     least_parties: int = 1,
     now_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Runs the devnet clock for ever (`devnet_clock.py`): idle time is skipped once so many parties are
+    """Runs the devnet clock for ever (`devnet_clock.py`). It skips idle time once this many parties are
     there. now_s: a clock of seconds."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
@@ -145,8 +145,8 @@ async def give_coin(connection: Connection, address: str, amount_wei: int) -> No
 
 
 def claim_port(port: int) -> int:
-    """`port`, or a free one for 0. Raises InvalidInput when it is taken: a left-over Anvil would answer
-    there."""
+    """Returns `port`, or a free one for 0. Raises InvalidInput if it is taken: an Anvil that was left over
+    would answer there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

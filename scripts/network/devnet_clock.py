@@ -45,11 +45,8 @@ FAR_BLOCKS = 10 * LIMITS_LOCAL.window_max
 
 
 def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
-    """Blocks to mine at once, so that the next block is the first that a party waits for; 0: real time goes
-    on.
-
-    peers: None stands for a party that does not answer.
-    """
+    """Returns how many blocks to mine at once, so that the next block is the first that a party waits for. 0:
+    real time goes on. peers: None stands for a party that does not answer."""
     if not all(peer is not None and is_idle(head, peer) for peer in peers):
         return 0
     awaited = [peer.waiting_for_block for peer in peers if peer and peer.waiting_for_block is not None]

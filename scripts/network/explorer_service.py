@@ -57,7 +57,7 @@ def open_browser(url: str) -> None:
 
 
 def choose_index(deployment: GameDeployment) -> Path:
-    """Where the events of a deployment are kept unless the operator says it: $XDG_CACHE_HOME or ~/.cache.
-    They can be read again from the chain at any time."""
+    """Returns where the events of a deployment are kept if the operator names no file: $XDG_CACHE_HOME or
+    ~/.cache. They can be read again from the chain at any time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "touchstone" / f"explorer-{deployment.chain_id}-{deployment.tasks}.sqlite"

@@ -41,8 +41,7 @@ class Sample:
 
 
 def find_weakness(chain_id: int, sample: Sample) -> str:
-    """Returns why draws must not hang on this chain's prevrandao alone; empty if nothing speaks against
-    it."""
+    """Returns why draws must not depend only on this chain's prevrandao; empty if there is no reason."""
     if reason := NOT_RANDOM.get(chain_id, ""):
         return f"chain {chain_id}: {reason}"
     numbered = list(enumerate(sample.values, sample.first_block))
@@ -58,7 +57,7 @@ def find_weakness(chain_id: int, sample: Sample) -> str:
 
 
 async def measure(connection: Connection) -> Sample:
-    """prevrandao of the newest blocks; the genesis block, which no validator produced, is left out."""
+    """Returns prevrandao of the newest blocks, without the genesis block, which no validator produced."""
     head = (await connection.head()).number
     first = max(1, head - SAMPLE_BLOCKS + 1)
     blocks = [await connection.raw_block(number) for number in range(first, head + 1)]

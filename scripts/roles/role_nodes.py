@@ -25,7 +25,7 @@ class Member(Node):
     """A node with a seat, or with a bond: what every role does."""
 
     def list_urgent(self) -> tuple[Room[Any], ...]:
-        """Lists what comes before all else: silence in a dispute costs the stake."""
+        """Lists the duties that come before all others: silence in a dispute costs the stake."""
         rooms, challenges = self.rooms, self.list_challenges()
         return (
             Room(defence.list_duties, rooms.defence),

@@ -52,7 +52,7 @@ STAYING_KINDS = (BlobKind.DATASET, BlobKind.STEP)
 
 @dataclass(frozen=True)
 class Need:
-    """What a seat takes at most while nobody disputes, in bytes. who: the seat, in words."""
+    """What a seat takes at most, in bytes, while nobody disputes. who: the seat, in words."""
 
     who: str
     disk_bytes: int
@@ -132,7 +132,7 @@ def _memory_not_there(need: Need, has_bytes: int, allowed_bytes: int) -> Environ
 
 
 def measure_kept_bytes(home: Path) -> int:
-    """Returns what a home has on its disk already. A node may write and delete meanwhile."""
+    """Returns how many bytes a home has on its disk already. A node may write and delete meanwhile."""
     kept_bytes = 0
     for folder, _, names in os.walk(home):
         for name in names:
@@ -198,9 +198,9 @@ def _disk_not_there(
 async def find_room(
     config: NodeConfig, home: HomeConfig, role: SeatRole, state: ChainState, task: bytes
 ) -> Need:
-    """What a seat of a task takes, once this machine and the limits of the home have room for it. No node of
-    this home runs. Raises as `read_checked_spec`, `require_memory`, `measure_foreign_bytes` and
-    `require_disk` do."""
+    """Returns what a seat of a task takes, after checking that this machine and the limits of the home have
+    room for it. No node of this home may run. Raises as `read_checked_spec`, `require_memory`,
+    `measure_foreign_bytes` and `require_disk` do."""
     spec = read_checked_spec(state, task)
     async with open_reader(config) as reader:
         program = await fetch_program(as_reader(reader, task, spec, config.notify), spec)

@@ -61,7 +61,7 @@ LOWEST_NICE = 19
 
 @dataclass(frozen=True)
 class SeatChoice:
-    """What an operator wants of a seat: the options of `touchstone solve`, `verify` and `watch`."""
+    """The seat that an operator wants: the options of `touchstone solve`, `verify` and `watch`."""
 
     task: str
     home: Path
@@ -75,7 +75,7 @@ class SeatChoice:
 
 
 def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
-    """Takes the seat and plays it, as `play_role`, with the home's key. Raises InvalidInput first if an
+    """Takes the seat and plays it, as `play_role` does, with the home's key. Raises InvalidInput first if an
     option or a key of the home does not fit the role."""
     console = Console()
     home = read_home(wanted.home, nice=wanted.nice, executor=wanted.executor, when_idle=wanted.when_idle)

@@ -51,7 +51,7 @@ def format_reason(reason: MoneyReason) -> str:
 
 
 def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: Pace) -> Table:
-    """Returns a row for each thing that is locked, and for what is earned, owed, settled, spent and lost."""
+    """Returns a row for each locked amount, and for what is earned, owed, settled, spent and lost."""
     table = Table(title=f"Your money in task {show_task(task)}", title_justify="left")
     table.add_column("")
     table.add_column("tokens", justify="right")

@@ -9,8 +9,8 @@ from touchstone.scripts.documents.overview_documents import IssueFacts, NodeFact
 
 
 def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterator[str]:
-    """What the node of a home says of itself, and what it could not write if its disk is full; nothing if
-    none has run."""
+    """Yields what the node of a home reports about itself, and what it could not write if its disk is full;
+    nothing if no node has run."""
     if node is not None:
         yield from describe_node_state(node, now_s)
     free_bytes = shutil.disk_usage(home).free

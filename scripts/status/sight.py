@@ -13,8 +13,7 @@ from touchstone.scripts.money.holdings import Holding, find_holding
 
 @dataclass(frozen=True)
 class Sight:
-    """One look at the chain: everything folded, the pace of its blocks, and the money of an account in
-    wei."""
+    """One look at the chain: its folded state, the pace of its blocks, and the money of an account in wei."""
 
     state: ChainState
     pace: Pace

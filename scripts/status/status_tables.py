@@ -141,18 +141,17 @@ def _describe_round_shortly(one: GameRound) -> list[str]:
 
 
 def describe_round(one: GameRound) -> str:
-    """Returns what a round does, in a word: `training`, `audits`, `posted`, `standing`, `fallen` or
-    `undone`."""
+    """Describes a round in a word: `training`, `audits`, `posted`, `standing`, `fallen` or `undone`."""
     if one.phase == RoundPhase.RUNNING:
         return "training" if one.closed is None else "audits"
     return one.phase.name.lower()
 
 
 def get_escrow(game: GameState) -> int:
-    """Tells what is left of a task's escrow, in wei."""
+    """Returns what is left of a task's escrow, in wei."""
     return game.purse.get_wei(ESCROW)
 
 
 def describe_lack(game: GameState, block: int) -> str:
-    """Returns which seats a task waits for: none, if no round is to come."""
+    """Returns which seats a task waits for; none if no round is to come."""
     return "" if game.is_closed or is_over(get_state_at(game, block), block) else describe_missing(game)

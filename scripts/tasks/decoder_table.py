@@ -34,8 +34,8 @@ LEAST_NORM_EPSILON = 2.0**-80
 
 
 def record_sizes(document: dict[str, Any], path: Path, packed: PackedDataset) -> None:
-    """Puts the step of a plain decoder into a document, in the place of its sizes. Raises InvalidInput for
-    the first key of which no decoder can be made."""
+    """Puts the step of a plain decoder into a document, in place of its sizes. Raises InvalidInput for the
+    first key that no decoder can have."""
     table = dict(document.pop("model"))
     if packed.note is not None:
         table.setdefault("vocabulary_size", packed.vocabulary_size)
@@ -73,7 +73,7 @@ def rule_in(table: str, rule: Rule) -> Rule:
 
 @lru_cache(maxsize=8)
 def record_decoder(model: DecoderConfig, optimizer: AdamW, shape: Shape) -> RecordedStep:
-    """Returns the step of a plain decoder; seconds, then cached."""
+    """Returns the step of a plain decoder. Recording takes seconds; then it is cached."""
     return record_step(Decoder(model), shape, optimizer=optimizer, config=describe_decoder(model))
 
 

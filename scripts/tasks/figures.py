@@ -54,7 +54,7 @@ class Stated:
 
 
 def assume(terms: GameTerms) -> Stated:
-    """Returns what is assumed of a task if nothing is stated."""
+    """Returns the assumptions about a task for which nothing is stated."""
     pay = terms.amounts.solver_pay
     return Stated(
         compute_cost=int(pay * COST_SHARE),

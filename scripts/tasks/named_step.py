@@ -31,7 +31,7 @@ class NamedStep:
     files: StepFiles
 
     def read(self) -> Tensor:
-        """Returns the weights of the module that was recorded."""
+        """Returns the weights of the recorded module."""
         return self.files.weights
 
 

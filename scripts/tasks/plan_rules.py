@@ -34,7 +34,7 @@ def refuse_bad_plan(path: Path, plan: RoundPlan, packed: PackedDataset) -> None:
 
 
 def refuse_other_tokens(path: Path, packed: PackedDataset, vocabulary: int) -> None:
-    """Raises InvalidInput if a number of the dataset is no token."""
+    """Raises InvalidInput if the dataset has a number that is no token."""
     is_full = vocabulary == 1 << 8 * packed.token_bytes
     largest = -1 if is_full else find_largest_token(packed)
     if largest >= vocabulary:

@@ -41,7 +41,7 @@ REMEDY = "Correct the task file."
 
 
 def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:
-    """Shows why each amount is what it is; returns that. Raises InvalidInput naming the key of a number, a
+    """Shows and returns why each amount is what it is. Raises InvalidInput naming the key of a number, a
     window or an amount under which nodes would not stake: a deployment with these limits refuses it, cheating
     would pay, or honest work would not."""
     terms = sketch_terms(file.plan)
@@ -57,7 +57,7 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
 
 
 async def require_own_coin(config: NodeConfig) -> None:
-    """Raises InvalidInput if the account cannot even say where its node is found, or the contracts are
+    """Raises InvalidInput if the account cannot even pay for announcing its endpoint, or the contracts are
     not those of this version."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         await require_coin(chain, config.key.address)
@@ -67,8 +67,8 @@ async def require_own_coin(config: NodeConfig) -> None:
 async def create_task(
     config: NodeConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
 ) -> None:
-    """Judges a task, posts it with the operator's agreement, and serves it to its end. put: takes what was
-    posted."""
+    """Judges a task, posts it with the operator's agreement, and serves it to its end. put: receives the
+    document of the posted task."""
     await require_own_coin(config)
     justify(file, LIMITS[read_config(config.home).limits], console)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)

@@ -103,7 +103,7 @@ ask = 9600                    # after the votes, for asking the signer of one
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. default: taken for an empty answer; empty if there must be one."""
+    """One question. default: the answer if none is typed; empty if there must be one."""
 
     option: str
     text: str
@@ -291,8 +291,8 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
 
 
 def notify_tokenizer(file: TaskFile, console: Console) -> None:
-    """Warns if the dataset was packed with another tokenizer than the recorded model's: no rule of a task can
-    see that."""
+    """Warns if the dataset was packed with another tokenizer than the recorded model's. No rule of a task can
+    detect that."""
     made_with, own = file.packed.tokenizer_sha256, file.plan.step.shape.tokenizer_sha256
     if file.weights is None or own == made_with:
         return

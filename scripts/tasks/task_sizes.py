@@ -29,5 +29,5 @@ def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
 
 
 def count_rounds(terms: GameTerms, window_blocks: int) -> int:
-    """Returns how many rounds of `train_min` reach into a window, the one that runs included."""
+    """Returns how many rounds of `train_min` a window touches, the running one included."""
     return min(terms.rounds, 1 + ceil(Fraction(window_blocks, max(1, terms.windows.train_min))))

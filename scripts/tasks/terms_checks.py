@@ -18,8 +18,8 @@ from touchstone.scripts.documents.posting_documents import AmountDocument
 
 
 def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Returns, for every amount, the rule that asks most of it, advice left out, and every other that is
-    broken."""
+    """Returns, for every amount, the rule that asks most of it (without advice), and every other broken
+    rule."""
     binding = [rule for rule in check_money(terms, figures) if not rule.is_advice]
     strictest = {rule.name: rule for rule in sorted(binding, key=lambda rule: rule.least)}
     return [rule for rule in binding if rule is strictest[rule.name] or not rule.holds]
@@ -52,7 +52,8 @@ def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) ->
 
 
 def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None:
-    """Raises InvalidInput if a deployment forgets sooner than its preset, so that honest proofs fail."""
+    """Raises InvalidInput if a deployment forgets sooner than its preset, so that honest proofs would
+    fail."""
     for name in SEALS:
         if getattr(actual, name) < getattr(own, name):
             raise InvalidInput(
@@ -65,8 +66,8 @@ def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None
 
 
 def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
-    """Returns how the preset of a home, own, is another than the deployment's, and what to do; empty if it
-    is not."""
+    """Describes how the preset of a home differs from the deployment's limits, and what to do; empty if it
+    does not."""
     if actual.name == own:
         return ""
     if actual.name not in LIMITS:
@@ -80,8 +81,8 @@ def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
 def refuse_bad_money(
     terms: GameTerms, figures: Figures, console: Console, remedy: str
 ) -> Sequence[MoneyRule]:
-    """Shows why each amount is what it is; returns that. Raises InvalidInput if under these cheating would
-    pay, or honest work would not."""
+    """Shows and returns why each amount is what it is. Raises InvalidInput if cheating would pay under these
+    amounts, or honest work would not."""
     rules = find_strictest(terms, figures)
     show_money(rules, console)
     broken = [rule for rule in rules if not rule.holds]

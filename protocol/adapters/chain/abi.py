@@ -39,15 +39,16 @@ class Parameter:
 
     @property
     def is_hashed(self) -> bool:
-        """Whether the topic of an indexed one is the hash of the value, from which the value cannot be
-        recovered."""
+        """Whether the topic of this indexed parameter is a hash of its value. The value cannot be recovered
+        from it."""
         return self.is_list or bool(self.items) or self.kind in ("string", "bytes")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function, event or error of `contract`. signature: name and types; digest: Keccak-256 of it, of which
-    the first four bytes select a function or an error, and all of which is an event's first topic."""
+    """A function, event or error of `contract`. signature: name and types; digest: Keccak-256 of the
+    signature. Its first four bytes select a function or an error, and all of it is the first topic of an
+    event."""
 
     contract: str
     name: str
@@ -88,7 +89,7 @@ def load_abi(contract: str) -> tuple[Entry, ...]:
 
 
 def load_own_abi(contract: str) -> tuple[Entry, ...]:
-    """Returns the ABI of a contract as others see it: of its interface, where the package has one."""
+    """Returns the ABI that others use to call a contract: that of its interface, if the package has one."""
     names = list_package_abis()
     return load_abi(f"I{contract}" if f"I{contract}" in names else contract)
 
@@ -123,7 +124,7 @@ def to_snake_case(name: str) -> str:
 
 
 def to_field_name(name: str, number: int) -> str:
-    """Returns how the parameter of that number is called here: `weights_root`, `from_`, `value_3` if it has
+    """Returns the Python name of the parameter of that number: `weights_root`, `from_`, `value_3` if it has
     no name."""
     found = to_snake_case(name.lstrip("_")) or f"value_{number}"
     return found + "_" if keyword.iskeyword(found) else found

@@ -33,7 +33,7 @@ class MalformedAnswer(ValueError):
 
 @dataclass(frozen=True)
 class Head:
-    """One block as far as roles care. Hashes are 32 bytes; `timestamp_s` is Unix time."""
+    """The parts of a block that roles need. Hashes are 32 bytes; `timestamp_s` is Unix time."""
 
     number: int
     block_hash: bytes
@@ -126,7 +126,7 @@ class _Transactions(msgspec.Struct):
 
 
 def read_head(block: object) -> Head:
-    """Returns the head of a block as JSON-RPC has it. Raises MalformedAnswer."""
+    """Returns the head of a block from its JSON-RPC answer. Raises MalformedAnswer."""
     return _to_head(_convert(block, _Block))
 
 
@@ -143,8 +143,8 @@ def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
 
 
 def read_logs(logs: object) -> list[Log]:
-    """Returns logs in the chain's order, each once. Raises MalformedAnswer, also for one that a reorg has
-    removed, and for two of one place that differ."""
+    """Returns logs in the chain's order, each once. Raises MalformedAnswer, also for a log that a reorg has
+    removed, and for two different logs of one place."""
     found = dict[tuple[int, int], Log]()
     for one in map(_to_log, _convert(logs, list[_Log])):
         if found.setdefault((one.block_number, one.log_index), one) != one:

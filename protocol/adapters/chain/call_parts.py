@@ -19,8 +19,8 @@ Arrange = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 async def count_fitting(contract: Contract, name: str, items: Sequence[Any], arrange: Arrange) -> int:
-    """Returns how many of `items`, from the first on, one call of a function may bring: all, or a half, a
-    quarter and so on, one at least. Raises as `fits` does."""
+    """Returns how many of the first `items` fit into one call of a function: all, a half, a quarter and so
+    on, at least one. Raises as `fits` does."""
     count = len(items)
     while count > 1 and not await fits(contract, name, arrange(items[:count])):
         count = -(-count // 2)

@@ -104,8 +104,8 @@ async def make_sender(
 
 class GameChain(ChainClient):
     """One deployment of the round's contracts. Without a signer it only reads. Make one with
-    `open_game_chain`. signing: where signatures of the round count; limits: what the deployment allows of
-    tasks."""
+    `open_game_chain`. signing: the domain in which signatures of the round are valid; limits: what the
+    deployment allows of tasks."""
 
     limits: DeploymentLimits
 

@@ -66,7 +66,7 @@ class Connection:
         await self.providers.close()
 
     async def request(self, method: str, *parameters: Any) -> Any:
-        """Returns what a bare JSON-RPC request gives, for what is not part of every chain (`anvil_mine`).
+        """Returns the result of a bare JSON-RPC request, for methods that not every chain has (`anvil_mine`).
         Raises EnvironmentFault."""
         return await self.providers.ask(method, parameters, lambda found: found)
 
@@ -111,7 +111,7 @@ class Connection:
         return found
 
     async def blocks_everywhere(self, number: int) -> list[Head | None]:
-        """Returns the block of that number as each endpoint has it that answers, None if it has none.
+        """Returns the block of that number from each endpoint that answers, None from one that lacks it.
         Raises EnvironmentFault if none answers."""
         asked = ("eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head))
         found = await self.providers.ask_everywhere(*asked)
@@ -159,15 +159,15 @@ class Connection:
         return await self.providers.ask_pending(*asked, where, self.floor)
 
     async def transaction_count(self, address: str, block: str) -> int:
-        """Returns how many transactions `address` has sent: mined ones (`latest`, or a number as `0x`), or
-        with those that wait to be (`pending`)."""
+        """Returns how many transactions `address` has sent: only mined ones (`latest`, or a number as `0x`),
+        or waiting ones as well (`pending`)."""
         if block == "pending":
             return await self.providers.ask_pending("eth_getTransactionCount", address, answers.read_count)
         return await self.providers.ask("eth_getTransactionCount", (address, block), answers.read_count)
 
     async def priority_fee(self) -> int:
-        """Returns a tip per gas, in wei, that the node thinks right: what it names, else the middle one of
-        the last blocks, else what its gas price has above the base fee."""
+        """Returns the tip for one gas, in wei, that the node suggests. If it suggests none: the middle tip of
+        the last blocks, else what its gas price exceeds the base fee by."""
         named = await self.providers.ask_if_known("eth_maxPriorityFeePerGas", (), answers.read_quantity)
         if named is not None:
             return named
@@ -325,7 +325,7 @@ def _read_logs_of(blocks: Sequence[Head], decode: Decode[One], found: Sequence[A
 
 
 def _read_logs_in(blocks: range, decode: Decode[One], found: Sequence[Any]) -> list[One]:
-    """Of a range. A gateway that splits ranges at bounds of its own tells of more blocks."""
+    """Reads the logs of a range. A gateway that splits ranges at bounds of its own shows more blocks."""
     if answers.read_head(found[0]).number != blocks[-1]:
         raise MalformedAnswer("another block than asked for")
     return decode([log for log in answers.read_logs(found[1]) if log.block_number in blocks])

@@ -138,8 +138,8 @@ class EventReader:
         return await self._connection.logs_of_blocks(addresses, blocks, self.decode)
 
     def decode(self, logs: Sequence[Log]) -> list[Event]:
-        """Returns what raw logs say, those of a receipt for example. Logs of other contracts (the token) are
-        left out."""
+        """Returns the events in raw logs, for example those of a receipt. Logs of other contracts (the token)
+        are left out."""
         decoded = (self._decode_one(log) for log in logs)
         return [event for event in decoded if event is not None]
 

@@ -46,7 +46,8 @@ def find_constructor(contract: str) -> Entry | None:
 
 
 def compute_game_code(contract: str, where: Mapping[str, str], limits: DeploymentLimits) -> bytes:
-    """Returns what is sent to create `contract`. where: addresses by contract, and of the `token`."""
+    """Returns what is sent to create `contract`. where: the addresses of the other contracts by name, and
+    that of the `token`."""
     constructor = find_constructor(contract)
     inputs = constructor.inputs if constructor else ()
     return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])

@@ -23,7 +23,7 @@ REMEDY = (
 
 
 class Addresses(Protocol):
-    """What reading a deployment takes: its chain, its token, and its contracts' addresses by their names."""
+    """What is needed to read a deployment: its chain, its token, and its contracts' addresses by name."""
 
     @property
     def chain_id(self) -> int:
@@ -100,7 +100,8 @@ class GameDeployment(Message, frozen=True, rename="camel"):
 
 
 class KnownDeployment(GameDeployment, frozen=True):
-    """The one for which a home was made: its contracts were compared then, with what created them."""
+    """The deployment for which a home was made: its contracts, and the transactions that created them, were
+    checked then."""
 
 
 FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")

@@ -32,7 +32,7 @@ MOST_WAIT_S = 600.0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a server of drand says of a round, as far as it is of use; servers say more."""
+    """The used part of a drand server's answer about a round; servers say more."""
 
     signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
 
@@ -41,11 +41,9 @@ ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
 
 
 async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
-    """Returns the signature (48 bytes) of a round, once it is due; the first server that has it.
-
-    Raises EnvironmentFault when none answers with one, and for a round that is far: the endpoint or the clock
-    is wrong.
-    """
+    """Returns the signature (48 bytes) of a round, once it is due, from the first server that has it. Raises
+    EnvironmentFault if no server has it, or if the round is far in the future: the endpoint or the clock is
+    wrong."""
     wait_s = compute_due_s(round_number) + GRACE_S - time.time()
     if wait_s > MOST_WAIT_S:
         raise _round_far_ahead(round_number, wait_s)

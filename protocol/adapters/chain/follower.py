@@ -56,7 +56,7 @@ class LogBatch:
 
 
 class Follower:
-    """Hands out every event once, in order, from `from_block` on; tells when a reorg has voided some."""
+    """Hands out every event once, in order, from `from_block` on; reports when a reorg has voided some."""
 
     def __init__(
         self, connection: Connection, reader: EventReader, from_block: int, processed: Sequence[Head] = ()

@@ -33,8 +33,9 @@ class GateShut(EnvironmentFault):
 
 
 class Gate:
-    """Whether a node may sign. folded: the newest block whose events the node has folded; None for who folds
-    nothing and asks the chain for each thing: then the gate is open. preset: of the deployment's limits."""
+    """Decides whether a node may sign. folded: the newest block whose events the node has folded; None for a
+    reader that folds nothing and asks the chain for each thing: then the gate is open. preset: the preset of
+    the deployment's limits."""
 
     def __init__(self, connection: Connection, now: Callable[[], float] = time.time) -> None:
         """now: seconds of Unix time."""
@@ -46,8 +47,7 @@ class Gate:
         self._now = now
 
     async def pass_through(self) -> None:
-        """Raises GateShut unless the newest folded block is young, and is the chain's as the endpoints have
-        it."""
+        """Raises GateShut unless the newest folded block is recent, and the endpoints have the same block."""
         folded = self.folded
         if folded is None:
             return
@@ -95,12 +95,10 @@ class Gate:
 
 
 def list_live(heads: Sequence[Head], preset: str, now_s: float, newest: int) -> list[Head]:
-    """Returns the heads of those endpoints that are not stuck, the lowest first. preset: of the deployment;
-    newest: the newest block that was read.
-
-    A stuck one is below another, and too old for the gate. On a chain whose pace is not known it is far below
-    and tells of nothing new: one that does is no worse than the other, which may make blocks up.
-    """
+    """Returns the heads of the endpoints that are not stuck, the lowest first. preset: that of the
+    deployment; newest: the newest block that was read. An endpoint is stuck if its head is below another one
+    and too old for the gate. If the chain's pace is not known, an endpoint is stuck if its head is far below
+    and does not change: one that changes is no worse than the other, which may make blocks up."""
     highest, block_s = max(one.number for one in heads), BLOCK_S.get(preset)
 
     def is_stuck(head: Head) -> bool:

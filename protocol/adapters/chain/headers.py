@@ -43,11 +43,9 @@ choice of unknown fields is hashed with all the others."""
 
 
 def encode_header(block: Mapping[str, Any]) -> bytes:
-    """Returns the RLP of the header of a block, as `eth_getBlockByNumber` tells it (values are `0x` strings).
-
-    Raises EnvironmentFault if no header with the block's hash can be made of it: no proof of its
-    randomness can.
-    """
+    """Returns the RLP of a block's header, from the answer of `eth_getBlockByNumber` (values are `0x`
+    strings). Raises EnvironmentFault if no header with the block's hash can be made of it. Then its
+    randomness cannot be proven."""
     known = [name for name in FIELDS if block.get(name) is not None]
     is_short = sum(len(str(block[name])) for name in known) <= MOST_DIGITS
     for more in _list_endings(block) if is_short else ():

@@ -23,8 +23,8 @@ UNKNOWN_PAUSE_S = 0.5
 
 
 class MinedNonces:
-    """Finds out what stands at the nonces of one account. next_nonce: one more than the highest nonce of
-    which the receipt was seen."""
+    """Finds out which transactions used the nonces of one account. next_nonce: one more than the highest
+    nonce whose receipt was seen."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class MinedNonces:
         self._pass_gate = pass_gate
 
     async def is_settled(self, one: Waiting) -> bool:
-        """Returns whether it is known what stands at a nonce that the chain has counted, by the endpoint's
-        word. What is not known stays in the queue: it may be mined still."""
+        """Returns whether it is known which transaction used a nonce that the chain has counted, as the
+        endpoint says. An unknown one stays in the queue: it may still be mined."""
         try:
             return await self.find_receipt(one) is not None or await self.is_displaced(one)
         except EnvironmentFault:

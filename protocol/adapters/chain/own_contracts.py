@@ -114,8 +114,9 @@ async def find_other_contracts(
 async def find_other_creations(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> dict[str, str]:
-    """Returns by name the contracts that no transaction with the code of this version created, with what was
-    found in words. Raises EnvironmentFault if the chain's node lacks a block since the deployment."""
+    """Returns by name the contracts that no transaction with the code of this version created, and what was
+    found instead, in words. Raises EnvironmentFault if the chain's node lacks a block since the
+    deployment."""
     where = {**deployment.contracts(), "token": deployment.token}
     # What a contract creates has no transaction of its own.
     wanted = {one.address: one for one in _list_subjects(deployment, where, limits) if one.name != TEMPLATE}
@@ -186,8 +187,8 @@ async def _compute_runtime(connection: Connection, subject: _Subject, code: byte
 
 
 def describe_difference(expected: bytes, actual: bytes, where: Mapping[str, str]) -> str:
-    """Returns in words where two codes that differ do so first; a value that a constructor has put in is told
-    as such. where: names of addresses."""
+    """Describes where two different codes differ first. If it is a value that a constructor has put in, says
+    so. where: names of addresses."""
     if len(actual) != len(expected):
         return f"has {len(actual):,} bytes of code in the place of {len(expected):,}"
     place = next(i for i, (one, other) in enumerate(zip(expected, actual, strict=True)) if one != other)

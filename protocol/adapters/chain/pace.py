@@ -13,7 +13,7 @@ SHOWN_DAYS = 3
 
 @dataclass(frozen=True)
 class Pace:
-    """The newest block, and how many seconds a block took lately (None: not known)."""
+    """The newest block, and how many seconds a block took recently (None: not known)."""
 
     head_block: int
     block_s: float | None

@@ -153,8 +153,8 @@ class ProviderError(Exception):
 
 
 def read_error(error: object) -> ProviderError:
-    """Returns what the `error` of a JSON-RPC answer means, whatever it is. Its words are cut, and fit for a
-    terminal and a log."""
+    """Returns what the `error` of a JSON-RPC answer means, in whatever form it comes. Its words are
+    shortened, and made safe for a terminal and a log."""
     fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
     said = fields.get("message", "")
     message, code, data = _cut(said), fields.get("code"), _find_data(fields.get("data"))
@@ -192,7 +192,7 @@ def classify(code: int | None, words: str) -> Kind:
 
 
 def find_wait_s(words: str) -> float | None:
-    """Returns for how many seconds a provider asks to be left alone; None if the words name no time."""
+    """Returns for how many seconds a provider asks to be left alone; None if its words name no time."""
     found = _WAIT.search(words[:LOOKED_AT_CHARACTERS].lower())
     return float(found[1]) * _UNITS_S.get(found[2] or "s", 1.0) if found else None
 

@@ -45,7 +45,7 @@ REPEATABLE = ("eth_", "net_", "web3_", "debug_")
 
 
 class Providers:
-    """Questions to the endpoints of one chain. Close them in the end."""
+    """Asks the endpoints of one chain. Close it in the end."""
 
     def __init__(self, rpc_urls: Sequence[str], timeout_s: float) -> None:
         """rpc_urls: at least one; timeout_s: of one attempt."""

@@ -60,14 +60,14 @@ _BUILT_IN = parse_abi(
 
 @dataclass(frozen=True)
 class ErrorBook:
-    """The errors of contracts by selector, and their words: those that their sources say, then those of
+    """The errors of contracts by selector, with their words: those in the contracts' sources, then those of
     `refusal_words.py`."""
 
     errors: Mapping[bytes, Entry]
     words: Mapping[bytes, Mapping[str, str]]
 
     def explain(self, data: bytes, where: str) -> ContractRefused:
-        """Returns the refusal that revert `data` stands for; `where` names the call."""
+        """Returns the refusal for revert `data`; `where` names the call."""
         entry = self.errors.get(data[:SELECTOR_BYTES])
         if entry is None:
             return _refuse("Unknown", {"data": data}, {}, where)
@@ -95,7 +95,7 @@ def load_book() -> ErrorBook:
 
 
 def explain_revert(data: bytes, where: str) -> ContractRefused:
-    """Returns the refusal that revert `data` stands for; `where` names the call, for example `Tasks.join`."""
+    """Returns the refusal for revert `data`; `where` names the call, for example `Tasks.join`."""
     return load_book().explain(data, where)
 
 

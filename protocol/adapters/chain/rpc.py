@@ -97,7 +97,7 @@ class Endpoint:
 
     @property
     def away_s(self) -> float:
-        """For how many seconds it is not to be asked if another one answers; 0 from then on."""
+        """For how many seconds this endpoint is not asked if another one answers; 0 from then on."""
         return max(0.0, max(self.free_s, self._rests_until_s) - time.monotonic())
 
     def rest(self) -> None:
@@ -121,8 +121,8 @@ class Endpoint:
         return found
 
     async def ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
-        """Returns the results of several requests as `ask_together` does, and in place of each that has none
-        its ProviderError. Raises as `ask` does."""
+        """Returns the results of several requests as `ask_together` does. A request that failed has its
+        ProviderError in the result's place. Raises as `ask` does."""
         try:
             return await self._ask_each(calls)
         except (ProviderError, aiohttp.ClientError, TimeoutError, OSError):
@@ -230,8 +230,8 @@ def _is_error(answer: object) -> bool:
 
 
 def decode_json(text: bytes) -> object:
-    """Returns what JSON says. Raises ValueError for what is none, nests deeper than `MAX_DEPTH`, or has more
-    than `MOST_PARTS` parts: all that in a time that grows with its length alone."""
+    """Decodes JSON. Raises ValueError for text that is no JSON, nests deeper than `MAX_DEPTH`, or has more
+    than `MOST_PARTS` parts. The time that it takes grows only with the text's length."""
     if sum(map(text.count, (b'"', b",", b"[", b"{", b"\\"))) > MOST_PARTS:
         raise ValueError("too many parts")
     between = text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
@@ -254,8 +254,8 @@ def read_retry_after(text: str) -> float | None:
 
 
 def name_place(rpc_url: str) -> str:
-    """Returns a URL of a chain's node for people: scheme, host and port. A provider's key may stand in all
-    the rest, and what is told goes into logs and into questions to others."""
+    """Returns the URL of a chain's node for people: scheme, host and port. The rest may hold a provider's
+    key, and what is shown goes into logs and into questions to others."""
     try:
         url = URL(rpc_url)
         origin = str(url.origin())

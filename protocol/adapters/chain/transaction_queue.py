@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A transaction that was signed. to: empty if it creates a contract; hashes: of all versions that were
-    signed, the newest last; from_block: the head when it was first signed."""
+    """A transaction that was signed. to: empty if it creates a contract; hashes: those of all signed
+    versions, the newest last; from_block: the head when it was first signed."""
 
     nonce: int
     to: str
@@ -90,7 +90,7 @@ class TransactionQueue:
         return next((one for one in self.list_all() if one.nonce == nonce), None)
 
     def put(self, one: Waiting) -> None:
-        """Writes one down, in place of what its nonce had."""
+        """Writes a transaction down, in place of the former one with its nonce."""
         self._own[one.nonce] = one
         hashes = json.dumps([name.hex() for name in one.hashes])
         fees = (str(one.fee.max_fee_wei), str(one.fee.tip_wei))
@@ -99,7 +99,7 @@ class TransactionQueue:
             self._rows.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def drop(self, nonce: int) -> None:
-        """Strikes one out: it is mined, or another one was in its place."""
+        """Removes a transaction: it was mined, or another one with its nonce was."""
         self._own.pop(nonce, None)
         with self._tolerant():
             self._rows.execute("DELETE FROM waiting WHERE account = ? AND nonce = ?", (self._account, nonce))

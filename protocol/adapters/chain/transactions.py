@@ -93,10 +93,10 @@ class Signer(Protocol):
 
 
 class Sender:
-    """Sends for one account. Several calls may be sent at once. mined_block: the latest block that is known
-    to hold a transaction of the account, 0 before the first; is_capped: whether what waits would need more
-    than `cap_wei` for one gas; gate: asked before each signature, raises EnvironmentFault while nothing may
-    be signed."""
+    """Sends transactions for one account. Several calls may be sent at once. mined_block: the latest block
+    that is known to hold a transaction of the account, 0 before the first; is_capped: whether a waiting
+    transaction needs more than `cap_wei` for one gas; gate: asked before each signature, raises
+    EnvironmentFault while nothing may be signed."""
 
     def __init__(
         self,
@@ -200,8 +200,8 @@ class Sender:
         return await self._connection.transaction_count(self.address, at)
 
     async def _count_surely(self, at: str, known: int) -> int:
-        """Returns how many transactions the chain has counted. More than `known` have to be told twice: a
-        count that is too high would leave a gap below what is sent now."""
+        """Returns how many transactions the chain has counted. A count above `known` must be confirmed: a
+        count that is too high would leave a gap below the next transaction."""
         count = await self._count(at)
         return count if count <= known else min(count, await self._count(at))
 

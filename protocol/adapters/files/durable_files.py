@@ -94,7 +94,8 @@ def _make_piece() -> memoryview:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """A full disk names no file, and a temporary file's name tells an operator nothing."""
+    """Puts the file's name into an OSError inside the block. A full disk names no file, and a temporary
+    file's name tells an operator nothing."""
     try:
         yield
     except OSError as error:
@@ -102,7 +103,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Makes what a file holds, or the names in a folder, survive a power cut. Raises OSError."""
+    """Makes the contents of a file, or the names in a folder, survive a power cut. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

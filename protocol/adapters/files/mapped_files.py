@@ -59,7 +59,7 @@ def _map() -> Callable[..., int | None]:
 
 
 def map_shared(path: Path) -> memoryview:
-    """Returns the bytes of a file of `make_shared`: what is written to them all its users see."""
+    """Returns the bytes of a file of `make_shared`. All its users see what is written to them."""
     with path.open("r+b") as file:
         return _remember(mmap(file.fileno(), 0))
 
@@ -112,8 +112,9 @@ def _no_room_for_tensor(error: OSError, folder: Path, size_bytes: int) -> Enviro
 
 @dataclass
 class PageLimit:
-    """How much this process is to hold. If what is not mapped takes all of it, mapped pages may take
-    `least_bytes` more: to let go of each page as soon as it is touched takes far more time than it saves."""
+    """Limits the memory that this process holds. If memory that is not mapped takes all of it, mapped pages
+    may take `least_bytes` more: releasing each page as soon as it is touched takes far more time than it
+    saves."""
 
     limit_bytes: int
     least_bytes: int = LEAST_PAGES_BYTES

@@ -15,7 +15,7 @@ FilePrint = tuple[int, int, int, int, int]
 
 
 class UnchangedFiles:
-    """What was found good, and when. Safe for several threads."""
+    """Remembers which files were checked and found good, and when. Safe for several threads."""
 
     def __init__(self) -> None:
         self._good: OrderedDict[Path, tuple[FilePrint, float]] = OrderedDict()
@@ -23,7 +23,7 @@ class UnchangedFiles:
 
     @contextmanager
     def remember(self, path: Path) -> Iterator[None]:
-        """The file as it is now is good, unless the block raises."""
+        """Notes that the file as it is now is good, unless the block raises."""
         found = take_print(path)
         yield
         if found is not None:
@@ -41,7 +41,7 @@ class UnchangedFiles:
 
 
 def take_print(path: Path) -> FilePrint | None:
-    """Returns what tells a file that was written again from the one before; None if there is none."""
+    """Returns a print of a file that changes when the file is written again; None if there is no file."""
     try:
         status = path.stat()
     except FileNotFoundError:

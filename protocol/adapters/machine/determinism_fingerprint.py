@@ -28,7 +28,8 @@ class DeterminismFingerprint(msgspec.Struct, frozen=True):
 
 
 def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
-    """Returns what the last runs left, by task id in hex; nothing if the file is missing or damaged."""
+    """Returns the fingerprints of the last runs, by task id in hex; empty if the file is missing or
+    damaged."""
     try:
         return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, DeterminismFingerprint])
     except (OSError, msgspec.DecodeError):
@@ -36,7 +37,7 @@ def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
 
 
 def write_bits(home: Path, bits: dict[str, DeterminismFingerprint]) -> None:
-    """Leaves this for the next run. Raises OSError if the disk does not take it."""
+    """Stores the fingerprint for the next run. Raises OSError if the disk does not take it."""
     replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
 
 
@@ -53,7 +54,8 @@ def read_processor_model() -> str:
 
 @cache
 def hash_sources(*folders: Path) -> str:
-    """16 hex digits of all Python files below these folders, as they were when this process first asked."""
+    """Returns a hash (16 hex digits) of all Python files below these folders, as they were at this process's
+    first call."""
     found = sha256()
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         found.update(sha256(str(path.name).encode()).digest() + sha256(path.read_bytes()).digest())

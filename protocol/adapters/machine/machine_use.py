@@ -55,9 +55,9 @@ PLACES = Places()
 
 @dataclass(frozen=True)
 class UseSeen:
-    """What one look has found. at_s: when, by a clock that is never set; busy_s: processor seconds that all
-    programs took since the machine started, own_s: of those the node's; typed: by terminal, when somebody
-    last typed there (Unix time); reports: by keyboard and mouse, how often it has reported."""
+    """What one look has found. at_s: when, by a clock that is never set; busy_s: processor seconds of all
+    programs since the machine started; own_s: those of the node; typed: by terminal, when somebody last typed
+    there (Unix time); reports: by keyboard and mouse, how many reports it has sent."""
 
     at_s: float
     busy_s: float
@@ -210,7 +210,7 @@ class MachineUse:
         self.is_lasting = at_s - self._first_s >= LASTING_S
 
     async def follow(self) -> None:
-        """Looks every few seconds, for ever. What cannot be told any more counts as use: who sits at the
+        """Looks every few seconds, for ever. If a look fails, the machine counts as used: the person at the
         machine comes first."""
         failed = 0
         while True:

@@ -32,8 +32,8 @@ class HealthIssue(StrEnum):
 
 
 class End(StrEnum):
-    """How a run of a node ended; KILLED: without a word, or it still runs. DECLINED: before it began,
-    since its operator did not agree."""
+    """How a run of a node ended. KILLED: it wrote no end, or it still runs. DECLINED: it never began, because
+    its operator did not agree."""
 
     KILLED = ""
     STOPPED = "stopped"
@@ -58,9 +58,9 @@ class SeenHealthIssue(Message, frozen=True):
 
 
 class NodeState(Message, frozen=True):
-    """What a node writes of itself into its home. Times are Unix time in seconds. seen_s: when it wrote this;
-    end: how this run ended; earlier_end: the run before it, None if this is the first; kills: runs before
-    this one that ended without a word."""
+    """What a node writes about itself into its home. Times are Unix time in seconds. seen_s: when it wrote
+    this; end: how this run ended; earlier_end: how the run before it ended, None if this is the first; kills:
+    how many earlier runs ended without a word."""
 
     account: str
     started_s: Count
@@ -81,8 +81,8 @@ FORM = Form(NodeState, 64 * 1024, "not the state of a node")
 
 
 def read_node_state(home: Path) -> NodeState | None:
-    """What the node of a home wrote last; None if there is nothing that can be read: it is no record of
-    worth."""
+    """Returns what the node of a home wrote last; None if nothing can be read. The file is not important: it
+    can be lost."""
     with suppress(InvalidInput):
         return FORM.read_file(home / STATE_FILE, "Remove it: a node writes it anew.")
     return None

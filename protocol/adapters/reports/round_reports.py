@@ -43,7 +43,7 @@ class LossSaid(Message, frozen=True):
 
 
 class DistancesSaid(Message, frozen=True):
-    """`DistanceReport`, but for what the chain says."""
+    """The fields of a `DistanceReport` that the chain does not already tell."""
 
     slot: Number
     draw: Number
@@ -57,7 +57,7 @@ class DistancesSaid(Message, frozen=True):
 
 
 class ReportsSaid(Message, frozen=True):
-    """What a node reports of its own work in a round, as far as anybody may know it."""
+    """What a node reports of its own work in a round, as far as it is public."""
 
     loss: LossSaid | None = None
     audits: Annotated[tuple[DistancesSaid, ...], Meta(max_length=AUDITS_MAX)] = ()
@@ -80,8 +80,8 @@ def format_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
 
 
 def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossReport] | None:
-    """Returns the report, with the account that must have signed it: whose claim of round `index` is in that
-    slot. None if there is none."""
+    """Returns the report and the account that must have signed it: the one whose claim of round `index` is in
+    that slot. None if there is none."""
     game_round = game.rounds.get(index)
     claim = None if game_round is None else game_round.claims.get(said.slot)
     if claim is None:
@@ -91,8 +91,8 @@ def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossRep
 
 
 def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[str, DistanceReport] | None:
-    """Returns the report, with the account that must have signed it: which the chain drew for that place.
-    None if it drew none."""
+    """Returns the report and the account that must have signed it: the one that the chain drew for that
+    place. None if it drew none."""
     drawn = get_drawn(game, index, said.slot, said.draw, said.rank)
     if drawn is None:
         return None

@@ -250,8 +250,7 @@ class BlobStore:
         return _read_pieces(self.get_path(key), start, end)
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """Returns the 32-byte subtree roots (`BlobVerifier.chunk_roots`) one after the other; empty if
-        unknown."""
+        """Returns the 32-byte subtree roots (`BlobVerifier.chunk_roots`), concatenated; empty if unknown."""
         try:
             return self._get_chunk_path(key).read_bytes()
         except FileNotFoundError:
@@ -275,7 +274,7 @@ class BlobStore:
             self._unlink(key)
 
     def take_print(self, key: BlobKey) -> FilePrint | None:
-        """Returns what tells a blob that was written again from this one; None if it is absent."""
+        """Returns a print of a blob that changes when the blob is written again; None if it is absent."""
         return take_print(self.get_path(key))
 
     def delete_unchanged(self, key: BlobKey, found: FilePrint) -> None:
@@ -291,7 +290,7 @@ class BlobStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other thread or process lets a blob appear or removes one meanwhile."""
+        """Keeps other threads and processes from adding or removing blobs inside the block."""
         with _disk_errors(self.folder), (self.folder / LOCK_NAME).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -306,8 +305,8 @@ class BlobStore:
         return shutil.disk_usage(self.folder).free
 
     def _remove_abandoned(self) -> None:
-        """Temporary files of killed processes: one may be as long as a tensor, and a node may be killed
-        often."""
+        """Removes temporary files of killed processes. One may be as long as a tensor, and a node may be
+        killed often."""
         for path in self._incoming.iterdir():
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
@@ -357,7 +356,7 @@ class BlobWriter:
 
     @property
     def received_bytes(self) -> int:
-        """Bytes written so far: where a broken transfer goes on."""
+        """How many bytes were written so far: a broken transfer continues there."""
         return self._verifier.received_bytes
 
     def write(self, data: bytes) -> None:
@@ -373,7 +372,7 @@ class BlobWriter:
         self._verifier.finish()
 
     def rewind(self) -> None:
-        """Drops what is not proven yet: what comes next is another's."""
+        """Drops the bytes that are not proven yet: the next ones come from another peer."""
         with _disk_errors(self._store.folder):
             self._file.truncate(self._file.seek(self._verifier.rewind(self._file.tell())))
 

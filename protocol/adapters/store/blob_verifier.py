@@ -39,7 +39,8 @@ class BlobVerifier:
         self._require_root(folded, "the chunk hashes do not fold to the root")
 
     def update(self, data: bytes) -> None:
-        """Takes the next bytes, of any length. Raises ProtocolFault at the first that cannot be right."""
+        """Takes the next bytes, of any length. Raises ProtocolFault at the first byte that cannot be
+        right."""
         self.received_bytes += len(data)
         if self.received_bytes > self._size_bytes:
             self._fail("the blob is too long", f"{self._size_bytes} bytes", f"at least {self.received_bytes}")

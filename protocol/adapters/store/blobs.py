@@ -151,11 +151,9 @@ class BlobRef:
         return -(-self.size_bytes // self.chunk_bytes)
 
     def allow_lengths(self, left: range) -> range:
-        """Returns how many bytes a peer's file may give for the bytes `left`, which end with the blob or
-        before.
-
-        A root says nothing of zeros at the end of the last leaf, and others may name the same blob with more
-        or fewer of them: a peer has one file for all."""
+        """Returns how many bytes a peer's file may have for the last `left` bytes of a blob. The root says
+        nothing about zeros at the end of the last leaf, and others may name the same blob with more or fewer
+        of them: a peer has one file for all."""
         if left.stop < self.size_bytes:
             return range(len(left), len(left) + 1)
         leaf_bytes = self.key.kind.leaf_bytes

@@ -60,8 +60,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Bucket:
-    """Copies of blobs of one account. Its state is used by one event loop. there: what was seen in the
-    bucket, None before anybody has looked."""
+    """Copies of an account's blobs in object storage. Its state is used by one event loop. there: what was
+    seen in the bucket, None before anybody has looked."""
 
     settings: ObjectStorage
     account: str
@@ -104,17 +104,16 @@ class Bucket:
         self._checks.close()
 
     async def learn(self) -> dict[BlobKey, int]:
-        """Returns what of this account is in the bucket, length in bytes by key. Uploads that were cut off
-        are removed. Raises InvalidInput if anybody may read the bucket, EnvironmentFault if it cannot be
-        used."""
+        """Returns this account's blobs in the bucket, length in bytes by key. Removes uploads that were cut
+        off. Raises InvalidInput if anybody may read the bucket, EnvironmentFault if it cannot be used."""
         found = await self._uploads.run(self._look)
         self.there = {key: size for key, (size, _) in found.items()}
         self._marks = {key: mark for key, (_, mark) in found.items()}
         return self.there
 
     def may_upload(self, key: BlobKey) -> bool:
-        """Returns whether to send this copy now: not soon after the storage has taken its bytes and not kept
-        them."""
+        """Returns whether to send this copy now. It is not sent again soon after the storage has taken its
+        bytes and lost them."""
         return time.monotonic() >= self._again_at.get(key, 0.0)
 
     async def put(self, key: BlobKey, path: Path) -> None:

@@ -11,7 +11,7 @@ from touchstone.protocol.spec.openings import LeafProof
 
 
 class RootList(Sequence[bytes]):
-    """32-byte roots that stand one after the other in `data`, without an object for each."""
+    """32-byte roots that follow each other in `data`, without an object for each."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -31,7 +31,7 @@ def _hash_leaves(chunk: bytes, ref: BlobRef) -> list[bytes]:
 
 
 def split_roots(data: bytes) -> list[bytes]:
-    """Returns the roots that stand one after the other in `data`."""
+    """Returns the roots that follow each other in `data`."""
     return [data[start : start + ROOT_BYTES] for start in range(0, len(data), ROOT_BYTES)]
 
 

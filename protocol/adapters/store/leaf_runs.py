@@ -36,7 +36,7 @@ class LeafRun:
 
 
 def list_runs(ref: BlobRef, leaves: Iterable[int]) -> list[LeafRun]:
-    """Returns the fewest runs that hold these leaves and no others, rising; no run crosses the border of a
+    """Returns the fewest runs that hold exactly these leaves, ascending. No run crosses the border of a
     chunk."""
     runs: list[LeafRun] = []
     for leaf in sorted(set(leaves)):
@@ -49,7 +49,7 @@ def list_runs(ref: BlobRef, leaves: Iterable[int]) -> list[LeafRun]:
 
 
 def split_requests(runs: Iterable[LeafRun]) -> Iterator[list[LeafRun]]:
-    """Yields the runs in requests of MAX_RUNS and MAX_LEAVES at most."""
+    """Yields the runs in requests of at most MAX_RUNS runs and MAX_LEAVES leaves."""
     part: list[LeafRun] = []
     size = 0
     for run in runs:
@@ -63,7 +63,7 @@ def split_requests(runs: Iterable[LeafRun]) -> Iterator[list[LeafRun]]:
 
 
 def format_runs(runs: Sequence[LeafRun]) -> str:
-    """As they stand in a request: `1f-20,3c-3c`, hexadecimal."""
+    """Returns runs as a request holds them: `1f-20,3c-3c`, hexadecimal."""
     return ",".join(f"{run.first:x}-{run.last:x}" for run in runs)
 
 

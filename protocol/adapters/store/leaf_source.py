@@ -23,8 +23,8 @@ _THREADS = ThreadPoolExecutor(4, "leaves")
 async def run_apart(
     work: Callable[Arguments, Found], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Found:
-    """Returns the result of `work` in a thread of its own kind. Those of asyncio may all wait for leaves:
-    they compute steps, and what brings them the leaves must not wait for one of them."""
+    """Runs `work` in a thread of its own pool, and returns its result. All threads of asyncio may be
+    computing steps and waiting for leaves; what fetches the leaves must not wait for one of them."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 
@@ -61,13 +61,14 @@ class LeafSource:
         return self.store.get_chunk_roots(key) if kept is None else b"".join(kept.chunk_roots)
 
     def answer(self, outline: Outline, runs: Sequence[LeafRun]) -> bytes:
-        """Returns the answer to a request (`leaf_runs`); what is not here, or has rotted, is left out."""
+        """Returns the answer to a request (`leaf_runs`). Leaves that are not here, or are damaged, are left
+        out."""
         leaves = [leaf for run in runs for leaf in run.leaves]
         return encode_answer(outline.ref, runs, self.read(outline, leaves))
 
     def read(self, outline: Outline, leaves: Iterable[int], kept_until: int = 0) -> dict[int, LeafProof]:
-        """Those of some leaves that are here, proven, by number, each with its path inside its chunk.
-        kept_until: of single leaves, a block until which they stay."""
+        """Returns those of the leaves that are here, by number, each with its path inside its chunk, all
+        proven. kept_until: a block until which single leaves stay."""
         ref = outline.ref
         if self.store.has(ref) and len(outline.chunk_roots) == ref.chunk_count:
             return self._read_whole(outline, leaves)

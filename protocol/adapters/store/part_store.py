@@ -44,7 +44,7 @@ CREATE TABLE leaves (
 
 @dataclass(frozen=True)
 class Outline:
-    """What is known of a dataset before any of its leaves: its length and the roots of its chunks."""
+    """What a node needs to know of a dataset before any leaf: its length and the roots of its chunks."""
 
     ref: BlobRef
     chunk_roots: Sequence[bytes]
@@ -112,8 +112,8 @@ class PartStore:
             self._rows -= done.rowcount
 
     def get(self, root: bytes, leaves: Iterable[int], kept_until: int = 0) -> dict[int, LeafProof]:
-        """Those of the leaves that are here and still what they were; they stay at least until `kept_until`
-        from now on. One that has rotted is left out."""
+        """Returns those of the leaves that are here and intact. They stay at least until `kept_until` from
+        now on; a damaged one is left out."""
         outline, found = self.find_outline(root), dict[int, LeafProof]()
         if outline is None:
             return found

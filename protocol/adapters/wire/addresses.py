@@ -49,8 +49,8 @@ def is_public(address: str) -> bool:
 
 
 def may_lead_to(address: str, own_host: str) -> bool:
-    """Returns whether a peer's endpoint may lead to an address. own_host: of the node's own endpoint. A name
-    lies in no private network: who owns the name chooses where it leads."""
+    """Returns whether a peer's endpoint may lead to an address. own_host: the host of this node's own
+    endpoint. A name never counts as in a private network, because its owner chooses the address."""
     if is_public(address):
         return True
     with suppress(ValueError):
@@ -65,7 +65,8 @@ of a network has them all."""
 
 
 def find_caller(address: str, bits: int = LINE_BITS) -> str:
-    """Returns whom an address counts as where callers are told apart. bits: how many count, of version 6."""
+    """Returns the key under which callers from an address are counted. bits: how many bits of a version 6
+    address count."""
     with suppress(ValueError):
         one = ip_address(address.partition("%")[0])
         inner = one.ipv4_mapped if isinstance(one, IPv6Address) else one

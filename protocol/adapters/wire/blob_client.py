@@ -181,8 +181,8 @@ class BlobClient:
         return await self._session.try_often(act)
 
     def get_silence(self, peer: Peer) -> float:
-        """Returns when the peer last gave no timely answer: who was silent longest ago, or never, is asked
-        first."""
+        """Returns when the peer last gave no timely answer. The peer that was silent longest ago, or never,
+        is asked first."""
         return self._session.get_silence(peer)
 
     def get_answer_s(self, peer: Peer) -> float:
@@ -197,15 +197,15 @@ class BlobClient:
         return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, handler: str, message: Message, form: Form[T]) -> T:
-        """Returns what the handler of this name answers to a message, read as `form`. It is asked once; a
-        caller that needs an answer asks again. Raises as fetch does."""
+        """Sends a message to the handler of this name, and returns its answer, read as `form`. It is sent
+        once; a caller that needs an answer sends it again. Raises as fetch does."""
         body = encode_message(message)
         path = request_handler.format_handler(handler, body)
         answer = await self._get_small(peer, path, form.most_bytes, body)
         return form.decode(answer, peer.account, peer.format_url(path))
 
     async def get_status(self, peer: Peer) -> NodeStatus:
-        """Returns what the peer says of itself: nothing of it is proven. Raises as fetch does."""
+        """Returns the peer's own status, which proves nothing. Raises as fetch does."""
         body = await self._session.try_often(
             partial(self._get_small, peer, request_paths.STATUS, MAX_STATUS_BYTES, is_signed=False)
         )
@@ -228,7 +228,8 @@ class BlobClient:
         *,
         is_signed: bool = True,
     ) -> bytes:
-        """Returns the answer to one request; it is sent again at once if only the time in it was wrong."""
+        """Returns the answer to one request. If only the time in the request was wrong, it is sent again at
+        once."""
         method = "GET" if message is None else "POST"
 
         async def get() -> bytes:

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class PeerClocks:
-    """By account, how far its clock is ahead of this machine's, in seconds; 0 if it serves what is signed
-    by this one."""
+    """How far each account's clock is ahead of this machine's, in seconds; 0 if the account serves requests
+    signed by this clock."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now
@@ -31,8 +31,8 @@ class PeerClocks:
         self._error_s: float | None = None
 
     def get_time(self, account: str) -> int:
-        """Returns the Unix second by which to sign a request to this account. It can be signed, whatever the
-        account told, and wherever this machine's clock was set since."""
+        """Returns the Unix second with which to sign a request to this account. It can always be signed,
+        whatever time the account claimed and however this machine's clock was set."""
         return max(0, int(self.now() + self._ahead_s.get(account, 0.0)))
 
     def note_served(self, account: str) -> None:
@@ -40,7 +40,7 @@ class PeerClocks:
         self._keep(account, self._ahead_s.get(account, 0.0))
 
     def note_told(self, account: str, unix_second: int) -> bool:
-        """Notes the time that came with a refusal. Returns whether the next request is signed by another
+        """Notes the time that came with a refusal. Returns whether the next request is signed with another
         time, so that it may be served."""
         ahead_s, before_s = unix_second - self.now(), self._ahead_s.get(account, 0.0)
         if abs(ahead_s - before_s) <= OFF_S:
@@ -72,8 +72,8 @@ class PeerClocks:
 
 
 def find_own_error(ahead_s: Collection[float]) -> float | None:
-    """Returns how far the clocks of peers are ahead of this machine's, as most of them say; None if most
-    agree with it, or fewer than SEVERAL do not. So a minority that lies says nothing."""
+    """Returns how far the clocks of most peers are ahead of this machine's. None if most agree with it, or if
+    fewer than SEVERAL do not: so a lying minority has no effect."""
     if sum(abs(one) > OFF_S for one in ahead_s) < SEVERAL:
         return None
     middle = median(ahead_s)

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(?:\d+|0[xX][0-9A-Fa-f]*)\.?")
 
 
 def find_endpoint_fault(url: str) -> str:
-    """Returns why no peer can use this URL as an endpoint; empty if one can."""
+    """Returns why peers cannot use this URL as an endpoint; empty if they can."""
     if len(url) > MAX_URL_CHARACTERS:
         return f"{len(url)} characters, more than {MAX_URL_CHARACTERS}"
     found = _URL.fullmatch(url) if url.isascii() and url.isprintable() else None

@@ -11,8 +11,8 @@ MAX_REFUSAL_BYTES = 4096
 
 
 class NodeStatus(Message, frozen=True):
-    """What a node says of itself: how far it has read the chain, and for which block it waits (None: for
-    the others only)."""
+    """What a node reports of itself: how far it has read the chain, and the block that it waits for (None: it
+    waits only for others)."""
 
     account: Address
     processed_block: Count

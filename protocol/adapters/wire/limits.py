@@ -72,8 +72,8 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def try_take(self, caller: str, price: int = 1) -> bool:
-        """Returns whether `caller` may make one more request now. price: what is taken; of more than is left,
-        all."""
+        """Returns whether `caller` may make one more request now. price: how many tokens the request takes;
+        if fewer are left, all of them."""
         now = self._now()
         tokens, then = self._buckets.pop(caller, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - then) * self._rate)
@@ -108,10 +108,10 @@ class StreamLimit:
 
 
 class Turns:
-    """Places that strangers share. If all are taken, the caller that has most of them loses its oldest to one
-    that would have fewer, and inside of a caller the account. So neither has to be given a small share while
-    places are free. If that changes nothing, an account that has none gets the oldest place of its own
-    caller, or of one that has more, once its turn is over."""
+    """Places that strangers share. If all are taken, the caller with the most places loses its oldest one to
+    a caller that would have fewer. The same holds between the accounts of one caller. So no fixed small share
+    is needed while places are free. If that changes nothing, an account without a place gets the oldest place
+    of its own caller, or of a caller that has more, once its turn is over."""
 
     def __init__(self, total: int, turn_s: float) -> None:
         self._total, self._turn_s = total, turn_s

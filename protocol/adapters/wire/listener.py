@@ -28,7 +28,7 @@ RETRY_S = 0.5
 
 
 class TlsListener:
-    """Listens until it is closed. Each connection that has shaken hands is given to the protocol's
+    """Listens until it is closed. Each connection that completed the TLS handshake is given to the protocol's
     factory."""
 
     def __init__(
@@ -55,9 +55,8 @@ class TlsListener:
         most: int,
         rate: RateLimit,
     ) -> "TlsListener":
-        """Listens at `host` and `port` (a free one for 0), with `most` handshakes at a time, and as many of a
-        caller as its `rate` lets through. Raises OSError
-        if the address cannot be had."""
+        """Listens at `host` and `port` (a free one for 0). At most `most` handshakes run at a time, and each
+        caller is limited by `rate`. Raises OSError if the address is not available."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
@@ -73,7 +72,7 @@ class TlsListener:
         return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
-        """Takes no more connections, and drops those that have not shaken hands."""
+        """Takes no more connections, and drops those whose handshake is not complete."""
         tasks = [task for tasks in self._shaking.values() for task in tasks]
         tasks += [self._accepting] if self._accepting else []
         for task in tasks:

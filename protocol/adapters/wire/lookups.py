@@ -20,7 +20,8 @@ LOOKUPS = 32
 
 
 class OwnResolver(AbstractResolver):
-    """The system's lookup. Threads that are still at it when it is closed end by themselves."""
+    """The system's name lookup, in threads of its own. Threads that still look up a name when it is closed
+    end by themselves."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(LOOKUPS, "lookup")
@@ -51,10 +52,10 @@ class NotLet(OSError):
 
 
 class PeerResolver(OwnResolver):
-    """The system's lookup, where all that a name leads to is let."""
+    """The system's name lookup, limited to addresses that are allowed."""
 
     def __init__(self, is_let: Callable[[str], bool], excepted: Collection[tuple[str, int]] = ()) -> None:
-        """is_let: of an address; excepted: (host, port) that may be anywhere."""
+        """is_let: whether an address is allowed; excepted: (host, port) that may be anywhere."""
         super().__init__()
         self._is_let, self._excepted = is_let, frozenset(excepted)
 

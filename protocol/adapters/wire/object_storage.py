@@ -28,8 +28,7 @@ class ObjectStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def require_usable(settings: ObjectStorage) -> None:
-    """Raises InvalidInput if a value could be none of its kind. No value that may hold a password is
-    shown."""
+    """Raises InvalidInput if a value is not valid. A value that may hold a password is not shown."""
     origins = [*settings.private_origins, *([settings.endpoint_url] if settings.endpoint_url else [])]
     if any(find_origin(text) is None for text in origins):
         raise _unusable("endpoint_url, private_origins", "SCHEME://HOST or SCHEME://HOST:PORT, nothing more")

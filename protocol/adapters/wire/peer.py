@@ -10,7 +10,7 @@ MAX_SHOWN_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Peer:
-    """Where and who, as registered on chain: account, https URL, SHA-256 of the certificate's DER."""
+    """A node as registered on chain: account, https URL, SHA-256 of the certificate's DER."""
 
     account: str
     url: str

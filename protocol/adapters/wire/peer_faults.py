@@ -37,7 +37,7 @@ class ClocksDiffer(Refused):
 
 
 def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
-    """Returns what the peer did wrong in its answer to `path`; nothing that it sent is used."""
+    """Returns the fault of a peer in its answer to `path`; nothing that the peer sent is used."""
     return ProtocolFault(
         what=what,
         expected=expected,
@@ -50,7 +50,7 @@ def blame(peer: Peer, path: str, what: str, expected: object, actual: object) ->
 
 @contextmanager
 def sorted_errors(peer: Peer, path: str) -> Iterator[None]:
-    """Raises, for what a request inside the block fails by, a fault that says whose it is."""
+    """Translates errors of a request inside the block into faults that say who is to blame."""
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
@@ -69,7 +69,7 @@ def sorted_errors(peer: Peer, path: str) -> Iterator[None]:
 
 
 def describe_reason(error: Exception) -> str:
-    """Returns why no connection came about, in words of the system: aiohttp's own text has objects in it."""
+    """Describes why a connection failed, in the system's words: aiohttp's own text has objects in it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__
 

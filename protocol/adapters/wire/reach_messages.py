@@ -32,7 +32,7 @@ class ReachAsked(Message, frozen=True):
 
 
 class ReachSaid(Message, frozen=True):
-    """What was seen, at which address, of the endpoint as the chain tells it."""
+    """What was seen, and at which address, of the endpoint that the chain names."""
 
     url: Annotated[str, Meta(max_length=256)]
     certificate_sha256: Word

@@ -14,7 +14,7 @@ NAME_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 
 
 def format_handler(name: str, body: bytes) -> str:
-    """Returns the path of a message to the handler of this name."""
+    """Returns the path of the handler of this name."""
     return f"/{PATH}/{name}?{BODY_DIGEST}={sha256(body).hexdigest()}"
 
 
@@ -24,9 +24,9 @@ Answer = Callable[[str, bytes], Awaitable[Message]]
 
 @dataclass(frozen=True)
 class RequestHandler:
-    """One kind of message and who answers it. most_bytes: of the message; answer(account, body): the answer
-    to what `account` sent. It raises ProtocolFault for what is wrong for ever, EnvironmentFault for what may
-    be right later; both are told to the sender."""
+    """Handles one kind of message. most_bytes: the longest message; answer(account, body): returns the answer
+    to what `account` sent. It raises ProtocolFault for an error that stays, EnvironmentFault for one that may
+    pass; the sender is told both."""
 
     most_bytes: int
     answer: Answer

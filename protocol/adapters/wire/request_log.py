@@ -12,8 +12,8 @@ log = logging.getLogger(__name__)
 
 
 class NoStrangersNoise(logging.Filter):
-    """Drops what tells of a malformed request, or of a peer that hung up before its answer had come; errors
-    of the node itself pass."""
+    """Drops log records about malformed requests and about peers that hung up before their answer came.
+    Errors of the node itself pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Returns whether a record is written."""
@@ -22,7 +22,7 @@ class NoStrangersNoise(logging.Filter):
 
 
 def make_request_log() -> logging.Logger:
-    """Returns a log for the library that reads requests."""
+    """Returns a logger for the library that reads requests."""
     log = logging.getLogger(__name__)
     if not log.filters:
         log.addFilter(NoStrangersNoise())

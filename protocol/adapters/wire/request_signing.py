@@ -36,7 +36,7 @@ one account cannot use up another's."""
 
 
 class Proof(Message, frozen=True):
-    """Who asks: the account that signed the request, and what else it signed of it."""
+    """Who sent a request: the account that signed it, and the other fields that it signed."""
 
     account: Address
     issued_at: Count
@@ -48,7 +48,7 @@ PROOF = Form(Proof, MAX_PROOF_BYTES, f"the header {HEADER} is malformed")
 
 
 class RequestSigner:
-    """Signs this account's requests; each one once, with its own nonce."""
+    """Signs this account's requests, each once, with its own nonce."""
 
     def __init__(self, key: AccountKey, domain: SigningDomain, now: Callable[[], float] = time.time) -> None:
         self._key = key
@@ -72,7 +72,7 @@ class RequestSigner:
 
 
 class RequestVerifier:
-    """Checks requests to one server. Raises ProtocolFault, with the reason, for each that does not count."""
+    """Checks requests to one server. Raises ProtocolFault, with the reason, for each invalid one."""
 
     def __init__(
         self,

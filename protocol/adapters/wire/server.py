@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadPolicy:
-    """What a role decides. Addresses are in lower case, and each function answers at once."""
+    """What a role decides about requests. Addresses are in lower case, and each function answers at once."""
 
     is_staked: Callable[[str], bool]
     """is_staked(account): whether the account may ask at all"""
@@ -388,7 +388,7 @@ def _find_caller(request: web.Request) -> str:
 
 
 def refuse(status: int, what: str, remedy: str, expected: object = "", actual: object = "") -> web.Response:
-    """Returns an answer that is no blob: a status and a JSON object that says why."""
+    """Returns a refusal: a status, and a JSON object that says why."""
     response = _answer(status, RefusalAnswer(what, str(expected), str(actual), remedy))
     if status == 429:
         response.headers["Retry-After"] = "1"

@@ -55,8 +55,8 @@ class RetryPolicy:
 
 
 class PeerSession:
-    """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
-    `close`."""
+    """Sends requests to any number of peers over pooled connections. `open` it inside a running loop, then
+    `close` it."""
 
     def __init__(
         self,
@@ -132,8 +132,8 @@ class PeerSession:
         return self._silent_at.get(peer.account, 0.0)
 
     def get_answer_s(self, peer: Peer) -> float:
-        """Returns when the peer last answered, in whatever way, in seconds of the loop's clock; 0 if it
-        never did."""
+        """Returns when the peer last answered in any way, in seconds of the loop's clock; 0 if it never
+        did."""
         return self._answered_at.get(peer.account, 0.0)
 
     @contextmanager

@@ -77,7 +77,7 @@ class StorageReader:
         return self._settings.follow and asyncio.get_running_loop().time() >= until
 
     def shun(self, peer: Peer, *, is_liar: bool) -> None:
-        """Takes nothing from this peer's bucket for a while. is_liar: it held other bytes."""
+        """Takes nothing from this peer's bucket for a while. is_liar: whether the bucket held wrong bytes."""
         seconds = SHUNNED_LIARS_S if is_liar else SHUNNED_S
         self._shunned.pop(peer.account, None)
         self._shunned[peer.account] = asyncio.get_running_loop().time() + seconds

@@ -50,7 +50,7 @@ def _limit(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 class OtherCertificate(ssl.SSLCertVerificationError):
-    """A server has shown another certificate than its pin. shown: that one's SHA-256."""
+    """A server has shown a certificate other than the pinned one. shown: its SHA-256."""
 
     shown = b""
 
@@ -83,8 +83,9 @@ def _hash_shown(connection: ssl.SSLObject) -> bytes:
 
 
 async def fetch_fingerprint(host: str, port: int, server_name: str | None = None) -> bytes:
-    """SHA-256 of the certificate that a server shows: it is compared, so none is trusted. server_name: asked
-    for in the handshake, None for `host`. Nothing is sent after it, and no answer is waited for."""
+    """Returns the SHA-256 of the certificate that a server shows. Its issuer does not matter, because the
+    hash is compared. server_name: the name asked for in the handshake, None for `host`. Nothing is sent after
+    the handshake, and no answer is awaited."""
     context = make_client_context()
     _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=server_name)
     try:

@@ -24,7 +24,8 @@ segments after a merge all but two lay below 11 times it, those two above 200 ti
 
 
 def find_usual(own_noise: Sequence[Distances]) -> Distances:
-    """Returns the median over segments of a task, quantity by quantity, and no less than limits can say."""
+    """Returns the median over the segments of a task, for each quantity; at least the smallest value that
+    limits can express."""
     rows = [(noise.first_moment, noise.second_moment, noise.weights) for noise in own_noise]
     first, second, weights = (max(median(values), float(LEAST_MAXIMUM)) for values in zip(*rows, strict=True))
     return Distances(first, second, weights, 0, 0, 0)

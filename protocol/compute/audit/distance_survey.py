@@ -46,8 +46,8 @@ def get_tensor_class(name: str) -> str:
 
 
 def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, steps: int) -> str:
-    """Returns which part of training a segment of `steps` steps is of, one of `calibration_profile.STAGES`.
-    The last tenth of all steps is the end."""
+    """Returns the stage of training that a segment of `steps` steps belongs to, one of
+    `calibration_profile.STAGES`. The last tenth of all steps is the end."""
     if inner_step == 0:
         return "zero moments"
     if global_step < schedule.warmup_steps or inner_step < schedule.inner_warmup_steps:

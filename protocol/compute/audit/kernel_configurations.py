@@ -12,7 +12,7 @@ import torch
 
 @dataclass(frozen=True)
 class KernelConfiguration:
-    """One way for this machine to compute, standing in for another machine; an environment and
+    """One way for this machine to compute, which stands for another machine: an environment and
     `pin_kernels`."""
 
     threads: int
@@ -32,7 +32,8 @@ class KernelConfiguration:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its process needs beyond that of its parent; threads that wait do not spin."""
+        """The environment variables that its process needs besides those of its parent. Waiting threads do
+        not spin."""
         chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
         return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
 

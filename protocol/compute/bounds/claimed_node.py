@@ -36,7 +36,7 @@ Name = Callable[[Tensor], Tensor]
 
 @dataclass
 class Claim(NodeViews):
-    """A node and views of what the claimant says that it read and wrote."""
+    """A node, with views of the values that the claimant says it read and wrote."""
 
     worst: float = 0.0
     worst_tile: tuple[Tensor, Name] | None = None
@@ -44,7 +44,8 @@ class Claim(NodeViews):
     suspects: list[Tensor] = field(default_factory=list)
 
     def tiles(self) -> Iterator[tuple[int, list[Tensor], Tensor]]:
-        """Cut along the first loop: number of the first element, operands, claimed output."""
+        """Cuts along the first loop. Yields the number of the first element, the operands and the claimed
+        output."""
         views = [self.output, *map(self.operand, range(len(self.node.operands)))]
         if not self.node.output_sizes:
             views = [view.unsqueeze(0) for view in views]
@@ -76,14 +77,14 @@ class Claim(NodeViews):
         return int(name(ratios.abs().flatten().argmax()))
 
     def compare(self, exact: Tensor, claimed: Tensor, start: int) -> None:
-        """Whatever is not the exact value becomes a suspect. start: number of the first element. (Two numbers
-        are equal if and only if their difference is zero; torch.equal is three times slower.)"""
+        """Makes each element that is not the exact value a suspect. start: number of the first element. (Two
+        numbers are equal if and only if their difference is zero; torch.equal is three times slower.)"""
         if largest(exact - claimed) != 0:
             self.suspects.append((exact != claimed).flatten().nonzero().flatten() + start)
 
 
 def counting_from(start: int) -> Name:
-    """Returns names for a tile whose elements follow each other from number `start`."""
+    """Names the elements of a tile that follow each other from number `start`."""
     return lambda positions: positions + start
 
 
@@ -112,7 +113,8 @@ def take_terms(values: Tensor, places: Places) -> Tensor:
 
 
 def judge(claimed: Tensor, exact: Tensor, bound: Tensor, magnitude: Tensor) -> Tensor:
-    """Ratios. magnitude: what must be below 2^127 for the claim to be faulted for not being finite."""
+    """Returns the ratios of differences to bounds. A claim that is not finite is a fault only if `magnitude`
+    is below 2^127."""
     difference = (claimed - exact).abs()
     ratios = torch.where(difference == 0, 0.0, difference / bound)
     lost = torch.where(magnitude < SAFELY_FINITE, inf, 0.0)
@@ -120,7 +122,7 @@ def judge(claimed: Tensor, exact: Tensor, bound: Tensor, magnitude: Tensor) -> T
 
 
 def judge_choice(claimed: Tensor, accepted: Sequence[Tensor], magnitude: Tensor) -> Tensor:
-    """Zero if the claim is one of the accepted values, else infinite."""
+    """Returns zero where the claim is one of the accepted values, else infinity."""
     is_accepted = torch.stack([claimed == value for value in accepted]).any(0)
     is_excused = ~claimed.isfinite() & ~(magnitude < SAFELY_FINITE)
     return torch.where(is_accepted | is_excused, 0.0, inf)

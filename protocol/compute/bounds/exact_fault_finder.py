@@ -142,7 +142,7 @@ class ExactFaultFinder:
 
 
 def find_writer(program: Program, buffer: int, at: int) -> tuple[int, int]:
-    """Returns the node that writes element `at` of a buffer, and the number that the element has in it."""
+    """Returns the node that writes element `at` of a buffer, and that element's number in the node."""
     for number, node in enumerate(program.nodes):
         if node.output.buffer == buffer:
             element = _find_number(node, at)

@@ -21,7 +21,7 @@ SPOILED_BOUNDS = 3
 
 
 class Exhibit(NamedTuple):
-    """What `Referee.judge` is shown of a trace, and what it must say."""
+    """What `Referee.judge` is shown of a trace, and what it must answer."""
 
     operation: Operation
     trace_root: bytes
@@ -59,7 +59,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
     values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}
 
     def judge(claimed: int) -> Judgement:
-        """Returns what Python's referee says of these bits."""
+        """Returns the verdict of Python's referee on these bits."""
         return judge_element(node, element, lambda *place: values[place], claimed, numeric_format)
 
     honest = judge(values[output[:2]])

@@ -22,7 +22,7 @@ STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
 
 @dataclass(frozen=True)
 class OperationFault:
-    """An element of a node outside its bound: what `Referee.judge` takes. openings: see `open_element`."""
+    """An element of a node outside its bound, as `Referee.judge` takes it. openings: see `open_element`."""
 
     node: NodeProof
     element: int
@@ -31,7 +31,7 @@ class OperationFault:
 
 @dataclass(frozen=True)
 class InputFault:
-    """An element of the tokens, labels or scalars that is not what the task gives. buffer: 3, 4 or 5."""
+    """An element of the tokens, labels or scalars that differs from the task's. buffer: 3, 4 or 5."""
 
     buffer: int
     element: int

@@ -78,7 +78,7 @@ def _compute_moved(
 
 
 def find_noisy(layout: WeightsLayout, found: Tensor, probed: Tensor) -> Sequence[str]:
-    """Returns names of parameters of which too many elements that moved differ."""
+    """Returns the names of parameters in which too many of the moved elements differ."""
     moved = found != 0
     wrong = moved & ((found - probed).abs() > NOISE_SHARE * found.abs())
     counts = {

@@ -34,9 +34,9 @@ _CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """worst_ratio: |claimed - exact| / bound, infinite if the bound is zero and they differ; element: where,
-    counted over the output's loops (0 if all are exact); outside: elements above 1 (at least so many if they
-    are ENOUGH_FAULTS)."""
+    """The result of checking one node. worst_ratio: the largest |claimed - exact| / bound, infinite if the
+    bound is zero and they differ; element: its number, counted over the output's loops (0 if all are exact);
+    outside: how many elements have a ratio above 1; counting may stop at ENOUGH_FAULTS."""
 
     elements: int
     outside: int

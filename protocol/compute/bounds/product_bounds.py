@@ -65,11 +65,12 @@ class _Factors:
 
     @property
     def is_moderate(self) -> bool:
-        """No overflow on the way and nothing that is not finite; other nodes are judged by the element."""
+        """Whether nothing overflows on the way and all is finite. Other nodes are judged element by
+        element."""
         return largest(self.left) * largest(self.right) * self.node.terms < SAFELY_FINITE
 
     def find_finite(self) -> Tensor:
-        """Returns numbers of the elements that have no operand which is not finite."""
+        """Returns the numbers of the elements whose operands are all finite."""
         rows, columns = self.left.isfinite().all(2).unsqueeze(2), self.right.isfinite().all(1).unsqueeze(1)
         return self._make_name(0)((rows & columns).flatten().nonzero().flatten())
 

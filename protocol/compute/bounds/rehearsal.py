@@ -29,8 +29,8 @@ TRACED_ALIKE = 2
 
 
 class Rehearsal(NamedTuple):
-    """A step whose every element lies inside its bound, and its exhibits: of each kind an honest and a
-    spoiled one. start: the state before it."""
+    """A step whose elements all lie inside their bounds, and its exhibits: an honest and a spoiled one of
+    each kind. start: the state before it."""
 
     start: StateHeader
     exhibits: tuple[Exhibit, ...]

@@ -17,7 +17,7 @@ Run = tuple[int, int, int]
 
 
 class Sample(NamedTuple):
-    """A drawn node, and candidates among its elements."""
+    """A drawn node, and some of its elements."""
 
     node: int
     elements: tuple[int, ...]
@@ -41,13 +41,14 @@ def draw_samples(program: Program, seed: bytes) -> list[Sample]:
 
 
 def list_sample_runs(program: Program, sample: Sample, get: Provider) -> Iterator[Run]:
-    """Of all candidates; `get` need only know the inputs, for all indices are among them."""
+    """Yields the runs of all samples. `get` needs to know only the inputs, because all indices are among
+    them."""
     for element in sample.elements:
         yield find_output(program, sample.node, element)
         yield from iterate_runs(program.nodes[sample.node], element, get)
 
 
 def find_output(program: Program, number: int, element: int) -> Run:
-    """Names the run that is one element of a node's output."""
+    """Returns the run that holds one element of a node's output."""
     node = program.nodes[number]
     return node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1

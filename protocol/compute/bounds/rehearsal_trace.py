@@ -32,7 +32,7 @@ UNHASHED = hash_leaf(b"")
 
 @dataclass(frozen=True)
 class Excerpt(TraceTree):
-    """A trace of which only these runs are kept; `get` has the inputs alone."""
+    """A trace of which only these runs are kept. `get` has only the inputs."""
 
     runs: Mapping[Run, tuple[bytes, list[bytes]]]
 

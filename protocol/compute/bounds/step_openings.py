@@ -18,7 +18,7 @@ def prove_node(program: Program, number: int) -> NodeProof:
 
 
 def prove_outputs(tree: TraceTree) -> TraceProof:
-    """Where the trace has the new W, m and v."""
+    """Proves where the trace has the new W, m and v."""
     head, path = open_program_leaf(tree.program, 0)
     outputs = tree.program.outputs
     buffers = (outputs.weights, outputs.first_moment, outputs.second_moment)

@@ -40,7 +40,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class KindReport:
-    """What was seen of one kind of operation; worst_ratio as in Fault."""
+    """The result for one kind of operation; worst_ratio as in Fault."""
 
     elements: int = 0
     outside: int = 0

@@ -42,8 +42,8 @@ gets no more cuts: its layers are dear, and are searched all the same."""
 
 @dataclass(frozen=True)
 class Layer:
-    """What one target follows from. target: a node that writes to a cut, or to a tensor that no node reads;
-    price: in bytes; is_cut: whether the target's tensor is a cut."""
+    """The nodes that one target follows from. target: a node that writes to a cut, or to a tensor that no
+    node reads; price: in bytes; is_cut: whether the target's tensor is a cut."""
 
     target: int
     price: int

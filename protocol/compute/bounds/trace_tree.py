@@ -45,7 +45,8 @@ class TraceTree:
         return self.known or self.levels[0]
 
     def open_root(self, buffer: int) -> list[bytes]:
-        """Returns the path of a buffer's root upwards. Raises InvalidInput if there is no such buffer."""
+        """Returns the path of a buffer's root to the trace root. Raises InvalidInput if there is no such
+        buffer."""
         return compute_path(self.levels, buffer)
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:

@@ -51,7 +51,7 @@ class OuterState:
 
 
 def begin_outer(weights: Tensor) -> OuterState:
-    """Returns the outer state before the first round: no momentum."""
+    """Returns the outer state before the first round: without momentum."""
     return OuterState(weights, allocate_zeros(weights.numel()))
 
 

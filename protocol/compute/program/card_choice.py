@@ -19,8 +19,8 @@ def take_card_kernels(is_taken: bool) -> None:
 
 
 def choose_kernels(device: torch.device) -> type[DeviceKernels]:
-    """Returns the kernels of a device, or of the processor where a program goes by tensors there. Raises
-    ImportError if this process takes Triton's and Triton is not installed."""
+    """Returns the kernels of a device, or those of the processor if its programs run on tensors. Raises
+    ImportError if this process uses Triton's kernels and Triton is not installed."""
     if not any(_takes_triton):
         return DeviceKernels
     # Triton is optional, and takes a while to load.

@@ -55,7 +55,7 @@ def find_corner(
     sy: tl.tensor, s0: tl.tensor, s1: tl.tensor, s2: tl.tensor, x_kind: tl.constexpr, y_kind: tl.constexpr,
     unit: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """Returns the element of a tensor at the corner of a tile."""
+    """Returns the number of a tensor's element at the corner of a tile."""
     corner = first.to(tl.int64) * s0 + second.to(tl.int64) * s1 + third.to(tl.int64) * s2
     if x_kind == 2:
         corner += x.to(tl.int64) * sx
@@ -101,7 +101,7 @@ def read_tile(
 
 @compile_card
 def count_range(start: tl.tensor, block: tl.constexpr, is_wide: tl.constexpr) -> Any:
-    """Returns numbers of a tile's loop: from 0, as wide as places within a tile have to be."""
+    """Returns the numbers of a tile's loop, from 0, in a type wide enough for places within a tile."""
     numbers = tl.arange(0, block)
     if is_wide:
         numbers = numbers.to(tl.int64)
@@ -253,7 +253,7 @@ def quantize_tiles(
 
 # --- Launching ----------------------------------------------------------------------------------------------
 def find_unit(number: int) -> int:
-    """Returns what a count is told in: sixteens, or ones."""
+    """Returns the unit of a count: sixteens or ones."""
     return SIXTEEN if number % SIXTEEN == 0 else 1
 
 

@@ -17,7 +17,7 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Loops:
-    """Loops without those of one iteration, and without those that follow each other in all tensors. strides:
+    """Loops, without those of one iteration; loops that follow each other in all tensors are joined. strides:
     by tensor."""
 
     sizes: tuple[int, ...]
@@ -31,7 +31,7 @@ class Loops:
 
 
 def join_loops(sizes: Sequence[int], *strides: Sequence[int]) -> Loops:
-    """Returns the same elements in fewer loops, in the order of the given ones."""
+    """Returns the same elements in fewer loops, in the given order."""
     kept = [n for n, size in enumerate(sizes) if size > 1]
     joined: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
@@ -49,7 +49,7 @@ def join_loops(sizes: Sequence[int], *strides: Sequence[int]) -> Loops:
 
 
 def sort_by(first: Sequence[int], sizes: Sequence[int], *strides: Sequence[int]) -> Loops:
-    """Loops joined in falling order of the strides `first`."""
+    """Returns joined loops, sorted by falling strides `first`."""
     order = sorted(range(len(sizes)), key=lambda n: -first[n])
     return join_loops([sizes[n] for n in order], *([own[n] for n in order] for own in strides))
 

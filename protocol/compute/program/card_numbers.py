@@ -43,7 +43,7 @@ def make_power(exponent: tl.tensor) -> Any:
 
 @compile_card
 def find_exponent(number: tl.tensor) -> Any:
-    """Returns the exponent of the leading bit of positive float64 numbers that are float32 numbers; 0:
+    """Returns the exponent of the leading bit of positive float64 numbers that float32 can hold; for 0:
     -1023."""
     return (number.to(tl.int64, bitcast=True) >> 52) - 1023
 
@@ -56,7 +56,8 @@ def round_double(number: tl.tensor) -> Any:
 
 @compile_card
 def find_unit_exponent(largest: tl.tensor) -> Any:
-    """Returns the exponent of what terms of a sum are rounded to, by the pattern of the largest magnitude."""
+    """Returns the exponent of the unit to which terms of a sum are rounded, by the pattern of the largest
+    magnitude."""
     number = largest.to(tl.float32, bitcast=True).to(tl.float64)
     is_plain = (largest > 0) & (largest < INFINITE)
     return tl.where(is_plain, find_exponent(number) - _SUM_BITS, 0)

@@ -44,7 +44,7 @@ FINISH_TILE = (16, 128)
 def find_tile(
     rows: tl.tensor, columns: tl.tensor, block_m: tl.constexpr, block_n: tl.constexpr, group: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """Returns the first row and column of this program's tile: tiles go by groups of rows."""
+    """Returns the first row and column of this kernel's tile. Tiles go by groups of rows."""
     number = tl.program_id(0)
     down, across = tl.cdiv(rows, block_m), tl.cdiv(columns, block_n)
     first = number // (group * across) * group
@@ -294,7 +294,8 @@ def make_byte_product(
     product: Product, flats: list[Tensor], out: Tensor, scales: tuple[Tensor, Tensor], block: Block,
     is_copied: bool = True,
 ) -> Kernel:  # fmt: skip
-    """Returns the kernel of a product of bytes. is_copied: by the copy engine if it can."""
+    """Returns the kernel of a product of bytes. is_copied: whether the copy engine brings the operands, if it
+    can."""
     block_m, block_n, block_k, stages, warps = block
     row_plane, column_plane = product.batch * product.rows, product.batch * product.columns
     planes = flats[0].numel() // (row_plane * product.terms)

@@ -139,7 +139,7 @@ def multiply_rows(
     b_0: tl.tensor, b_1: tl.tensor, b_2: tl.tensor, planes: tl.constexpr, unit: tl.constexpr,
     block_x: tl.constexpr, block_y: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Computes for some rows the sum of products of quantized values, times both scales."""
+    """Computes, for some rows, the sum of products of quantized values, times both scales."""
     number = tl.program_id(0) * block_y + tl.arange(0, block_y)
     y_mask, width = number < rows, terms * unit
     xs = tl.arange(0, block_x)

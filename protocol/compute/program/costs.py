@@ -54,7 +54,7 @@ class ProgramCosts:
 
 
 def measure_costs(program: Program) -> ProgramCosts:
-    """Returns what a valid program costs. Takes some seconds for eighty thousand nodes."""
+    """Measures what a valid program costs. Takes some seconds for eighty thousand nodes."""
     constants = [buffer.size for buffer in program.buffers if buffer.role is Role.CONSTANT]
     return ProgramCosts(
         parameters=program.buffers[0].size,

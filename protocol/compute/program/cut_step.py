@@ -25,8 +25,8 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class Workers:
-    """own: the number of this one of `count` workers; gather: the tensors of all, each of the shape of this
-    worker's, by number. All call it in the same order."""
+    """The workers of a step. own: this worker's number among `count`; gather: collects the tensors of all
+    workers, by number, each of the same shape. All workers call it in the same order."""
 
     count: int
     own: int
@@ -50,16 +50,17 @@ class CutStep:
 
     @property
     def leaves(self) -> range:
-        """The elements of m and v that lie with this worker."""
+        """The elements of m and v that this worker holds."""
         return self._cut.leaves
 
     def own(self, state: TrainingState) -> TrainingState:
-        """What this worker keeps of a whole state: W itself, and a copy of its leaves of m and v."""
+        """Returns this worker's part of a whole state: W itself, and a copy of its leaves of m and v."""
         first, second = (vector[self.leaves.start : self.leaves.stop].clone() for vector in state.vectors[1:])
         return replace(state, first_moment=first, second_moment=second)
 
     def advance(self, state: TrainingState, batch: Batch) -> tuple[TrainingState, float]:
-        """As `step.advance`, from what this worker keeps to that. batch: of all workers."""
+        """Computes one step as `step.advance` does, on this worker's part of the state. batch: that of all
+        workers."""
         scalars = compute_scalars(self._spec, state.local_step, state.global_step)
         result = self._interpreter.run(state.vectors, *batch, scalars)
         weights, counters = self._join(result.weights), (state.local_step + 1, state.global_step + 1)

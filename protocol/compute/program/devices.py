@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 
 class Device(Protocol):
-    """Where the buffers of a program lie. What it computes and what is sent to it happens in one order; it
-    need not be done when a call returns."""
+    """Where the buffers of a program lie. Computations and copies to it run in one order; they may still run
+    when a call returns."""
 
     def send(self, source: Tensor, target: Tensor) -> None:
         """Copies a tensor from anywhere into one on the device. The caller may change `source` at once."""
@@ -47,8 +47,8 @@ class Device(Protocol):
         """Copies a flat tensor that is done into one on the host; waits for no later step."""
 
     def capture(self, call: Call) -> Call:
-        """Returns what launches all at once that `call` launches on the same memory. `call` has run before,
-        and does not run now. Raises RuntimeError if that cannot be."""
+        """Returns a function that launches at once all kernels that `call` launches on the same memory.
+        `call` has run before, and does not run now. Raises RuntimeError if that cannot be."""
 
 
 class CudaDevice:

@@ -25,8 +25,8 @@ class LossMeasure:
 
 
 def cut_loss(program: Program) -> Program:
-    """Returns the program without what only the new state needs. It is no step: its W, m and v are those
-    before."""
+    """Returns the program without nodes that only the new state needs. It is no training step: it returns W,
+    m and v unchanged."""
     loss = program.outputs.loss
     return replace(program, nodes=find_needed(program, [loss]), outputs=Outputs(loss, 0, 1, 2))
 

@@ -163,7 +163,7 @@ class Interpreter:
 
     @property
     def memory(self) -> Mapping[int, Tensor]:
-        """As `tensors`, but on the device: what is changed there is taken on."""
+        """As `tensors`, but the memory on the device itself: a change there has effect."""
         return self._storages
 
     @property
@@ -278,8 +278,9 @@ class Interpreter:
             relax()
 
     def make_static(self) -> None:
-        """Fixes memory: from now on W, m, v before and after a step lie in memory of their own: `put` inputs,
-        `launch`, and read `memory`. `run` is not for such an interpreter any more."""
+        """Fixes memory: from now on W, m, v before and after a step lie in memory of their own. The caller
+        uses `put` for inputs, then `launch`, and reads `memory`. `run` no longer works for such an
+        interpreter."""
         self._bind({n: allocate(self.program.buffers[n].size, device=self._device) for n in self._external})
         self._prepare()
 

@@ -45,7 +45,7 @@ class StepNames:
 
 
 def name_step(step: TaskStep) -> StepNames:
-    """Returns how a task names a step: by its roots and the lengths of its bytes."""
+    """Returns the name of a step in a task: its roots and the lengths of its bytes."""
     program, layout = encode_program(step.built.program), encode_layout(step.layout)
     named = (NamedBytes(compute_data_root(data), len(data)) for data in (program, layout))
     return StepNames(compute_program_root(step.built.program), *named)

@@ -86,7 +86,7 @@ def train_segment(
 def replay_segment(
     state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
 ) -> tuple[TrainingState, list[float]]:
-    """As `train_segment`, with the state in this machine's memory."""
+    """Trains a segment as `train_segment` does, and returns the state in this machine's memory."""
     end, losses = train_segment(state, spec, get_batch, inner_step, steps)
     return end.bring_home(), losses
 

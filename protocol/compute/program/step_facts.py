@@ -13,8 +13,8 @@ from touchstone.protocol.spec.task_spec import StepFacts, TaskSpec
 
 @lru_cache(maxsize=8)
 def compute_step_facts(spec: TaskSpec) -> StepFacts:
-    """Returns the facts of a task's steps: scalars computed anew (seconds, then cached). Raises InvalidInput
-    for a numeric format that the referee has no bounds for."""
+    """Returns the facts of a task's steps. It computes their scalars, which takes seconds the first time.
+    Raises InvalidInput for a numeric format for which the referee has no bounds."""
     training, program = spec.training, get_program(spec.training).program
     if training.numeric_format not in FORMAT_NUMBERS:
         raise InvalidInput(

@@ -35,7 +35,7 @@ STATES_BYTES = 36
 
 
 def forget_steps() -> None:
-    """Releases the memory in which this process has computed steps: it computes none for long."""
+    """Releases the memory in which this process has computed steps: it will compute none for a long time."""
     _idle.clear()
     _idle_on_device.clear()
     forget_spare()
@@ -53,7 +53,7 @@ def borrow_device_steps(place: RunnerPlace) -> AbstractContextManager[DeviceStep
 
 
 def find_place(spec: TrainingSpec, device: str | None = None) -> RunnerPlace:
-    """Names what runs the steps of a task on a device, by default that of this process."""
+    """Returns the place of the runners of a task's steps on a device, by default that of this process."""
     chosen = torch.device(device or get_device())
     return RunnerPlace(spec.program_root, spec.numeric_format, chosen, get_program(spec))
 

@@ -34,7 +34,8 @@ _spare: list[memoryview] = []
 
 @dataclass(frozen=True)
 class Room:
-    """make: a mapped file of so many zero bytes; relax: let go of what was touched, where it is too much."""
+    """make: makes a mapped file of this many zero bytes; relax: releases touched pages if there are too
+    many."""
 
     make: Callable[[int], memoryview]
     relax: Callable[[], None]
@@ -45,7 +46,7 @@ _rooms: list[Room] = []
 
 
 def use_room(room: Room | None) -> None:
-    """Makes large tensors of this process lie in `room` from now on; None: in memory."""
+    """From now on makes large tensors of this process in `room`; None: in memory."""
     _rooms[:] = [] if room is None else [room]
 
 
@@ -109,7 +110,7 @@ def _give_back(memory: memoryview) -> None:
 
 
 def forget_spare() -> None:
-    """Gives the memory of vectors that nobody uses back to the system."""
+    """Gives the memory of unused vectors back to the system."""
     _spare.clear()
 
 
@@ -134,6 +135,6 @@ def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tenso
 
 
 def relax() -> None:
-    """Releases mapped pages, if this process has more in memory than it wants."""
+    """Releases mapped pages, if this process holds more memory than it should."""
     if _rooms:
         _rooms[0].relax()

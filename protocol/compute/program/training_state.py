@@ -11,8 +11,8 @@ from touchstone.protocol.compute.program.devices import copy_to_host
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Flat float32 vectors W, m, v and the counters of steps done: since m and v were zero, and in the
-    task."""
+    """Flat float32 vectors W, m, v, and two counters of steps: since m and v were zero, and since the task
+    began."""
 
     weights: Tensor
     first_moment: Tensor
@@ -36,8 +36,8 @@ class TrainingState:
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
     def bring_home(self) -> "TrainingState":
-        """Returns the same in this machine's memory, to be hashed, kept or compared. What a device computes
-        meanwhile is not waited for."""
+        """Returns the same state in this machine's memory, to be hashed, kept or compared. It does not wait
+        for what a device computes meanwhile."""
         weights, first, second = (copy_to_host(vector) for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 

@@ -18,17 +18,18 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class BitForBit(Tolerance):
-    """Allows nothing. No state is read: nobody can query a leaf of an exact task."""
+    """The tolerance of exact tasks: no difference is allowed. No state is read, because nobody can query a
+    leaf of an exact task."""
 
     numeric_format: str
     reads_states: bool = False
 
     def judge(self, end: ClaimedEnd) -> Verdict:
-        """Judges by the roots alone."""
+        """Judges only by the roots."""
         return _judge(is_other=not are_equal(end.claimed, end.own))
 
     def judge_step(self, step: ClaimedStep) -> Verdict:
-        """Judges by the roots alone. No claim has the roots of a state that is not finite."""
+        """Judges only by the roots. No claim has the roots of a state that is not finite."""
         own = step.train(step.load_start())
         try:
             return _judge(state_header(own) != step.end)

@@ -35,8 +35,8 @@ MAGNITUDE_LIMIT = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
 
 @dataclass(frozen=True)
 class Floors:
-    """What is taken from distances or added to scales before dividing (float64); tau_r times |W'|: see
-    docs/spec.md, section 6."""
+    """Values subtracted from distances, or added to scales, before dividing (float64). tau_r is multiplied by
+    |W'|: see docs/spec.md, section 6."""
 
     eps_m: float
     floor_v: float
@@ -60,7 +60,7 @@ class Distances:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a whole state lies beyond the limits, and its farthest element; `leaf` is what to open against
+    """Whether a whole state exceeds the limits, and its farthest element. `leaf` is the leaf to open against
     the claim."""
 
     exceeds_limits: bool
@@ -157,7 +157,8 @@ def _find_largest(ratios: Tensor) -> tuple[float, int]:
 def compute_excess(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, limits: Limits
 ) -> Tensor:
-    """Largest of the three distances over its allowance, float64 by element: above 1 is outside the limits.
+    """Returns the largest of the three distances over its allowance, float64 by element. Above 1 is outside
+    the limits.
 
     `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Infinite if an element is not finite or the
     claimed v alone is below zero."""
@@ -174,8 +175,8 @@ def compute_excess(
 def gather_excess(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Tensor:
-    """Returns what `compute_excess` says of all elements, in their order: float32, one number for each
-    element. Works on a part of the states at a time."""
+    """Returns the result of `compute_excess` for all elements, in their order: float32, one number for each.
+    It works on one part of the states at a time."""
     gathered = allocate(claimed.elements)
     for start, excess in _iterate_excess(claimed, replayed, learning_rate_sum, limits):
         gathered[start : start + len(excess)] = excess
@@ -185,8 +186,8 @@ def gather_excess(
 def compute_allowances(
     replayed: TrainingState, learning_rate_sum: int, limits: Limits
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the limits allow |dW|, |dm| and |dv| to be, by element: float64, in the units of W, m and v.
-    `learning_rate_sum` in units of 2^-64."""
+    """Returns the largest |dW|, |dm| and |dv| that the limits allow, by element: float64, in units of W, m
+    and v. `learning_rate_sum` in units of 2^-64."""
     weights, second = (_measure_size(one) for one in (replayed.weights, replayed.second_moment))
     root = second.sqrt()
     moved = _tau(limits.tau_w) * learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS

@@ -23,8 +23,8 @@ def shake(state: TrainingState, seed: int) -> TrainingState:
 
 
 def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
-    """What came of `shake(start, seed)`, with each weight moved back by what it was shaken by: its distance
-    from what comes of `start` is what the steps between made of that."""
+    """Takes the result of steps from `shake(start, seed)`, and moves each weight back by what it was shaken
+    by. The distance from the result of `start` shows how much the steps amplified the shaking."""
     weights = allocate(end.elements)
     for first, part in _iterate_shaken(start, seed):
         place = slice(first, first + PART_ELEMENTS)

@@ -32,7 +32,8 @@ UNDONE_SHARE = 0.5
 
 
 def compute_cap(undone: float) -> float:
-    """Up to how many limits noise excuses a step. undone: how far a step lies off that was not taken."""
+    """Returns up to how many limits noise excuses a step. undone: how far a step that was not taken lies
+    off."""
     return max(1.0, min(NOISE_CAP, UNDONE_SHARE * undone))
 
 

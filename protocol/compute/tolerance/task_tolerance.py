@@ -55,7 +55,8 @@ class Tolerance(Protocol):
 
     @property
     def reads_states(self) -> bool:
-        """Whether a claimed state is read to judge it. Else its root says all, and nobody fetches it."""
+        """Whether a claimed state must be read to judge it. If not, its root says all, and nobody fetches
+        it."""
 
     def judge(self, end: ClaimedEnd) -> Verdict:
         """Judges a claimed state; one with this machine's own state's root is never beyond."""
@@ -67,7 +68,7 @@ class Tolerance(Protocol):
         """Tells whether there is a distance to measure: the states differ, and can be compared."""
 
     def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:
-        """Measures as `measure_apart` a pair of states that `is_measured`; returns () otherwise."""
+        """Measures a pair of states that `is_measured`, as `measure_apart` does; otherwise returns ()."""
 
     def prove(
         self, built: BuiltProgram, start: TrainingState, batch: Batch, scalars: Tensor, claimed: ClaimedTrace

@@ -8,5 +8,5 @@ from touchstone.protocol.spec.task_spec import Limits
 
 
 def choose_tolerance(numeric_format: str, limits: Limits) -> Tolerance:
-    """Returns the tolerance of a task: none in an exact task, else its limits."""
+    """Returns the tolerance of a task: its limits, or no tolerance in an exact task."""
     return BitForBit(numeric_format) if numeric_format in PRODUCT_BITS else WithinLimits(limits)

@@ -34,7 +34,7 @@ class WithinLimits(Tolerance):
     reads_states: bool = True
 
     def judge(self, end: ClaimedEnd) -> Verdict:
-        """Judges every element. The state of another step is beyond, and is not read."""
+        """Judges every element. The state of another step exceeds the limits, and is not read."""
         if are_equal(end.claimed, end.own):
             return Verdict(False, 0, 0.0)
         if not _are_of_one_step(end.claimed, end.own):
@@ -43,7 +43,7 @@ class WithinLimits(Tolerance):
         return judge_state(claimed, own, end.rate_sum, self.limits)
 
     def judge_step(self, step: ClaimedStep) -> Verdict:
-        """Judges every element by the limits, and what lies beyond by the step's own noise."""
+        """Judges every element by the limits, and an element that exceeds them by the step's own noise."""
         place, end = (step.rate_sum, self.limits), step.open_state(step.end)
         own = step.train(step.load_start())
         verdict = judge_state(end, own, *place)

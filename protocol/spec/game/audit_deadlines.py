@@ -26,8 +26,8 @@ VOTE_SHARE = 3
 
 
 def get_due_block(state: GameState, place: AuditPlace) -> int:
-    """Returns the first block in which a rank may vote. A reserve: once the primary has counted with another
-    word than ACCEPT, or after a third of audit_max."""
+    """Returns the first block in which a rank may vote. A reserve may vote once a vote of the primary other
+    than ACCEPT has counted, or after a third of audit_max."""
     start = get_start(state, place)
     votes = get_votes(state.rounds[place.round], place.slot, place.draw)
     reserves = compute_reserve_block(state, start)
@@ -49,8 +49,8 @@ def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Returns whether only an UNSERVED can still count in the draw, and the next one would be the second.
-    Without a second one, a solver that serves no auditor pays no fee."""
+    """Returns whether only an UNSERVED vote can still count in the draw, and the next one would be the
+    second. Without a second one, a solver that serves no auditor pays no fee."""
     game_round = state.rounds[place.round]
     if not is_taking_unserved(state, game_round, place.slot, place.draw, block):
         return False
@@ -59,8 +59,8 @@ def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> int:
-    """Until which block the solver is waited for, by an auditor that looks in `block`: a third of the time
-    from when it was due is left for the vote."""
+    """Returns until which block an auditor that looks in `block` waits for the solver. A third of the time
+    since the audit was due is left for the vote."""
     audit_max, start = state.terms.windows.audit_max, get_start(state, place)
     is_merging = not is_late_draw(state, place.draw) and block <= start + audit_max
     last, due = start + (1 if is_merging else 2) * audit_max, get_due_block(state, place)
@@ -76,7 +76,7 @@ def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:
-    """Returns the last block in which an opening of this place is paid. After it no node needs to hear of
+    """Returns the last block in which an opening of this place is paid. After it no node needs to receive
     it."""
     return get_start(state, place) + 3 * state.terms.windows.audit_max
 
@@ -91,7 +91,7 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
 
 
 def get_start(state: GameState, place: AuditPlace) -> int:
-    """Returns the close from which the windows of a drawn audit count."""
+    """Returns the block of the close from which the windows of a drawn audit count."""
     start = get_votes_from(state, state.rounds[place.round], place.draw)
     assert start is not None, "only of a draw that is sealed"
     return start

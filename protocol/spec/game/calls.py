@@ -48,7 +48,8 @@ class LeaveSeat(GameCall):
 
 @dataclass(frozen=True)
 class MarkSilent(GameCall):
-    """markSilent: a seat that does not act leaves, unharmed. missed: what it has missed, ascending."""
+    """markSilent: makes a seat leave that does not act, without a loss. missed: what it has missed,
+    ascending."""
 
     seat: int
     missed: tuple[MissedPlace, ...]
@@ -56,7 +57,7 @@ class MarkSilent(GameCall):
 
 @dataclass(frozen=True)
 class PayOut(GameCall):
-    """payOut: a stake to its account's credit, once the seat has left or the task is over."""
+    """payOut: pays a stake to its account's credit, once the seat has left or the task is over."""
 
     seat: int
 
@@ -73,17 +74,17 @@ class HaltTask(GameCall):
 
 @dataclass(frozen=True)
 class CloseGame(GameCall):
-    """closeTask: what is left of the escrow goes to the submitter."""
+    """closeTask: gives the rest of the escrow to the submitter."""
 
 
 @dataclass(frozen=True)
 class FreeEpoch(GameCall):
-    """freeEpoch: the oldest rounds, settled by all seats, make room for new ones."""
+    """freeEpoch: makes room for new rounds in the place of the oldest ones, which all seats have settled."""
 
 
 @dataclass(frozen=True)
 class StartRounds(GameCall):
-    """start: freeze two pools and ask for their beacon."""
+    """start: freezes two pools and asks for their beacon."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class SealClosing(GameCall):
 
 @dataclass(frozen=True)
 class CommitRound(GameCall):
-    """commit. What the claim carries over stands under its root."""
+    """commit: commits to a claim. What the claim carries over lies under its root."""
 
     round: int
     base_root: bytes
@@ -177,15 +178,15 @@ class PostRoot(GameCall):
 
 @dataclass(frozen=True)
 class LetStand(GameCall):
-    """stand: the root that the round started from stays."""
+    """stand: keeps the root that the round started from."""
 
     round: int
 
 
 @dataclass(frozen=True)
 class SettleSeat(GameCall):
-    """settle: pay and fees of a seat for all rounds up to and with `until_round`, after which no opened round
-    of the same epoch holds it."""
+    """settle: settles pay and fees of a seat for all rounds up to and including `until_round`. No later
+    opened round of the same epoch may hold the seat."""
 
     seat: int
     until_round: int
@@ -193,7 +194,7 @@ class SettleSeat(GameCall):
 
 @dataclass(frozen=True)
 class OpenContest(GameCall):
-    """contest. bond_limit: the most that the sender pays, here and below."""
+    """contest: opens a contest. bond_limit: the most that the sender pays, here and below."""
 
     round: int
     bond_limit: int
@@ -201,7 +202,7 @@ class OpenContest(GameCall):
 
 @dataclass(frozen=True)
 class AnswerContest(GameCall):
-    """answerContest: 16 nodes. Fact: they hash to their parent."""
+    """answerContest: shows 16 nodes. Fact: they hash to their parent."""
 
     contest: int
     is_hashing: bool = field(default=True, kw_only=True)
@@ -209,7 +210,7 @@ class AnswerContest(GameCall):
 
 @dataclass(frozen=True)
 class NameChild(GameCall):
-    """nameChild: which of the 16 the contester's own tree lacks."""
+    """nameChild: names which of the 16 nodes the contester's own tree lacks."""
 
     contest: int
     child: int
@@ -225,7 +226,7 @@ class BringLeaf(GameCall):
 
 @dataclass(frozen=True)
 class EndRootContest(GameCall):
-    """endContest: the clock has run out, or the root that was contested is not posted any more."""
+    """endContest: ends a contest whose clock has run out, or whose root is not posted any more."""
 
     contest: int
 
@@ -257,7 +258,7 @@ class AnswerAsk(GameCall):
 
 @dataclass(frozen=True)
 class EndAsk(GameCall):
-    """endAsk: the clock has run out, or the seat was closed."""
+    """endAsk: ends an ask whose clock has run out, or whose seat was closed."""
 
     ask: int
 
@@ -285,7 +286,7 @@ class EndDispute(GameCall):
 
 @dataclass(frozen=True)
 class SealProof(GameCall):
-    """sealProof: so that who copies a proof from the pool of waiting calls gains nothing."""
+    """sealProof: seals a proof, so that nobody gains by copying it from the pool of waiting calls."""
 
     digest: bytes
 

@@ -17,7 +17,8 @@ def get_votes(game_round: GameRound, slot: int, draw: int) -> Mapping[int, Count
 
 
 def compute_draw_status(votes: Mapping[int, CountedVote]) -> DrawStatus:
-    """ACCEPTED: the primary, or both reserves, say ACCEPT. FAILED: that has become impossible."""
+    """Returns the status of a draw. ACCEPTED: the primary, or both reserves, vote ACCEPT. FAILED: that has
+    become impossible."""
     accepts = {rank: vote.word == VoteWord.ACCEPT for rank, vote in votes.items()}
     if accepts.get(0) or (accepts.get(1) and accepts.get(2)):
         return DrawStatus.ACCEPTED
@@ -45,8 +46,8 @@ def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
 
 
 def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
-    """Returns the block in which an accepted draw was decided: no vote counts after the one that decides. (In
-    a failed one an UNSERVED still does.)"""
+    """Returns the block in which an accepted draw was decided. No vote counts after the one that decides. (In
+    a failed draw an UNSERVED still does.)"""
     return max(vote.block for vote in votes.values())
 
 
@@ -61,7 +62,7 @@ def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> in
 
 
 def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: int) -> ClaimStatus:
-    """Returns what a claim of a round is at `block`. Raises KeyError if the slot has not committed."""
+    """Returns the status of a claim of a round at `block`. Raises KeyError if the slot has not committed."""
     claim, closed = game_round.claims[slot], game_round.closed
     if claim.is_void or claim.is_convicted or is_unsealed(state, game_round, block):
         return ClaimStatus.VOID

@@ -51,8 +51,8 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
 
 
 def is_moot(state: GameState, contest: RootContest) -> bool:
-    """Returns whether the posting that was contested is gone: its root fell, or an earlier one did. The same
-    root posted again is another posting, because in between no account could answer for it."""
+    """Returns whether the contested posting is gone: its root fell, or an earlier root did. The same root
+    posted again is another posting, because in between no account could answer for it."""
     game_round = state.rounds[contest.round]
     is_there = (game_round.root, game_round.root_until) == (contest.root, contest.root_until)
     return game_round.phase != RoundPhase.POSTED or not is_there

@@ -44,7 +44,7 @@ def convict_signers(
 
 
 def take_stakes(draft: Draft, numbers: tuple[int, ...], finder: str) -> None:
-    """Takes the stakes and pays the finder and the submitter; the rest lies in SLASHED."""
+    """Takes the stakes, and pays the finder and the submitter; the rest stays in SLASHED."""
     for number in numbers:
         draft.move(stake_of(number), SLASHED, get_stake(draft.state, number))
     total = draft.state.purse.get_wei(SLASHED)

@@ -12,14 +12,14 @@ from touchstone.protocol.spec.game.state import Fall
 
 
 def apply_seat_convicted(ledger: Ledger, values: Values) -> None:
-    """Applies SeatConvicted: the stake is taken. It is shared with the log behind it."""
+    """Applies SeatConvicted: takes the stake. The next log shares it."""
     ledger.state = replace(ledger.game, finder=values["finder"])
     ledger.emit(SeatConvicted(int(values["seat"]), ProofKind(int(values["proof"])), None))
     ledger.move(stake_of(int(values["seat"])), SLASHED, values["stake_wei"])
 
 
 def apply_statement_convicted(ledger: Ledger, values: Values) -> None:
-    """Applies StatementConvicted: of what the seat was convicted."""
+    """Applies StatementConvicted: it names the convicted statement."""
     ref, proof = read_statement(values["statement"]), ProofKind(int(values["proof"]))
     ledger.emit(SeatConvicted(int(values["seat"]), proof, ref))
     ledger.share_slash()

@@ -66,14 +66,15 @@ def list_moves(
 
 
 def find_outcome(dispute: InnerDispute, is_closed: bool = False) -> DisputeStage:
-    """Returns how a dispute ends whose clock has run out: who was silent at its turn loses."""
+    """Returns the outcome of a dispute whose clock has run out: the side that was silent at its turn
+    loses."""
     if is_closed:
         return DisputeStage.MOOT
     return DisputeStage.CONVICTED if dispute.stage in CLAIMANT_MOVES else DisputeStage.CLEARED
 
 
 def compute_last_end(dispute: InnerDispute, respond: int) -> int:
-    """Returns the first block from which on any account can end the dispute, however it is played."""
+    """Returns the first block from which any account can end the dispute, however it is played."""
     return dispute.clock + respond * TURNS_LEFT.get(dispute.stage, 0) + 1
 
 
@@ -89,8 +90,8 @@ def is_pursued(
 
 
 def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -> set[int]:
-    """Segments of a claim of `account` whose start it needs: the claim is disputed there, or `account` itself
-    disputes a vote on it."""
+    """Returns the segments of a claim of `account` whose start it needs: the claim is disputed there, or
+    `account` itself disputes a vote on it."""
     return {
         one.segment
         for one in book.disputes.values()

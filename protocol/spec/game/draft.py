@@ -22,7 +22,7 @@ class Draft:
         self.state = fold(self.state, event, self.block)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Logs a movement of money; nothing if there is none."""
+        """Logs a movement of money; nothing if the amount is zero."""
         if wei:
             self.emit(WeiMoved(source, target, wei))
 

@@ -16,7 +16,8 @@ COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJE
 
 @dataclass(frozen=True, order=True)
 class AuditPlace:
-    """Names a rank of a draw of one claim on one chain: what two statements must share to be of one draw."""
+    """Names a rank of a draw of one claim on one chain. Two statements with the same place are about the same
+    draw."""
 
     domain: bytes
     round: int
@@ -30,7 +31,7 @@ class AuditPlace:
 
 @dataclass(frozen=True)
 class DrawnAudit:
-    """An audit that the chain asks for: its place, its segment of the claim, and the seat drawn for it."""
+    """An audit that the chain asks for: its place, the segment of the claim, and the drawn seat."""
 
     place: AuditPlace
     segment: int
@@ -73,7 +74,7 @@ def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int
 
 
 def find_drawn(state: GameState, place: AuditPlace) -> DrawnAudit | None:
-    """Returns the audit of a place that is the chain's; None for any other."""
+    """Returns the audit of a place, if the chain has drawn it; None otherwise."""
     drawn = get_drawn(state, place.round, place.slot, place.draw, place.rank)
     return drawn if drawn is not None and drawn.place == place else None
 
@@ -86,7 +87,7 @@ def find_stated(state: GameState, place: AuditPlace) -> DrawnAudit | None:
 
 
 def list_drawn(state: GameState, account: str, block: int) -> Iterator[DrawnAudit]:
-    """Yields the audits of one account in rounds of which votes still count at `block`."""
+    """Yields the audits of one account in rounds whose votes still count at `block`."""
     for index in list_heard(state, block - 2 * state.terms.windows.audit_max):
         game_round = state.rounds[index]
         for slot, draw in list_draws(state, game_round):
@@ -97,7 +98,7 @@ def list_drawn(state: GameState, account: str, block: int) -> Iterator[DrawnAudi
 
 
 def list_heard(state: GameState, from_block: int) -> Iterator[int]:
-    """Yields rounds that closed, or whose late audits were drawn, at `from_block` or later."""
+    """Yields the rounds that closed, or whose late audits were drawn, at `from_block` or later."""
     for index, game_round in state.rounds.items():
         if max(game_round.closed or 0, game_round.late_from or 0) >= from_block:
             yield index

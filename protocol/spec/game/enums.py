@@ -14,8 +14,8 @@ class SeatRole(IntEnum):
 
 
 class SeatStatus(IntEnum):
-    """OPEN sits in pools to come. LEAVING serves in frozen pools only, then its stake is paid out. CLOSED was
-    convicted: its stake is gone and nothing it does counts."""
+    """OPEN: takes part in coming pools. LEAVING: serves only in frozen pools, then its stake is paid out.
+    CLOSED: was convicted; its stake is gone and nothing that it does counts."""
 
     OPEN = 1
     LEAVING = 2
@@ -40,7 +40,7 @@ OPENED_WORDS = COMPARED
 
 
 class DrawStatus(IntEnum):
-    """What the counted votes make of a draw. FAILED: it can no longer be accepted."""
+    """The result of a draw's counted votes. FAILED: it can no longer be accepted."""
 
     UNDECIDED = 0
     ACCEPTED = 1
@@ -48,7 +48,8 @@ class DrawStatus(IntEnum):
 
 
 class ClaimStatus(IntEnum):
-    """What has become of a claim at a block. LATE_UNDECIDED: no longer merged, may be accepted for pay."""
+    """The status of a claim at a block. LATE_UNDECIDED: it is no longer merged, but may be accepted for
+    pay."""
 
     UNDECIDED = 0
     ACCEPTED = 1
@@ -65,7 +66,7 @@ class ContestTurn(IntEnum):
 
 
 class GameOutcome(IntEnum):
-    """How a contest, an ask or a dispute ended. MOOT: what it was about has gone, the bond was returned."""
+    """How a contest, an ask or a dispute ended. MOOT: its subject is gone, and the bond was returned."""
 
     STANDS = 1
     FALLS = 2

@@ -37,7 +37,7 @@ class SeatJoined(GameEvent):
 
 @dataclass(frozen=True)
 class SeatLeft(GameEvent):
-    """A seat sits in no pool frozen later: it left, was silent, or was paid out."""
+    """A seat takes part in no pool that is frozen later: it left, was silent, or was paid out."""
 
     seat: int
 
@@ -85,7 +85,7 @@ class GameClosed(GameEvent):
 
 @dataclass(frozen=True)
 class StartAsked(GameEvent):
-    """The pools of two rounds were frozen, or of one; the randomness of beacon_block is their beacon."""
+    """The pools of one round or of two were frozen; the randomness of beacon_block is their beacon."""
 
     first_round: int
     beacon_block: int
@@ -201,7 +201,7 @@ class RootFell(GameEvent):
 
 @dataclass(frozen=True)
 class PayRestored(GameEvent):
-    """A slash has paid `account` so many wei for a claim that a false REJECT made void."""
+    """A slash has paid `account` this many wei for a claim that a false REJECT made void."""
 
     round: int
     slot: int
@@ -211,7 +211,7 @@ class PayRestored(GameEvent):
 
 @dataclass(frozen=True)
 class PayHeld(GameEvent):
-    """What a fall has made undone, and what the slash holds for it."""
+    """The pay that a fall has made undone, and what the slash holds for it."""
 
     fall: Fall
 

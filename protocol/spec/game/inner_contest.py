@@ -92,6 +92,6 @@ _FOLDS: Mapping[str, Callable[[ContestFolds, Values], InnerContest]] = {
 
 
 def compute_answer(contest: InnerContest, tensor: Levels) -> tuple[bytes, ...]:
-    """Returns the nodes that open the contested one, below the posted root's two roots. tensor: the levels of
-    the contested tree, leaves first."""
+    """Returns the nodes below the contested one, for an answer below the posted root's two roots. tensor: the
+    levels of the contested tree, leaves first."""
     return tuple(compute_nodes_below(tensor, contest.level - 1, contest.index))

@@ -62,8 +62,8 @@ class PostedTrace:
 
 @dataclass(frozen=True)
 class InnerDispute:
-    """One dispute. seat: of the claimant; clock: the last block of the turn that runs; roots: of the k + 1
-    states of the segment; shown: bytes of demanded leaves, in their order."""
+    """One dispute. seat: the claimant's; clock: the last block of the running turn; roots: those of the k + 1
+    states of the segment; shown: the bytes of demanded leaves, in their order."""
 
     name: bytes
     seat: int
@@ -86,7 +86,7 @@ class InnerDispute:
 
 @dataclass(frozen=True)
 class InnerAsk:
-    """One ask. vote: whose signer is asked; clock: the last block for an answer."""
+    """One ask. vote: the vote whose signer is asked; clock: the last block for an answer."""
 
     name: bytes
     seat: int

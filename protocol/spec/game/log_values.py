@@ -28,5 +28,5 @@ def read_vote(said: Any) -> Vote:
 
 
 def list_bits(bitmap: int) -> tuple[int, ...]:
-    """Returns the places of a bitmap's ones, ascending."""
+    """Returns the positions of a bitmap's ones, ascending."""
     return tuple(place for place in range(bitmap.bit_length()) if bitmap >> place & 1)

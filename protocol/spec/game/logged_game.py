@@ -24,8 +24,8 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass(frozen=True)
 class LoggedGame(GameState):
-    """The fold of a task's logs. names: numbers of what is open, by its name on the chain; money: what each
-    account has won and lost; finder: who convicted last."""
+    """A task folded from its logs. names: numbers of open contests, asks and disputes, by their names on the
+    chain; money: what each account has won and lost; finder: who convicted last."""
 
     names: Mapping[bytes, int] = field(default_factory=dict)
     money: MoneyBook = field(default_factory=MoneyBook)
@@ -37,7 +37,8 @@ class LoggedGame(GameState):
 
 
 class Ledger(Draft):
-    """One log. It emits the machine's events, and moves money that the log does not name one by one."""
+    """Applies one log. It emits the machine's events, and moves money that the log does not name item by
+    item."""
 
     @property
     def game(self) -> LoggedGame:
@@ -67,7 +68,8 @@ class Ledger(Draft):
         return number
 
     def close(self, name: bytes) -> int:
-        """Returns the number of what has ended. Raises KeyError if nothing of this name is open."""
+        """Returns the number of the contest, ask or dispute of this name, which has ended. Raises KeyError if
+        none is open."""
         number = self.game.names[name]
         names = {one: held for one, held in self.game.names.items() if one != name}
         self.state = replace(self.game, names=names)
@@ -87,8 +89,8 @@ def _leave_credits(pot: Pot) -> Pot:
 
 
 def start_game(values: Values, block: int, limits: DeploymentLimits, signing: SigningDomain) -> LoggedGame:
-    """Returns the game of a task that was posted in `block` (the values of TaskPosted). Raises InvalidInput
-    if its terms are none that the deployment allows."""
+    """Returns the game of a task that was posted in `block`, from the values of TaskPosted. Raises
+    InvalidInput if the deployment does not allow its terms."""
     terms = read_terms(values, signing)
     refusal = check_terms(terms, limits)
     if refusal is not None:

@@ -39,8 +39,8 @@ def read_terms(values: Values, signing: SigningDomain) -> GameTerms:
 
 
 def count_contest_levels(parameter_count: int) -> int:
-    """How often a contester names a child before a leaf is reached: one of the two tensors, then a node of
-    each answer."""
+    """Returns how often a contester names a child before a leaf is reached: first one of the two tensors,
+    then a node of each answer."""
     depth = compute_depth(max(1, count_tensor_leaves(parameter_count)))
     return 1 + (depth + FANOUT_LEVELS - 1) // FANOUT_LEVELS
 

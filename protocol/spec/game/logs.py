@@ -49,8 +49,8 @@ VOTE_BYTES = 4
 
 
 def apply_log(game: LoggedGame, name: str, values: Values, block: int) -> LoggedGame:
-    """Returns the game after a log of its task that stands in `block`. Names that the round does not know
-    change nothing."""
+    """Returns the game after a log of its task in `block`. Logs with names unknown to the round change
+    nothing."""
     handle = _HANDLERS.get(name)
     if handle is None:
         return game

@@ -31,7 +31,8 @@ Noted = tuple[str, MoneyReason, int]
 
 @dataclass(frozen=True)
 class SettledRound:
-    """A round that a seat has settled. block: in which; sums: what it gave and took, in wei."""
+    """A round that a seat has settled. block: when it settled it; sums: what the round gave and took, in
+    wei."""
 
     block: int
     sums: Sums
@@ -48,15 +49,15 @@ class AccountBook:
 
 @dataclass(frozen=True)
 class MoneyBook:
-    """accounts: by account; burned: wei by the kind of pot that they came from; settling: wei that the
-    settlement under way has paid to its seat, and taken of its stake."""
+    """accounts: the book of each account; burned: wei by the kind of pot they came from; settling: wei that
+    the running settlement has paid to its seat, and taken from its stake."""
 
     accounts: Mapping[str, AccountBook] = field(default_factory=dict)
     burned: Mapping[PotKind, int] = field(default_factory=dict)
     settling: tuple[int, int] = (0, 0)
 
     def find(self, account: str) -> AccountBook:
-        """Returns the book of one account; an empty one if nothing of it is over."""
+        """Returns the book of one account; an empty one if it has none."""
         return self.accounts.get(account, AccountBook())
 
 
@@ -68,7 +69,7 @@ def note_event(book: MoneyBook, state: GameState, event: GameEvent, block: int) 
 
 
 def name_account(book: MoneyBook, account: str) -> MoneyBook:
-    """Returns the book in which `account` has what was nobody's yet."""
+    """Returns the book in which `account` gets the money that had no account so far."""
     accounts = {who: one for who, one in book.accounts.items() if who != UNNAMED}
     book, unnamed = replace(book, accounts=accounts), book.find(UNNAMED)
     return _add(book, ((account, reason, wei) for reason, wei in unnamed.sums.items()))

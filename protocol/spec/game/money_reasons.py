@@ -116,6 +116,6 @@ def sum_kind(sums: Sums, kind: MoneyKind) -> int:
 
 
 def add_sums(sums: Sums, more: Sums) -> dict[MoneyReason, int]:
-    """Returns both added up, without reasons that come to nothing."""
+    """Returns the sum of both, without reasons whose total is zero."""
     added = {reason: sums.get(reason, 0) + more.get(reason, 0) for reason in {**sums, **more}}
     return {reason: wei for reason, wei in added.items() if wei}

@@ -17,8 +17,8 @@ from touchstone.protocol.spec.game.timing import (
 
 
 def get_next_block(state: GameState, block: int) -> int | None:
-    """Returns the first block after `block` in which something may become due or possible by the clock alone.
-    None if the clock changes nothing any more."""
+    """Returns the next block after `block` in which the clock alone may make something due or possible. None
+    if the clock changes nothing any more."""
     later = {one for one in _list_blocks(get_state_at(state, block), block) if one > block}
     return min(later, default=None)
 

@@ -37,7 +37,7 @@ def has_bond(state: GameState, account: str) -> bool:
 
 
 def has_bond_alone(state: GameState, account: str) -> bool:
-    """Returns whether an account has such a bond and no seat: it trains nothing, and audits nothing."""
+    """Returns whether an account has a bond and no seat: then it trains nothing, and audits nothing."""
     return find_seat(state, account) is None and has_bond(state, account)
 
 

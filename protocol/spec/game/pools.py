@@ -9,7 +9,7 @@ from touchstone.protocol.spec.game.state import GameState, Pool, Seat
 
 
 def get_required_stake(state: GameState, role: SeatRole) -> int:
-    """Returns what a seat of this role must have at stake to sit, in wei."""
+    """Returns the stake, in wei, that a seat of this role needs to take part."""
     amounts = state.terms.amounts
     return amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
 
@@ -46,21 +46,21 @@ def freeze_pool(state: GameState) -> Pool:
 
 
 def choose_largest(state: GameState, numbers: Iterable[int]) -> tuple[int, ...]:
-    """As many solver seats as there are places: those with the largest stakes, of equal ones the lower number
-    first."""
+    """Returns as many solver seats as there are places: those with the largest stakes; of equal stakes, the
+    lower number first."""
     ordered = sorted(numbers, key=lambda number: (-get_stake(state, number), number))
     return tuple(ordered[: state.terms.solver_seats])
 
 
 def is_held(pool: Pool, seat: Seat) -> bool:
-    """Returns whether a pool holds a seat. Its numbers ascend, and it may have thousands."""
+    """Returns whether a pool holds a seat. Its numbers ascend, and there may be thousands."""
     numbers = pool.get_seats(seat.role)
     place = bisect_left(numbers, seat.number)
     return place < len(numbers) and numbers[place] == seat.number
 
 
 def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of the seats that were not convicted."""
+    """Returns those of the seats that were not convicted."""
     return tuple(n for n in numbers if state.seats[n].status != SeatStatus.CLOSED)
 
 

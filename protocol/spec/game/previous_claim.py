@@ -7,9 +7,9 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 
 
 def find_last_merged(state: GameState, place: AuditPlace) -> tuple[int, int] | None:
-    """(round, slot) of the solver's last merged claim before this one in the same epoch: what its moments
-    carry over from. None if there is none. Raises KeyError if a round that may be it is forgotten.
-    Twin: `Evidence._lastMerged`."""
+    """Returns (round, slot) of the solver's last merged claim before this one in the same epoch: its moments
+    carry over. None if there is none. Raises KeyError if a forgotten round may have it. Twin:
+    `Evidence._lastMerged`."""
     claim = state.rounds[place.round].claims[place.slot]
     number, first = claim.seat, max(claim.joined, get_epoch_start(get_epoch(place.round)))
     for index in range(place.round - 1, first - 1, -1):

@@ -27,7 +27,7 @@ class PotKind(IntEnum):
 
 
 class Pot(NamedTuple):
-    """A place for money. key: a seat's number (STAKE), a bond's id (BOND), an account (CREDIT), a fall's
+    """A place for money. key: a seat's number (STAKE), a bond's number (BOND), an account (CREDIT), a fall's
     number (RESTITUTION), else 0."""
 
     kind: PotKind
@@ -45,7 +45,7 @@ def stake_of(seat: int) -> Pot:
 
 
 def bond_of(number: int) -> Pot:
-    """Returns the bond of a contest, an ask or a dispute."""
+    """Returns the pot of the bond of a contest, an ask or a dispute."""
     return Pot(PotKind.BOND, number)
 
 
@@ -55,7 +55,7 @@ def credit_of(account: str) -> Pot:
 
 
 def restitution_of(fall: int) -> Pot:
-    """Returns what a slash holds for accepted claims of the rounds that a fall made undone."""
+    """Returns the pot of what a slash holds for accepted claims of rounds that a fall made undone."""
     return Pot(PotKind.RESTITUTION, fall)
 
 
@@ -75,8 +75,8 @@ class Purse:
 
 
 def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
-    """Returns the purse after `wei` went from source to target. Raises InvalidInput if the source holds
-    less: the rules never ask for it, so that is a bug of ours."""
+    """Returns the purse after `wei` moved from source to target. Raises InvalidInput if the source holds
+    less. The rules never ask for that, so it would be a bug of ours."""
     held = wei if source == OUTSIDE else purse.get_wei(source)
     if not 0 <= wei <= held:
         raise InvalidInput(

@@ -7,7 +7,7 @@ from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat
 
 
 def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
-    """Returns the fall that made a round undone: the first one that reached it."""
+    """Returns the fall that undid a round: the first one that reached it."""
     if game_round.phase != RoundPhase.UNDONE:
         return None
     return next(fall for fall in state.falls if fall.first_round <= game_round.index <= fall.last_round)

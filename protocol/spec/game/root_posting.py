@@ -22,8 +22,8 @@ def get_waiting_round(state: GameState) -> GameRound | None:
 
 
 def get_post_window(state: GameState, game_round: GameRound, block: int) -> tuple[int, int]:
-    """First and last block in which a closed round can be posted; the first is now once no claim is
-    undecided. A round whose root fell has `post` from then."""
+    """Returns the first and last block in which a closed round can be posted. The first is now once no claim
+    is undecided. A round whose root fell has `post` blocks from then on."""
     windows, closed = state.terms.windows, game_round.closed or 0
     if game_round.fallen is not None:
         return game_round.fallen, game_round.fallen + windows.post - 1
@@ -49,8 +49,8 @@ def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
 
 
 def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether a closed round's base root stands: no claim can be merged, or no merge was posted in
-    time."""
+    """Returns whether the base root of a closed round stands: no claim can be merged, or no merge was posted
+    in time."""
     if block > get_post_window(state, game_round, block)[1]:
         return True
     if has_undecided(state, game_round, block):

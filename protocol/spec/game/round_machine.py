@@ -68,8 +68,8 @@ that do not count, `freeEpoch`)."""
 
 
 def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:
-    """Returns the events of a call that is made in `block`, those first that the clock made due. Raises
-    GameRefusal, by the name that the contract reverts with; then nothing has changed."""
+    """Returns the events of a call made in `block`, after those that the clock made due. Raises GameRefusal,
+    named as the contract's error; then nothing has changed."""
     draft = Draft(state, block)
     require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
     rounds.sync(draft)

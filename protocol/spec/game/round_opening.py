@@ -48,7 +48,7 @@ def apply_seal_start(draft: Draft, call: SealStart, sender: str) -> None:
 
 
 def open_next(draft: Draft) -> None:
-    """Opens, after a round got its root, the next one, or the task stands still until it is started."""
+    """Opens the next round after a round got its root. If none opens, the task pauses until it is started."""
     state = draft.state
     pool = state.pools.get(state.next_round)
     if pool is not None and not state.is_halted and is_enough(state, pool):

@@ -74,8 +74,9 @@ def _list_solver_sums(state: GameState, seat: Seat, game_round: GameRound, block
 
 
 def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) -> MoneyReason:
-    """Returns why a claim of a round that was not undone is paid or is not. Paid is one that was accepted,
-    served, not rejected late, and not paid by a slash, of which the escrow's part is burned already."""
+    """Returns why a claim of a round that was not undone is paid or is not. It is paid if it was accepted,
+    served, not rejected late, and not paid by a slash. If a slash paid it, the escrow's part is already
+    burned."""
     claim = game_round.claims[slot]
     if count_unserved(game_round, slot):
         return MoneyReason.UNSERVED_CLAIM
@@ -106,7 +107,7 @@ _sums_of_audits: dict[int, tuple[GameRound, GameTerms, Mapping[int, Sums]]] = {}
 
 
 def sum_audits(state: GameState, game_round: GameRound) -> Mapping[int, Sums]:
-    """Returns what the votes of a round earn and cost, in wei by reason, by the number of the seat."""
+    """Returns what the votes of a round earn and cost, in wei by reason, for each seat."""
     kept = _sums_of_audits.get(id(game_round))
     if kept is not None and kept[0] is game_round and kept[1] is state.terms:
         return kept[2]

@@ -55,7 +55,7 @@ def _require_place(state: GameState, wei: int) -> None:
 
 
 def list_open_solvers(state: GameState) -> tuple[int, ...]:
-    """Solver seats that are open, whether they sit or wait."""
+    """Returns the open solver seats, whether they are in the pool or wait."""
     kind = (SeatRole.SOLVER, SeatStatus.OPEN)
     return tuple(number for number, seat in state.seats.items() if (seat.role, seat.status) == kind)
 

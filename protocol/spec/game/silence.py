@@ -18,8 +18,8 @@ from touchstone.protocol.spec.game.terms import SILENCES_MAX
 
 
 def is_missed(game_round: GameRound, seat: Seat) -> bool:
-    """Returns whether a seat owed the round a commitment and brought none. Then it pays the fee of DROPPED,
-    unless it was convicted. Without a beacon no seat could commit."""
+    """Returns whether a seat owed the round a commitment and made none. Then it pays `dropped_fee`, unless it
+    was convicted. Without a beacon no seat could commit."""
     is_due = game_round.closed is not None and game_round.beacon is not None
     if not is_due or seat.number not in game_round.pool.solvers:
         return False
@@ -33,8 +33,8 @@ def _list_missed_rounds(state: GameState, seat: Seat, block: int) -> Iterator[Mi
 
 
 def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPlace, ...]]:
-    """All open seats that have missed something since they were last heard of, and what, ascending: rounds
-    of a solver, draws of an auditor; in one walk over the draws."""
+    """Returns all open seats that have missed something since they last acted, and what, ascending: rounds of
+    a solver, draws of an auditor. It walks over the draws once."""
     seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.OPEN]
     found = {s.number: list(_list_missed_rounds(state, s, block)) for s in seats if s.role == SeatRole.SOLVER}
     since = min((s.last_voted for s in seats if s.role != SeatRole.SOLVER), default=state.next_round)
@@ -50,9 +50,9 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
 
 
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
-    """Returns whether a seat has missed a place, did not settle its round, and was not heard of since. While
-    a contest runs, and `respond` after one was lost, no solver is silent: an honest one does not train on a
-    wrong root."""
+    """Returns whether a seat has missed a place, did not settle its round, and has not acted since. While a
+    contest runs, and for `respond` blocks after one was lost, no solver is silent: an honest one does not
+    train on a wrong root."""
     game_round = state.rounds.get(place.round)
     if game_round is None or place.round < seat.settled:
         return False

@@ -110,7 +110,7 @@ class GameRound:
 
 @dataclass(frozen=True)
 class PendingStart:
-    """A start that was asked for: its pools are frozen, its beacon is that of `beacon_block`."""
+    """A start that was asked for. Its pools are frozen; the randomness of `beacon_block` is its beacon."""
 
     first_round: int
     beacon_block: int
@@ -137,8 +137,8 @@ class MissedPlace:
 
 @dataclass(frozen=True)
 class Fall:
-    """What a root that fell made undone: rounds first_round to last_round, but for those that were undone
-    before. owed: the pay of their accepted claims; held: what the slash had for it."""
+    """What the fall of a root made undone: rounds first_round to last_round, except those undone before.
+    owed: the pay of their accepted claims; held: what the slash had for it."""
 
     number: int
     first_round: int

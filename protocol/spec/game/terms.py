@@ -115,7 +115,8 @@ def compute_escrow(terms: GameTerms) -> int:
 
 
 def compute_least_segments(terms: GameTerms) -> int:
-    """Returns the least segments of a claim: so many that it has all its draws, else all of the round's."""
+    """Returns the least number of segments of a claim: enough for all its draws, or else all of the
+    round's."""
     return min(terms.segment_count, RANKS * terms.draws - 2)
 
 

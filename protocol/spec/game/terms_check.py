@@ -23,7 +23,7 @@ from touchstone.protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS
 
 
 def check_terms(terms: GameTerms, limits: DeploymentLimits) -> GameRefusal | None:
-    """Returns the first rule that the terms break, or None. Contract and nodes ask the same."""
+    """Returns the first rule that the terms break, or None. Contracts and nodes use the same rules."""
     return next(_find_faults(terms, limits), None)
 
 

@@ -20,7 +20,7 @@ def find_first_round(state: GameState) -> int | None:
 
 
 def get_live_round(state: GameState) -> GameRound | None:
-    """Returns the round that has no root yet: it runs, or its root fell. There is one at most."""
+    """Returns the round that has no root yet: it runs, or its root fell. There is at most one."""
     for game_round in state.rounds.values():
         if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
             return game_round
@@ -64,7 +64,7 @@ def compute_closing_block(state: GameState, game_round: GameRound) -> int:
 
 
 def compute_draw_window(state: GameState, from_block: int) -> tuple[int, int]:
-    """First and last block in which the draw that is asked for at `from_block` (a close) can be sealed. The
+    """Returns the first and last block in which a draw asked for at `from_block` (a close) can be sealed. The
     block whose randomness decides is the one before the first."""
     windows = state.terms.windows
     block = compute_grid_block(from_block + windows.delay, windows.draw_grid)
@@ -144,8 +144,8 @@ def compute_dispute_clock(state: GameState, block: int) -> int:
 
 
 def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
-    """Closed rounds whose late audits are not drawn and still can be: until they settle. What is undone gets
-    none."""
+    """Returns closed rounds whose late audits are not drawn but still can be, until they settle. An undone
+    round gets none."""
     if not state.terms.late_chance:
         return ()
     dispute = state.terms.windows.dispute

@@ -26,8 +26,8 @@ VotePlace = tuple[int, int, int]
 
 
 def compute_owed_fees(state: GameState, number: int, block: int, signed: Collection[VotePlace] = ()) -> int:
-    """Wei that the UNSERVED votes of a seat can still cost it. `signed`: draws whose UNSERVED vote it has
-    signed and the chain may not have counted yet."""
+    """Returns how many wei the UNSERVED votes of a seat can still cost it. `signed`: draws whose UNSERVED
+    vote the seat has signed and the chain may not have counted yet."""
     counted = {
         (index, slot, draw)
         for index, game_round in state.rounds.items()
@@ -61,8 +61,8 @@ def _may_cost(state: GameState, number: int, place: VotePlace, block: int) -> bo
 def may_vote_unserved(
     state: GameState, number: int, place: VotePlace, block: int, signed: Collection[VotePlace] = ()
 ) -> bool:
-    """Returns whether a node votes UNSERVED on a draw that was not served to it. Otherwise it says ABSTAIN,
-    which is free.
+    """Returns whether a node votes UNSERVED on a draw that was not served to it. Otherwise it votes ABSTAIN,
+    which costs nothing.
 
     Never if two auditors have said UNSERVED: a third such vote would only cost its own seat. And never if all
     that its votes can cost, this one included, is more than its stake / UNSERVED_DIVISOR. So solvers that

@@ -27,8 +27,8 @@ SETTLE_SEATS = 24
 
 
 def list_upkeep(state: GameState, block: int) -> tuple[GameCall, ...]:
-    """Returns every such call that passes at `block`, taken alone. The randomness of a seal is left out: the
-    contract takes it from the header."""
+    """Returns every upkeep call that would pass at `block`, if it were sent alone. The randomness of a seal
+    is left out: the contract takes it from the header."""
     now = get_state_at(state, block)
     if now.is_closed:
         return ()

@@ -24,9 +24,9 @@ Window = tuple[int, int]
 
 
 def get_seal_window(state: GameState, call: GameCall, block: int) -> Window | None:
-    """First and last block in which a seal counts; None if the call is no seal, or nothing is to be
-    sealed. The block whose randomness it takes is the one before the first. state: as a call of `block` finds
-    it (`get_state_at`)."""
+    """Returns the first and last block in which a seal counts; None if the call is no seal, or there is
+    nothing to seal. The block whose randomness it takes is the one before the first. state: as a call of
+    `block` finds it (`get_state_at`)."""
     if isinstance(call, calls.SealStart):
         start = state.start
         return None if start is None else _find_start_window(state, start.beacon_block)
@@ -58,7 +58,7 @@ def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int
 
 
 def list_members(state: GameState) -> tuple[str, ...]:
-    """Returns accounts of the seats that were not convicted, in an order that all nodes agree on."""
+    """Returns the accounts of all seats that were not convicted, in an order that all nodes agree on."""
     return tuple(sorted({s.account for s in state.seats.values() if s.status != SeatStatus.CLOSED}))
 
 

@@ -20,7 +20,7 @@ def make_power(exponent: Tensor) -> Tensor:
 
 
 def find_exponent(magnitude: Tensor) -> Tensor:
-    """Returns the exponent of the leading bit of finite float64 numbers that are float32 numbers; 0:
+    """Returns the exponent of the leading bit of finite float64 numbers that float32 can hold; for 0:
     -1023."""
     return (magnitude.view(torch.int64) >> 52) - 1023
 

@@ -106,7 +106,8 @@ def is_allowed(name: str) -> bool:
 
 
 def choose_family(shape: Shape) -> Multiply:
-    """Bytes, if this processor has instructions for them and they prove right for this shape."""
+    """Returns the family of bytes, if this processor has instructions for it that prove right for this
+    shape."""
     if shape.planes == 0:
         return multiply_doubles
     if _forced:

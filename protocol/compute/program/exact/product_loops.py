@@ -79,7 +79,7 @@ def finish_planes(
 
 @compile_loop
 def multiply_rows(a: Int32s, b: Int32s, terms: int, scale_a: Floats, scale_b: Floats, out: Floats) -> None:
-    """Computes for each row the sum of products of whole int32, times both scales."""
+    """Computes, for each row, the sum of products of whole int32, times both scales."""
     for row in range(len(out)):
         own, other = a[row * terms : row * terms + terms], b[row * terms : row * terms + terms]
         total = np.int64(0)

@@ -23,7 +23,7 @@ from touchstone.protocol.compute.program.compiled_loops import (
 
 @compile_loop
 def find_base(row: int, sizes: Int64s, strides: Int64s, offset: int) -> np.int64:
-    """Where row number `row` begins; the last loop runs fastest."""
+    """Returns where row number `row` begins; the last loop runs fastest."""
     base, rest = np.int64(offset), np.int64(row)
     for n in range(len(sizes) - 1, -1, -1):
         base += (rest % sizes[n]) * strides[n]
@@ -69,7 +69,8 @@ def scale_columns(
     b: UInt32s, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, limit: int,
     limit_bits: int, out: Floats,
 ) -> None:  # fmt: skip
-    """Scales of rows that lie side by side: the last of `sizes` counts them, their terms are `step` apart."""
+    """Computes the scales of rows that lie side by side: the last of `sizes` counts them, their terms are
+    `step` apart."""
     width = sizes[-1]
     doubled = np.empty(width, np.uint32)
     for block in range(len(out) // width):
@@ -106,7 +107,7 @@ def invert(
 @compile_loop
 def quantize_one(x: np.float32, inverse: np.float32) -> np.int32:
     """Returns the nearest integer, ties to even, if the result is below 2^22. NaN and infinities have inverse
-    0, and are 0."""
+    0, so they become 0."""
     return np.int32(np.float32(np.float32(x * inverse) + TURN) - TURN)
 
 

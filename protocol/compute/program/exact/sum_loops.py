@@ -11,7 +11,7 @@ from touchstone.protocol.spec.exact_sums import SUM_BITS
 
 @compile_loop
 def find_unit(largest: np.float32) -> float:
-    """Returns what terms of a sum are rounded to, by the largest magnitude; 1 if that is 0."""
+    """Returns the unit to which terms of a sum are rounded, by the largest magnitude; 1 if that is 0."""
     if largest == 0:
         return 1.0
     _, exponent = frexp(np.float64(largest))

@@ -56,9 +56,9 @@ UPDATE_NODES = len(UPDATE)
 
 
 def match_update(program: Program, run: FlatRun) -> Mapping[str, Access] | None:
-    """Returns what is what in a run of `program` that is the optimizer's update; None for any other run. It
-    is one if the old vectors are the program's inputs, the new ones its results, which nobody else writes,
-    and all else lies apart from them: loops write new vectors over old ones."""
+    """Returns the roles of the buffers in a run of `program` that is the optimizer's update; None for any
+    other run. A run is one if the old vectors are the program's inputs, the new ones its results, which no
+    other node writes, and all else lies apart from them: loops write new vectors over old ones."""
     if len(run.nodes) != len(UPDATE):
         return None
     found: dict[str, Access] = {}

@@ -16,7 +16,7 @@ PROBE_DROPPED = 5
 
 
 def round_to_probe(a: Tensor) -> Tensor:
-    """Rounds to five bits fewer than a float32, cut off."""
+    """Cuts float32 numbers off, so that they have five bits fewer."""
     return (a.contiguous().view(torch.int32) & -(1 << PROBE_DROPPED)).view(torch.float32)
 
 

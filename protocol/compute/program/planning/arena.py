@@ -20,7 +20,8 @@ ALIGNMENT = 16
 
 
 def list_external(program: Program) -> dict[int, Role]:
-    """W, m and v before and after the step, by their numbers: whoever runs the program brings the memory."""
+    """Returns W, m and v before and after the step, by their numbers. Whoever runs the program provides their
+    memory."""
     outputs = program.outputs
     named = {outputs.weights, outputs.first_moment, outputs.second_moment}
     return {
@@ -33,7 +34,7 @@ def list_external(program: Program) -> dict[int, Role]:
 def list_internal(
     program: Program, lifetimes: Mapping[int, Lifetime], hidden: Set[int] = frozenset()
 ) -> list[int]:
-    """Returns tensors that lie in the arena. hidden: those that lie in no memory of their own."""
+    """Returns the tensors that lie in the arena. hidden: tensors that have no memory of their own."""
     elsewhere = hidden | list_external(program).keys()
     return [
         number
@@ -74,7 +75,8 @@ class _Gaps:
         self._starts, self._sizes = [0], np.array([1 << 62])
 
     def take(self, size: int) -> int:
-        """Returns the start of so much, from the first gap that has it. The last gap has no end."""
+        """Returns the start of free memory of this size, from the first gap that is large enough. The last
+        gap has no end."""
         place = int((self._sizes >= size).argmax())
         start = self._starts[place]
         if self._sizes[place] == size:

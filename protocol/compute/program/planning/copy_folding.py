@@ -65,8 +65,8 @@ def _look_through(operand: Access, sizes: Sequence[int], foldable: Mapping[int, 
 
 
 def compose(access: Access, sizes: Sequence[int], copy: Node) -> Access | None:
-    """Where the elements that `access` reads in the output of `copy`, over loops of these sizes, were copied
-    from; None if its loops are not loops of the copy."""
+    """Returns where the elements that `access` reads in the output of `copy`, over loops of these sizes, were
+    copied from. None if its loops are not loops of the copy."""
     source = copy.operands[0]
     strides = copy.output.strides
     indices = list(unravel(access.offset, copy.sizes))

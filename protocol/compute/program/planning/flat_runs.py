@@ -25,7 +25,7 @@ class FlatRun:
 
 
 def find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
-    """(number of the first node, run), for runs longer than a tile."""
+    """Yields (number of the first node, run), for runs longer than a tile."""
     lifetimes, number = compute_lifetimes(program), 0
     while number < len(program.nodes):
         stop, size = number, program.nodes[number].elements

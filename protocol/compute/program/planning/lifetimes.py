@@ -7,7 +7,7 @@ from touchstone.protocol.spec.program import Program
 
 @dataclass(frozen=True)
 class Lifetime:
-    """Numbers of the nodes that first write, last write and last touch a tensor."""
+    """The numbers of the nodes that first write, last write and last touch a tensor."""
 
     first: int
     written: int
@@ -32,7 +32,7 @@ def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
 
 
 def list_written(program: Program) -> dict[int, list[int]]:
-    """Returns, by node, the tensors that are whole when it has been computed."""
+    """Returns, by node, the tensors that are complete once it has been computed."""
     written: dict[int, list[int]] = {}
     for buffer, lifetime in compute_lifetimes(program).items():
         written.setdefault(lifetime.written, []).append(buffer)
@@ -40,8 +40,8 @@ def list_written(program: Program) -> dict[int, list[int]]:
 
 
 def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
-    """Returns the lifetimes of the tensors of a program whose nodes may also read what those of another one
-    with the same numbers read."""
+    """Returns the lifetimes of a program's tensors if its nodes may also read what the nodes of another
+    program with the same numbers read."""
     lifetimes = compute_lifetimes(program)
     for buffer, life in compute_lifetimes(other).items():
         lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))

@@ -27,10 +27,10 @@ def cut_long(node: Node) -> Iterator[Node]:
 
 
 def cut_node(node: Node, start: int, length: int, loop: int = 0) -> Node:
-    """Some of a loop, the first one."""
+    """Returns the node for `length` iterations of one loop, from `start` on."""
 
     def move(access: Access) -> Access:
-        """Returns the access, that many of the loop further on."""
+        """Returns the access moved this far along the loop."""
         return replace(access, offset=access.offset + start * access.strides[loop])
 
     sizes = (*node.sizes[:loop], length, *node.sizes[loop + 1 :])

@@ -51,7 +51,7 @@ class ProductLoops(NamedTuple):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is a matrix product; else each element has operands of its own."""
+        """Whether the product sum is a matrix product. Otherwise each element has operands of its own."""
         return bool(self.rows or self.columns)
 
 

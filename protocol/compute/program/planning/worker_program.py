@@ -35,7 +35,8 @@ class CutProgram:
 
 
 def assign_leaves(elements: int, workers: int) -> list[range]:
-    """Returns which elements of W, m and v each worker updates: whole leaves, as even as can be."""
+    """Returns which elements of W, m and v each worker updates: whole leaves, shared as evenly as
+    possible."""
     leaves = -(-elements // LEAF_ELEMENTS)
     ends = [min(elements, leaves * n // workers * LEAF_ELEMENTS) for n in range(workers + 1)]
     return [range(start, stop) for start, stop in pairwise(ends)]
