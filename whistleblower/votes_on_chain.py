@@ -54,8 +54,8 @@ class Unread:
 
 
 def list_unread(view: View, block: int) -> Iterator[Unread]:
-    """What to read: votes on claims that this node has replayed or made, that were convicted, or that its
-    dice fell on."""
+    """Yields votes to read: on claims that this node has replayed or made, that were convicted, or that its
+    dice chose."""
     for game_round in list_provable_rounds(get_now(view), block):
         found = frozenset(_list_missing(view, game_round))
         if found:

@@ -85,7 +85,7 @@ def sort_peers(state: ChainState, task: bytes, spec: TaskSpec) -> list[Peer]:
     submitter = spec.terms.submitter.lower()
 
     def rank(peer: Peer) -> tuple[bool, bool]:
-        """Sort key."""
+        """Returns the sort key."""
         return peer.account != submitter, not state.is_member(peer.account, task)
 
     return sorted(state.network.peers.values(), key=rank)

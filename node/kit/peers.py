@@ -31,7 +31,7 @@ class Peers:
         last silence. Of equally silent ones `first` leads."""
 
         def rank(peer: Peer) -> tuple[bool, float, bool]:
-            """Sort key: members first, then who was silent longest ago."""
+            """Returns the sort key: members first, then the peer that was silent longest ago."""
             is_stranger = peer.account != first and not self.chain_state.is_member(peer.account, self.task)
             return is_stranger, self.client.get_silence(peer), peer.account != first
 

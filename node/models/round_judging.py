@@ -37,8 +37,8 @@ def read_place(handed: Any) -> tuple[Place, VoteWord, bool]:
 
 
 def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sender: str) -> Judged:
-    """What handing in these votes of round `index` in `block` would do: primaries first, so that none of them
-    comes after what decides its draw."""
+    """Returns the effect of handing in these votes of round `index` in `block`. Primaries come first, so that
+    none of them comes after the vote that decides its draw."""
     known = {read_place(one)[0]: one for one in handed}
     ordered = sorted(known, key=lambda place: (place[0], place[1], place[2]))
     votes = [_read_vote(state, state.rounds[index], known[place]) for place in ordered]

@@ -159,7 +159,7 @@ def name_vote(known: KnownVote) -> StatementKey:
 
 
 def list_fields(statement_key: StatementKey) -> tuple[int, int, int, int, int, bytes]:
-    """Round, slot, draw, rank, segment and signature as records have them."""
+    """Returns round, slot, draw, rank, segment and signature as records have them."""
     ref = statement_key.ref
     draw = CLAIM if ref.draw is None else ref.draw
     return ref.round, ref.slot, draw, ref.rank, statement_key.segment, statement_key.signature

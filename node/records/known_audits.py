@@ -93,7 +93,7 @@ class KnownAudits:
         return () if self.game is None else list_handed(self.book, self.game, block, index)
 
     def list_works(self) -> Mapping[bytes, ShownWork]:
-        """Work leaves of claims, by claim root, as their solvers have shown them to this node."""
+        """Returns the work leaves of claims, by claim root, as their solvers have shown them to this node."""
         return self.book.works
 
     def _read_replay(self, made: SealMade) -> OwnReplay:

@@ -72,7 +72,7 @@ the time of one core."""
 
 
 async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
-    """Boundary 0 and the start of the segment, to an auditor that is drawn for it; from now on it may fetch
+    """Shows boundary 0 and the segment's start to an auditor that is drawn for it. From now on it may fetch
     the start state. Raises ProtocolFault or EnvironmentFault."""
     drawn = _require_drawn(room, account, START_FORM.decode(body, account).place)
     async with _only_once(room, drawn.place):
@@ -96,8 +96,8 @@ async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
 
 
 async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentShown:
-    """Boundary 0, start and end of a segment that any account may read, by its solver or one of its auditors.
-    Raises ProtocolFault or EnvironmentFault."""
+    """Shows boundary 0, start and end of a segment that any account may read, as its solver or one of its
+    auditors. Raises ProtocolFault or EnvironmentFault."""
     asked = PUBLIC_FORM.decode(body, account)
     game_round = room.get_game().rounds.get(asked.round)
     place = (asked.slot, asked.segment, room.block)

@@ -23,7 +23,8 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
-    """What this node reports of its audits of round `index`, of segments that any account may read."""
+    """Yields what this node reports of its audits of round `index`, for segments that any account may
+    read."""
     game = room.get_game()
     if index not in game.rounds:
         return
@@ -54,7 +55,7 @@ async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
 
 
 def measure_audit(room: AuditRoom, made: SealMade, vote: VoteMade) -> DistanceReport:
-    """What is to be reported of an audit that compared."""
+    """Returns the report of an audit that compared both ends."""
     assert vote.ends is not None, "it compared both ends"
     said, tolerance, claimed = made.sealed, room.about.tolerance, vote.ends.end.header
     comparison = _name_comparison(tolerance, claimed, made.own_end)

@@ -169,7 +169,7 @@ class Training:
     outer_steps: OuterSteps
 
     async def compute_start(self, index: int, base_root: bytes, carried: StateHeader | None) -> ClaimStart:
-        """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
+        """Returns where this node's claim of round `index` starts. carried: the state whose moments go on."""
         outer = await self.outer_steps.load_base(base_root)
         return ClaimStart(
             outer, make_start_header(self.get_view(), index, outer.weights_root, carried), carried

@@ -81,7 +81,7 @@ class RayWorker:
 
 
 def load_ray(address: str) -> Any:
-    """Ray itself, for `open_ray`. Raises InvalidInput if it is not installed."""
+    """Returns the library Ray, for `open_ray`. Raises InvalidInput if it is not installed."""
     if "ray" not in sys.modules:  # It reads these once, when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         if not address:

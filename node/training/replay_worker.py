@@ -30,8 +30,8 @@ Result = TypeVar("Result")
 @dataclass(frozen=True)
 class ReplayJob:
     """What a worker is told. training: canonical bytes of the task's training; store: the folder of the
-    node's store, which has the task's step; elements: of W; the counters of the start state; first_step:
-    0-based in the round."""
+    node's store, which has the task's step; elements: number of elements of W; the counters are those of the
+    start state; first_step: 0-based in the round."""
 
     training: bytes
     store: str

@@ -66,8 +66,8 @@ class ExpectedRound:
 
 
 def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
-    """What this node can train next; None if there is nothing to train, or nothing to be said yet: until
-    more than half of the open claims are expected to be merged. A Wait while pseudo-gradients come."""
+    """Returns what this node can train next. None if there is nothing to train, or until more than half of
+    the open claims are expected to be merged. A Wait while pseudo-gradients come."""
     state = _judge_waiting_round(view, block)
     seat = None if state is None else find_seat(state, view.account)
     # A seat that leaves has its fee to lose in the rounds that hold it, as any other.

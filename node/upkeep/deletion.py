@@ -41,7 +41,7 @@ class Deletion:
     claim_data: ClaimData
 
     def open_books(self) -> Books:
-        """What this node knows besides the chain."""
+        """Returns what this node knows besides the chain."""
         view, memory = self.get_view(), self.pruning_memory
         known = (view.claims, view.audits.book, view.cases, get_inner(view))
         remembered = (

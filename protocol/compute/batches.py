@@ -56,7 +56,7 @@ class WholeCorpus:
         return torch.stack([self.tokens[start : start + length] for start in starts]).to(torch.int64)
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
-        """All is here."""
+        """Does nothing: all tokens are here."""
 
     async def open_leaf(self, leaf: int) -> LeafProof:
         """As `Corpus.open_leaf`; the whole tree is built for it."""
@@ -65,7 +65,7 @@ class WholeCorpus:
 
 
 def read_tokens(data: bytes | memoryview, token_bytes: int) -> Tensor:
-    """Little-endian tokens of 1, 2 or 4 bytes as a flat int64 tensor."""
+    """Returns little-endian tokens of 1, 2 or 4 bytes as a flat int64 tensor."""
     return torch.from_numpy(np.frombuffer(data, dtype=f"<u{token_bytes}").astype(np.int64))
 
 

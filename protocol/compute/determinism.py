@@ -77,7 +77,8 @@ def pin_kernels(threads: int = 1, onednn: bool = True, device: str = "cpu") -> K
 
 
 def get_device() -> torch.device:
-    """Where this process computes training steps, as `pin_kernels` was told; the CPU before that."""
+    """Returns the device on which this process computes training steps, as set by `pin_kernels`; before that
+    the CPU."""
     return _pinned[0]
 
 
@@ -172,9 +173,9 @@ def _require_little_endian() -> None:
 
 
 def describe_bits() -> str:
-    """One line of everything on this machine whose change may change the bits of a training step: versions of
-    Python, numpy and torch with what torch was built with, the kind of processor, the pinned kernels, and
-    variables by which libraries choose others."""
+    """Returns one line with everything on this machine whose change may change the bits of a training step:
+    versions of Python, numpy and torch with what torch was built with, the kind of processor, the pinned
+    kernels, and variables by which libraries choose others."""
     build = sha256(torch.__config__.show().encode()).hexdigest()[:16]
     kernels = ", ".join(f"{name} {value}" for name, value in vars(describe_kernels()).items())
     chosen = "".join(

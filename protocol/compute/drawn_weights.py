@@ -12,7 +12,7 @@ from touchstone.protocol.spec.weights_layout import ParameterEntry, Start, Weigh
 
 
 def draw_weights(layout: WeightsLayout, seed: int) -> Tensor:
-    """Flat float32 [elements of W]."""
+    """Draws W: flat float32 [elements of W]."""
     flat = allocate(layout.count)
     for entry, offset in layout.list_places():
         flat[offset : offset + entry.size] = draw_parameter(entry, seed)

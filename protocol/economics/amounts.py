@@ -60,7 +60,7 @@ def _set(terms: GameTerms, unit: int, **amounts: int) -> GameTerms:
 
 
 def list_binding(rules: list[MoneyRule]) -> list[MoneyRule]:
-    """Those that are no advice."""
+    """Returns the rules that are no advice."""
     return [rule for rule in rules if not rule.is_advice]
 
 

@@ -48,8 +48,8 @@ def _compute_least_hits(segment_count: int, drawn: int, spoiled: int) -> Weights
 def bound_by_pairs(
     least_segments: int, segment_count: int, drawn: int, spoiled: int, weights: Sequence[Fraction]
 ) -> Fraction:
-    """No placement in a claim of `least_segments` to `segment_count` segments escapes more often than this.
-    Sharper than `bound_by_steps` if few segments are spoiled.
+    """Returns a chance. No placement in a claim of `least_segments` to `segment_count` segments escapes more
+    often. Sharper than `bound_by_steps` if few segments are spoiled.
 
     The weight of k hits is at most w0 - (w0 - w1) k + c k (k - 1) / 2, for the least c of which that is true.
     On average k is exactly m j / n, because each segment is drawn equally often. Two given segments are both
@@ -66,8 +66,8 @@ def bound_by_pairs(
 def compute_worst_escape(
     least_segments: int, segment_count: int, draws: int, spoiled: int, weights: Weights
 ) -> Fraction:
-    """At most so often a claim of `least_segments` to `segment_count` segments escapes of which `spoiled` or
-    more are spoiled, wherever they lie. Exact for one size up to EXACT_SEGMENTS.
+    """Returns the greatest chance that a claim of `least_segments` to `segment_count` segments escapes. Of
+    these `spoiled` or more are spoiled, wherever they lie. Exact for one size up to EXACT_SEGMENTS.
 
     `weights` has one entry more than a claim of `least_segments` has draws. Larger claims have as many draws
     or more, of which only so many are counted."""

@@ -75,8 +75,8 @@ def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
 
 
 def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
-    """Least chance that a draw which serves only the cheat's own auditors costs it the fee of UNSERVED: it
-    does unless own auditors accept it.
+    """Returns the least chance that a draw which serves only the cheat's own auditors costs it the fee of
+    UNSERVED. It does unless own auditors accept it.
 
     An own primary accepts at once, and then no word counts any more. Two own reserves leave one honest word
     of UNSERVED. In all other cases the primary and a reserve are honest. Both words count, whatever the other
@@ -85,7 +85,7 @@ def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
 
 
 def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:
-    """At most so many votes of a draw are the cheat's and paid, on average: the primary alone if it accepts,
-    else those of own reserves."""
+    """Returns how many votes of a draw are the cheat's and paid, on average at most: the primary alone if it
+    accepts, else those of own reserves."""
     reserve = min(share * least_pool / (least_pool - 1), Fraction(1))
     return share + (1 - share) * 2 * reserve

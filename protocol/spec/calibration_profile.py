@@ -80,13 +80,14 @@ def compute_subject(spec: TaskSpec) -> Subject:
 
 
 def encode_profile(profile: Profile) -> bytes:
-    """Canonical bytes. Raises InvalidInput, with the field, for a profile that breaks a rule."""
+    """Returns the canonical bytes of a profile. Raises InvalidInput, with the field, for a profile that
+    breaks a rule."""
     _require_sound(profile)
     return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":")).encode()
 
 
 def compute_profile_digest(profile: Profile) -> bytes:
-    """SHA-256 of the canonical bytes: what is signed."""
+    """Returns the SHA-256 of the canonical bytes, which is signed."""
     return sha256(encode_profile(profile)).digest()
 
 

@@ -144,7 +144,7 @@ def round_to_bits_signed(value: Fraction, sign: int) -> int:
 
 
 def float_to_bits(value: float) -> int:
-    """Returns bits of a Python float that binary32 holds exactly; refuses any other."""
+    """Returns the float32 pattern of a Python float that binary32 holds exactly; refuses any other."""
     require_float32("value", value)
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
@@ -194,5 +194,5 @@ def unpack_bits(data: bytes) -> list[int]:
 
 
 def pack_bits(patterns: list[int]) -> bytes:
-    """Little-endian bytes of float32 patterns."""
+    """Returns the little-endian bytes of float32 patterns."""
     return struct.pack(f"<{len(patterns)}I", *patterns)

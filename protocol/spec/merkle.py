@@ -25,12 +25,12 @@ def hash_leaf(data: bytes | memoryview) -> bytes:
 
 
 def hash_node(left: bytes, right: bytes) -> bytes:
-    """Inner node of two 32-byte children: sha256(0x01 || left || right)."""
+    """Returns the inner node of two 32-byte children: sha256(0x01 || left || right)."""
     return sha256(NODE_PREFIX + left + right).digest()
 
 
 def compute_depth(count: int) -> int:
-    """ceil(log2 count): the number of siblings in every path of a tree over `count` >= 1 leaves."""
+    """Returns ceil(log2 count): the number of siblings in every path of a tree over `count` >= 1 leaves."""
     if count < 1:
         raise InvalidInput(
             what="a tree needs a leaf", expected="count >= 1", actual=count, remedy="Pass the leaves."

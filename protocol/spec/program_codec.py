@@ -34,8 +34,8 @@ LEAVES_BEFORE_NODES = 2
 
 
 def encode_head(program: Program) -> bytes:
-    """Leaf 0: header, chunk length, buffers of the loss and of the new W, m, v, numbers of nodes and of
-    buffers."""
+    """Returns leaf 0: header, chunk length, buffers of the loss and of the new W, m, v, numbers of nodes and
+    of buffers."""
     outputs = program.outputs
     numbers = (
         program.chunk_terms,
@@ -57,16 +57,16 @@ def encode_buffers(program: Program) -> bytes:
 
 
 def encode_node(program: Program, node: Node) -> bytes:
-    """operation, number of loops, reduced loops, number of operands (1 byte each), selected, sizes, then the
-    output and each operand (`encode_access`)."""
+    """Encodes a node: operation, number of loops, reduced loops, number of operands (1 byte each), selected,
+    sizes, then the output and each operand (`encode_access`)."""
     head = bytes([node.operation, len(node.sizes), node.reduced, len(node.operands)])
     accesses = (encode_access(program, access) for access in (node.output, *node.operands))
     return b"".join((head, _encode_integers(node.selected, *node.sizes), *accesses))
 
 
 def encode_access(program: Program, access: Access) -> bytes:
-    """The buffer's role and the logarithm of its leaf size (1 byte each), its number and size, the offset,
-    the strides, and a constant's root."""
+    """Encodes an access: the buffer's role and the logarithm of its leaf size (1 byte each), its number and
+    size. Then follow the offset, the strides, and a constant's root."""
     buffer = program.buffers[access.buffer]
     head = bytes([buffer.role, leaf_bytes(program, access.buffer).bit_length() - 1])
     numbers = _encode_integers(access.buffer, buffer.size, access.offset, *access.strides)
@@ -104,7 +104,7 @@ def _build_tree(program: Program) -> tuple[list[bytes], Levels]:
 
 
 def encode_program(program: Program) -> bytes:
-    """Canonical bytes: the leaves one after another."""
+    """Returns the canonical bytes: the leaves one after another."""
     return b"".join(encode_program_leaves(program))
 
 
@@ -132,8 +132,8 @@ class _Reader:
 
 
 def decode_program(data: bytes) -> Program:
-    """Inverse of encode_program. Raises InvalidInput on any bytes that are not the encoding of a valid
-    program."""
+    """Does the inverse of encode_program. Raises InvalidInput on any bytes that are not the encoding of a
+    valid program."""
     if len(data) > MAX_PROGRAM_BYTES:
         raise _refuse("a program this large", f"at most {MAX_PROGRAM_BYTES} bytes", len(data), "its bytes")
     reader = _Reader(data)

@@ -70,7 +70,7 @@ def decode_block(data: bytes) -> tuple[int, list[int]]:
 
 
 def dequantise(quantum: int, exponent: int) -> int:
-    """Returns bits of q * 2^e, exact; q = 0 gives +0."""
+    """Returns the float32 pattern of q * 2^e, exact; q = 0 gives +0."""
     return float32.round_to_bits(quantum * Fraction(2) ** exponent)
 
 

@@ -19,8 +19,8 @@ FIRST_PRECISION_BITS = 128
 
 
 def compute_learning_rate(schedule: ScheduleConfig, global_step: int, local_step: int = 0) -> float:
-    """Learning rate of the step that is taken from (local_step, global_step), both counting steps already
-    done.
+    """Returns the learning rate of the step that is taken from (local_step, global_step). Both count steps
+    already done.
 
     peak * outer factor * inner factor, rounded once to float32. Raises InvalidInput outside 0 .. total_steps
     - 1."""

@@ -16,7 +16,7 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def draw_shard(beacon: bytes, slot: int, solver_count: int) -> int:
-    """Shard of a slot: a rotation of all solvers by one uniform offset."""
+    """Returns the shard of a slot: a rotation of all solvers by one uniform offset."""
     _require(0 <= slot < solver_count, "no such slot", f"0 <= slot < {solver_count}", slot)
     return (slot + draw_uniform(beacon, 0, solver_count)) % solver_count
 
@@ -24,8 +24,8 @@ def draw_shard(beacon: bytes, slot: int, solver_count: int) -> int:
 def draw_sample_start(
     beacon: bytes, shard: int, step: int, row: int, token_count: int, sequence_tokens: int
 ) -> int:
-    """First token of row `row` of inner step `step` (0-based in the round); its labels are the next
-    tokens."""
+    """Returns the number of the first token of row `row` of inner step `step` (0-based in the round). Its
+    labels are the next tokens."""
     _require(
         token_count > sequence_tokens,
         "the dataset is shorter than a row",

@@ -71,7 +71,8 @@ def _require_end(data: bytes, offset: int) -> None:
 
 
 def encode_training(training: TrainingSpec) -> bytes:
-    """Canonical bytes of the training spec; raises InvalidInput on a value without a canonical form."""
+    """Returns the canonical bytes of the training spec. Raises InvalidInput for a value without a canonical
+    form."""
     entries = []
     for name, kind, value in _flatten(training):
         payload = _training_payload(name, kind, value)
@@ -144,8 +145,8 @@ def _training_value(kind: type, payload: bytes, where: str) -> Any:
 
 
 def decode_training(data: bytes) -> TrainingSpec:
-    """Inverse of encode_training. Raises InvalidInput, with field and byte, on any bytes it would not have
-    written."""
+    """Does the inverse of encode_training. Raises InvalidInput, with field and byte, on any bytes it would
+    not have written."""
     header = data[: len(TRAINING_HEADER)]
     if header != TRAINING_HEADER:
         raise _refuse("not a training spec of this version", TRAINING_HEADER, header, "byte 0")

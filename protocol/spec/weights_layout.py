@@ -92,7 +92,7 @@ class WeightsLayout:
         return sum(entry.size for entry in self.parameters)
 
     def list_places(self) -> Iterator[tuple[ParameterEntry, int]]:
-        """Each parameter with its first element in W."""
+        """Yields each parameter with its first element in W."""
         offset = 0
         for entry in self.parameters:
             yield entry, offset
@@ -119,7 +119,7 @@ def encode_layout(layout: WeightsLayout) -> bytes:
 
 
 def decode_layout(data: bytes) -> WeightsLayout:
-    """Inverse of encode_layout. Raises InvalidInput on any bytes that it would not have written."""
+    """Does the inverse of encode_layout. Raises InvalidInput on any bytes that it would not have written."""
     _require(len(data) <= MAX_LAYOUT_BYTES, f"at most {MAX_LAYOUT_BYTES} bytes", len(data), "its bytes")
     try:
         # Python's parser calls itself for each bracket, and would run out of stack.

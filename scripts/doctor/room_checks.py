@@ -33,8 +33,8 @@ Found = TypeVar("Found")
 
 
 async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
-    """What the seat of this account takes in the task that was named, a solver's if it has none; and what the
-    task names of the kinds that stay. Raises NotTested if none was named."""
+    """Returns what this account's seat takes in the named task (a solver's seat if it has none), and the
+    blobs of the task that are never pruned. Raises NotTested if none was named."""
     (task, game), config, state = patient.get_game(), patient.get_config(), patient.get_state()
     seat = find_seat(game, config.account.lower())
     role = SeatRole.SOLVER if seat is None else seat.role

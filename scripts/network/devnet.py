@@ -67,7 +67,7 @@ class Devnet:
 async def run_anvil(
     port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = (), hardfork: str = ""
 ) -> AsyncIterator[str]:
-    """Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
+    """Runs Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
     each transaction, until the devnet clock makes them (`devnet_clock.py`). `options`: more of Anvil's own;
     `hardfork`: whose rules it has, empty: HARDFORK's. Raises EnvironmentFault when the port is taken or Anvil
     does not start."""

@@ -88,9 +88,10 @@ def compute_need(
 
 
 def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
-    """What an auditor keeps at most of its audits, where as few audit as the task allows: of each its start
-    and both ends as long as it can be asked about, the start as long as it can be disputed, final weights and
-    pseudo-gradient while votes count. A whistleblower keeps what posted roots are made of, and two models."""
+    """Returns how many bytes an auditor keeps of its audits, at most, if as few audit as the task allows. It
+    keeps of each audit the start and both ends as long as it can be asked about, the start as long as it can
+    be disputed, final weights and pseudo-gradient while votes count. A whistleblower keeps what posted roots
+    are made of, and two models."""
     windows, delta, is_late = terms.windows, BYTES_PER_DELTA_ELEMENT, role is SeatRole.WHISTLEBLOWER
     draws, seats = (1, terms.least_whistleblowers) if is_late else (terms.draws, terms.least_verifiers)
     audits = ceil(draws * terms.solver_seats / max(1, seats)) if terms.late_chance or not is_late else 0

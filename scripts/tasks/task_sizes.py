@@ -14,10 +14,10 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 
 
 def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
-    """What a solver keeps at most of a task of `count` parameters, if rounds last `train_min` or longer: what
-    each node of it has, two rounds whole and three speculative claims of the next one, a start and its own
-    pseudo-gradient of each round that can still be asked about, and of each whose root can be contested the
-    momentum and all pseudo-gradients."""
+    """Returns how many bytes a solver keeps of a task of `count` parameters, at most, if rounds last
+    `train_min` or longer: what each node of the task has, two rounds whole and three speculative claims of
+    the next one, a start and its own pseudo-gradient of each round that can still be asked about, and of each
+    whose root can be contested the momentum and all pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
     asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
     contested = count_rounds(terms, windows.dispute)

@@ -60,7 +60,7 @@ def clip(gradient: Tensor, most: float) -> tuple[Tensor, Tensor]:
 
 
 def root(x: Tensor) -> Tensor:
-    """Square root, rounded correctly everywhere: through float64."""
+    """Takes the square root through float64, so that it is rounded correctly everywhere."""
     return x.double().sqrt().float()
 
 

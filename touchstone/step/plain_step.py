@@ -32,7 +32,7 @@ class PlainStep:
     def take(
         self, vectors: Vectors, tokens: Tensor, labels: Tensor, scalars: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """New W and both vectors, and the loss. scalars: as `Optimizer.update` gets them."""
+        """Returns the new W and both vectors, and the loss. scalars: as `Optimizer.update` gets them."""
         loss, gradient = self.compute_gradient(vectors[0], tokens, labels)
         moved = self.optimizer.update(self.parameters, vectors, gradient, scalars)
         weights, first, second = (keep_finite_elements(one) for one in moved)

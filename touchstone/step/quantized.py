@@ -84,8 +84,8 @@ class _Rows:
         )
 
     def read_positions(self, node: Node, place: int, bits: int) -> tuple[Access, Access]:
-        """An operand's values, quantized over its own loops, and the scales of its positions, each over all
-        loops of `node`."""
+        """Returns an operand's values, quantized over its own loops, and the scales of its positions. Each is
+        over all loops of `node`."""
         operand, group = node.operands[place], sort_loops(node)
         own = group.columns if place else group.rows
         elements = prod(node.sizes[n] for n in own)

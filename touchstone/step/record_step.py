@@ -24,7 +24,8 @@ from touchstone.step.step_folder import StepFiles, StepShape, save_step
 
 
 def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross entropy of the labels, in nats. The module gives logits, or a result that has them."""
+    """Returns the mean cross entropy of the labels, in nats. The module gives logits, or a result that has
+    them."""
     has_cache = hasattr(getattr(module, "config", None), "use_cache")
     result = module(tokens, use_cache=False) if has_cache else module(tokens)
     logits = getattr(result, "logits", result)

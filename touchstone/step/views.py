@@ -121,7 +121,7 @@ def narrow(view: View, dimension: int, start: int, length: int) -> View:
 
 
 def expand(view: View, shape: Sequence[int]) -> View:
-    """Broadcast as NumPy does: new dimensions in front, size-1 dimensions repeated (stride 0)."""
+    """Broadcasts as NumPy does: new dimensions in front, size-1 dimensions repeated (stride 0)."""
     added = len(shape) - len(view.dimensions)
     padded = ((),) * added + view.dimensions
     if any(count(dimension) not in (1, size) for dimension, size in zip(padded, shape, strict=True)):

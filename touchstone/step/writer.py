@@ -50,7 +50,7 @@ class Writer:
         self._places: dict[Call, View] = {}
 
     def view(self, value: Value) -> View:
-        """Operand of a node: a number becomes a constant."""
+        """Returns an operand of a node: a number becomes a constant."""
         if isinstance(value, View):
             return value
         if isinstance(value, (int, float)):
@@ -89,7 +89,7 @@ class Writer:
         return is_number and self.builder.numbers[value.offset] == number
 
     def place_of(self, call: Call) -> View | None:
-        """Where the node's result was asked to be written, if anywhere."""
+        """Returns where the node's result was asked to be written, if anywhere."""
         return self._places.get(call)
 
     def plan(self, calls: Sequence[Call]) -> None:
@@ -224,7 +224,7 @@ def require_form(call: Call, expected: str, holds: bool) -> None:
 
 
 def get_only_stride(view: View, dimension: int) -> int:
-    """Stride of a dimension that is one loop."""
+    """Returns the stride of a dimension that is one loop."""
     atoms = view.dimensions[dimension]
     if len(atoms) != 1:
         raise InvalidInput(

@@ -95,7 +95,7 @@ def load_own_abi(contract: str) -> tuple[Entry, ...]:
 
 
 def load_bytecode(contract: str) -> bytes:
-    """Creation code of `contract` from the package data, without constructor arguments."""
+    """Returns the creation code of `contract` from the package data, without constructor arguments."""
     return bytes.fromhex(load_document(contract)["bytecode"].removeprefix("0x"))
 
 

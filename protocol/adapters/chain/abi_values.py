@@ -40,13 +40,13 @@ STRUCTS: dict[str, type] = {
 
 
 def encode_call(entry: Entry, arguments: Sequence[Any]) -> bytes:
-    """Call data of a function: selector and arguments. Raises InvalidInput if a value does not fit its
-    type."""
+    """Returns the call data of a function: selector and arguments. Raises InvalidInput if a value does not
+    fit its type."""
     return entry.selector + encode_values(entry.inputs, arguments)
 
 
 def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
-    """Plain ABI encoding of `values`. Raises InvalidInput if one does not fit its type."""
+    """Returns the plain ABI encoding of `values`. Raises InvalidInput if one does not fit its type."""
     try:
         plain = [_to_plain(p, p.kind, value) for p, value in zip(parameters, values, strict=True)]
         return encode([parameter.kind for parameter in parameters], plain)

@@ -54,8 +54,8 @@ def index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
 
 
 def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
-    """What a log says; None if it is of another contract or an event that the registry does not know.
-    Raises EnvironmentFault, with its place, for one that is not what the ABI says."""
+    """Returns what a log says; None for another contract or an event that the registry does not know. Raises
+    EnvironmentFault, with its place, for one that is not what the ABI says."""
     entry = registry.find(log)
     if entry is None:
         return None

@@ -134,7 +134,7 @@ class BlobStore:
             )
 
     def get_path(self, key: BlobKey) -> Path:
-        """Where the blob is, or would be."""
+        """Returns where the blob is, or would be."""
         return self.folder / key.kind.value / key.root.hex()
 
     def has(self, ref: BlobRef) -> bool:

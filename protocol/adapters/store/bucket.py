@@ -138,10 +138,10 @@ class Bucket:
             await self._uploads.run(partial(self._delete, self._name(key)))
 
     async def find_url(self, account: str, key: BlobKey, *, is_member: bool, is_asked: bool) -> str:
-        """Where `account`, who may read this blob, finds it; empty if it is to get the bytes. is_asked:
-        whether it follows. One that was sent there and comes back asks for the bytes: then the storage is
-        asked, and a copy that it does not have as it was counts as missing until it is uploaded again. Of
-        what a peer says of it nothing is believed: an account costs nothing."""
+        """Returns the URL at which `account`, who may read this blob, finds it; empty if this node has to
+        send the bytes. is_asked: whether it follows. One that was sent there and comes back asks for the
+        bytes: then the storage is asked, and a copy that it does not have as it was counts as missing until
+        it is uploaded again. Of what a peer says of it nothing is believed: an account costs nothing."""
         if self.there is None or key not in self.there:
             return ""
         if not is_asked:

@@ -12,8 +12,8 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 
 def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:
-    """Root of the subtree over one chunk (the last of a blob may be shorter): lifted with zero padding to the
-    depth of chunks if the blob has several, else the root of the whole tree."""
+    """Returns the root of the subtree over one chunk (the last of a blob may be shorter). If the blob has
+    several chunks, zero padding lifts it to their depth; otherwise it is the root of the whole tree."""
     leaves = split_roots(chunk) if ref.key.kind is BlobKind.ROOTS else _hash_leaves(chunk, ref)
     root = merkle.compute_root(leaves)
     if ref.chunk_count == 1:

@@ -93,7 +93,7 @@ class StreamLimit:
 
     @contextmanager
     def hold(self, account: str) -> Iterator[bool]:
-        """True inside the block when `account` got one, which is returned at the block's end."""
+        """Yields True if `account` got a slot, which is returned at the block's end."""
         is_free = self._running.total() < self._total
         if not is_free or self._running[account] >= self._per_account:
             yield False
@@ -120,8 +120,8 @@ class Turns:
 
     @asynccontextmanager
     async def hold(self, caller: str, account: str) -> AsyncIterator[bool]:
-        """True inside the block when there is a place, which is returned at the block's end. Raises
-        TimeoutError there once it is given to another."""
+        """Yields True if there is a place, which is returned at the block's end. Raises TimeoutError inside
+        the block once the place is given to another."""
         now_s = asyncio.get_running_loop().time()
         if len(self._held) >= self._total and not self._take_one(caller, account, now_s):
             yield False
@@ -187,7 +187,7 @@ class ConnectionWatch:
 
     @contextmanager
     def mark_busy(self, request: web.Request) -> Iterator[None]:
-        """The connection of `request` is at work inside the block."""
+        """Marks the connection of `request` as busy inside the block."""
         protocol = request.protocol
         self._busy[protocol] += 1
         self._idle_since.pop(protocol, None)

@@ -46,11 +46,11 @@ class RetryPolicy:
     """a slower answer is broken off: a peer could otherwise hold a replay past its window"""
 
     def compute_pause_s(self, failures: int) -> float:
-        """Pause after the n-th failure in a row (n >= 1): doubling, bounded."""
+        """Returns the pause after the n-th failure in a row (n >= 1): it doubles each time, up to a bound."""
         return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 64))
 
     def compute_deadline_s(self, size_bytes: int) -> float:
-        """Longest time for one answer of this size."""
+        """Returns the longest time for one answer of this size."""
         return self.connect_s + self.silence_s + size_bytes / self.least_bytes_per_second
 
 
@@ -99,8 +99,8 @@ class PeerSession:
         size_bytes: int,
         message: bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to GET `path`, or to POST with a message, of at most about `size_bytes`, while its body
-        still streams. With the header STORAGE it may be a redirect, which is not followed here.
+        """Yields the answer to GET `path`, or to POST with a message, while its body still streams. It has at
+        most about `size_bytes`. With the header STORAGE it may be a redirect, which is not followed here.
 
         Raises ProtocolFault for another certificate or an answer that is not ours, EnvironmentFault for
         everything that may be different next time; both name the peer. Holds inside the block too.

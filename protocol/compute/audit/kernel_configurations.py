@@ -41,8 +41,8 @@ class KernelConfiguration:
 def list_every_configuration(
     capabilities: Sequence[str], devices: Sequence[str] = ()
 ) -> tuple[KernelConfiguration, ...]:
-    """All that a machine offers: vector instructions, one thread and two, oneDNN and not, MKL's own choice
-    and its most cautious, and `devices` beside the processor (`list_devices`)."""
+    """Returns all configurations that a machine offers: vector instructions, one thread and two, oneDNN and
+    not, MKL's own choice and its most cautious, and `devices` beside the processor (`list_devices`)."""
     kinds = itertools.product(capabilities, (1, 2), (True, False), ("", "COMPATIBLE"))
     return (
         *(KernelConfiguration(threads, onednn, kind, mkl) for kind, threads, onednn, mkl in kinds),

@@ -93,7 +93,7 @@ Places = tuple[Tensor, ...]
 
 
 def unravel(numbers: Tensor, sizes: Sequence[int]) -> Places:
-    """Loop indices of element numbers (int64), the last loop running fastest."""
+    """Returns the loop indices of element numbers (int64), the last loop running fastest."""
     places = []
     for size in reversed(sizes):
         places.append(numbers % size)
@@ -107,7 +107,7 @@ def take(values: Tensor, places: Places) -> Tensor:
 
 
 def take_terms(values: Tensor, places: Places) -> Tensor:
-    """Their terms, of a view over all loops, as float64 [elements, terms]."""
+    """Returns the terms of elements, from a view over all loops, as float64 [elements, terms]."""
     taken = values[places] if places else values.unsqueeze(0)
     return taken.reshape(taken.shape[0], -1).double()
 

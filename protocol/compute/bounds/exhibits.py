@@ -30,8 +30,8 @@ class Exhibit(NamedTuple):
 
 
 def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iterator[Exhibit]:
-    """Two of the first candidate that can be judged. Raises InvalidInput if none can: a step that begins
-    with numbers that are not finite."""
+    """Yields two exhibits of the first candidate that can be judged. Raises InvalidInput if none can: such a
+    step begins with numbers that are not finite."""
     operation = excerpt.program.nodes[sample.node].operation
     for element in sample.elements:
         wrong = _find_wrong(excerpt, sample.node, element, numeric_format)

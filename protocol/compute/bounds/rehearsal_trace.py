@@ -97,7 +97,7 @@ def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_form
     steps = other.iterate((weights, first, second), tokens, labels, scalars)
 
     def check(number: int, tensors: Mapping[int, Tensor]) -> Iterator[Fault]:
-        """Whole buffers, when their last node has been computed."""
+        """Checks whole buffers, when their last node has been computed."""
         next(steps)
         for buffer in written.get(number, ()):
             at = _find_differing(tensors[buffer], other.tensors[buffer])

@@ -26,7 +26,7 @@ Show = Callable[[int, memoryview, Levels], None]
 
 
 def ignore(number: int, data: memoryview, levels: Levels) -> None:
-    """The `Show` of a caller that needs no trees."""
+    """Does nothing: the `Show` of a caller that needs no trees."""
 
 
 class Retraced(NamedTuple):

@@ -35,10 +35,10 @@ def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) ->
 
 
 def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes:
-    """What the referee reads of an element's runs (buffer, first element, length), the output's first: of
-    each run the whole leaves and their siblings; then the siblings that the roots of all these buffers need
-    in the trace (`merkle_sets.compute_set_path`). Roots follow from the leaves, and all lengths from the
-    node."""
+    """Returns what the referee reads of an element's runs (buffer, first element, length), the output's
+    first. For each run these are the whole leaves and their siblings; then follow the siblings that the roots
+    of all these buffers need in the trace (`merkle_sets.compute_set_path`). Roots follow from the leaves, and
+    all lengths from the node."""
     parts: list[bytes] = []
     for run in runs:
         leaves, path = tree.open_run(*run)

@@ -79,8 +79,9 @@ class TraceTree:
 
 
 def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bool = False) -> ByteTree:
-    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact_elementwise.NAN`, or
-    with its own bits if another node has shown it. Raises InvalidInput if the tensor is not the program's."""
+    """Returns the tree of one buffer, in its own leaves. Indices are uint32, and each NaN is
+    `exact_elementwise.NAN`, or has its own bits if another node has shown it. Raises InvalidInput if the
+    tensor is not the program's."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:
         require_index(tensor, INDEX_LIMIT)

@@ -40,8 +40,8 @@ LARGEST_PATTERN = float_to_bits(float(LARGEST))
 
 @compile_loop
 def encode_blocks(difference: Floats, patterns: UInt32s, out: Int8s) -> bool:
-    """Float32 [64 blocks] and the same as its patterns, to int8 [blocks, 65]. What is too large for an
-    encoding is cut off, in place.
+    """Encodes float32 [64 blocks], given also as patterns, to int8 [blocks, 65]. Values too large for an
+    encoding are cut off, in place.
 
     Returns whether all were finite."""
     is_finite = True

@@ -85,7 +85,7 @@ def read_tile(
     y_mask: tl.tensor, sx: tl.tensor, sy: tl.tensor, x_kind: tl.constexpr, y_kind: tl.constexpr,
     unit: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """A tile of a tensor; one row, one column or one number of it if it stays along a loop."""
+    """Reads a tile of a tensor; only a row, a column or a number of it if the tensor stays along a loop."""
     if x_kind == 0 and y_kind == 0:
         tile = tl.load(pointer + corner)
     elif x_kind == 0:
@@ -156,7 +156,7 @@ def compute_tiles(
     b_unit: tl.constexpr, c_kx: tl.constexpr, c_ky: tl.constexpr, c_unit: tl.constexpr,
     block_x: tl.constexpr, block_y: tl.constexpr, is_wide: tl.constexpr,
 ) -> None:  # fmt: skip
-    """A tile of an elementwise node."""
+    """Computes a tile of an elementwise node."""
     number = tl.program_id(0)
     x, y = number % x_tiles * block_x, number // x_tiles % y_tiles * block_y
     outer = number // x_tiles // y_tiles
@@ -210,8 +210,8 @@ def quantize_tiles(
     b_ky: tl.constexpr, b_unit: tl.constexpr, block_x: tl.constexpr, block_y: tl.constexpr,
     is_wide: tl.constexpr,
 ) -> None:  # fmt: skip
-    """A tile of a QUANTIZE. To divide by a power of two is to multiply twice: float32 holds the inverse of
-    the least scale in no one number."""
+    """Computes a tile of a QUANTIZE. Division by a power of two is two multiplications: float32 holds the
+    inverse of the least scale in no one number."""
     number = tl.program_id(0)
     x, y = number % x_tiles * block_x, number // x_tiles % y_tiles * block_y
     outer = number // x_tiles // y_tiles

@@ -24,7 +24,7 @@ class Loops:
     strides: tuple[Strides, ...]
 
     def pick(self, loops: Sequence[int]) -> "Loops":
-        """Some of them, in another order."""
+        """Returns some of the loops, in another order."""
         return Loops(
             tuple(self.sizes[n] for n in loops), tuple(tuple(own[n] for n in loops) for own in self.strides)
         )

@@ -57,7 +57,7 @@ def find_tile(
 def place_pairs(
     number: tl.tensor, inner: tl.tensor, s0: tl.tensor, s1: tl.tensor, is_pair: tl.constexpr
 ) -> Any:
-    """Where something of one or two loops lies; inner: the size of the second."""
+    """Returns where something of one or two loops lies; inner: the size of the second."""
     if is_pair:
         place = (number // inner).to(tl.int64) * s0 + (number % inner).to(tl.int64) * s1
     else:
@@ -76,7 +76,7 @@ def finish_tile(
     is_column_pair: tl.constexpr, out_kind: tl.constexpr, out_unit: tl.constexpr, block_m: tl.constexpr,
     block_n: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Exact sums (float64), times both scales, rounded once, to where the output lies."""
+    """Writes exact sums (float64), times both scales and rounded once, to where the output lies."""
     row, column = m + tl.arange(0, block_m), n + tl.arange(0, block_n)
     row_mask, column_mask = row < rows, column < columns // out_unit * out_unit
     at = place_pairs(batch, batch_inner, a_b0, a_b1, is_batch_pair)
@@ -103,7 +103,7 @@ def finish_tile(
 
 @compile_card
 def join_sums(high: tl.tensor, middle: tl.tensor, low: tl.tensor) -> Any:
-    """Three integer sums as one, exact in float64."""
+    """Joins three integer sums into one, exact in float64."""
     whole = (high.to(tl.int64) << 14) + (middle.to(tl.int64) << 7) + low.to(tl.int64)
     return whole.to(tl.float64)
 
@@ -120,8 +120,8 @@ def multiply_copied(
     planes: tl.constexpr, group: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr,
     block_k: tl.constexpr, stages: tl.constexpr,
 ) -> None:  # fmt: skip
-    """A tile of a product whose operands the copy engine brings: both as matrices of all planes, batches and
-    rows; a plane has `row_plane` and `column_plane` rows."""
+    """Computes a tile of a product whose operands the copy engine brings: both as matrices of all planes,
+    batches and rows; a plane has `row_plane` and `column_plane` rows."""
     batch = tl.program_id(1)
     m, n = find_tile(rows, columns, block_m, block_n, group)
     down, across = batch * rows + m, batch * columns + n
@@ -160,7 +160,7 @@ def multiply_loaded(
     planes: tl.constexpr, group: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr,
     block_k: tl.constexpr, stages: tl.constexpr,
 ) -> None:  # fmt: skip
-    """The same with ordinary reads: rows of any length."""
+    """Computes the same with ordinary reads, for rows of any length."""
     batch = tl.program_id(1)
     m, n = find_tile(rows, columns, block_m, block_n, group)
     row, column, ks = m + tl.arange(0, block_m), n + tl.arange(0, block_n), tl.arange(0, block_k)
@@ -204,7 +204,7 @@ def finish_sums(
     is_row_pair: tl.constexpr, is_column_pair: tl.constexpr, out_kind: tl.constexpr, out_unit: tl.constexpr,
     group: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr,
 ) -> None:  # fmt: skip
-    """A tile of a product whose exact sums, float64 [batch, rows, columns], are there."""
+    """Writes a tile of a product whose exact sums, float64 [batch, rows, columns], are already computed."""
     batch = tl.program_id(1)
     m, n = find_tile(rows, columns, block_m, block_n, group)
     row, column = m + tl.arange(0, block_m), n + tl.arange(0, block_n)
@@ -246,7 +246,7 @@ def _pair(loops: Loops) -> tuple[int, list[tuple[int, int]]]:
 
 
 def plan_product(node: Node, group: ProductLoops) -> Product | None:
-    """None if a group has too many loops."""
+    """Returns the plan of a product; None if a group has too many loops."""
     out, scale_a, scale_b = node.output.strides, node.operands[2].strides, node.operands[3].strides
 
     def join(loops: list[int], *strides: tuple[int, ...]) -> Loops:

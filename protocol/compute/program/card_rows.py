@@ -63,7 +63,7 @@ def reduce_rows(
     a_kx: tl.constexpr, a_ky: tl.constexpr, a_unit: tl.constexpr, block_x: tl.constexpr,
     block_y: tl.constexpr, is_wide: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Some rows. Terms go in `blocks` of x_size. is_single: a tile holds all of them."""
+    """Reduces some rows. Terms go in `blocks` of x_size. is_single: whether a tile holds all of them."""
     number = tl.program_id(0)
     y, outer = number % y_tiles * block_y, number // y_tiles
     i0, i1, i2 = outer // o2 // o1, outer // o2 % o1, outer % o2
@@ -115,7 +115,7 @@ def reduce_rows(
 def find_place(
     number: tl.tensor, n1: tl.tensor, n2: tl.tensor, s0: tl.tensor, s1: tl.tensor, s2: tl.tensor
 ) -> Any:
-    """Where a row is in a tensor of up to three loops of rows; n1, n2: sizes of the last two."""
+    """Returns where a row is in a tensor of up to three loops of rows; n1, n2: sizes of the last two."""
     whole = number.to(tl.int64)
     return whole // n2 // n1 * s0 + whole // n2 % n1 * s1 + whole % n2 * s2
 
@@ -124,7 +124,7 @@ def find_place(
 def read_words(
     pointer: tl.pointer_type, plane: tl.tensor, places: tl.tensor, mask: tl.tensor, planes: tl.constexpr
 ) -> Any:
-    """Quantized values; of two planes 128 h + l."""
+    """Reads quantized values; from two planes 128 h + l."""
     words = tl.load(pointer + places, mask=mask, other=0).to(tl.int32)
     if planes == 2:
         words = (words << 7) + tl.load(pointer + plane + places, mask=mask, other=0).to(tl.int32)

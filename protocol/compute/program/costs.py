@@ -69,8 +69,8 @@ def measure_costs(program: Program) -> ProgramCosts:
 
 
 def count_scratch_bytes(node: Node) -> int:
-    """What a kernel may take at most while it computes a node, beside the node's tensors: copies of operands
-    that a library cannot read as they lie, and sums of products that share no operand."""
+    """Returns how many bytes a kernel may take at most while it computes a node, besides the node's tensors:
+    copies of operands that a library cannot read as they lie, and sums of products that share no operand."""
     if node.operation is Operation.FINITE_SELECT:
         return (FLOAT_BYTES + MASK_BYTES) * node.elements if any(node.operands[0].strides) else 0
     if node.operation is Operation.EQUAL_SELECT:

@@ -59,8 +59,8 @@ class CudaDevice:
         self._beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def send(self, source: Tensor, target: Tensor) -> None:
-        """What is small through pinned memory, which PyTorch keeps until the copy is done: the host goes on.
-        A large tensor of the host piece by piece, and the host waits."""
+        """Copies small tensors through pinned memory, which PyTorch keeps until the copy is done: the host
+        goes on. It copies a large tensor of the host piece by piece, and the host waits."""
         if source.device.type == "cpu" and source.numel() <= STAGED_ELEMENTS:
             target.copy_(source.contiguous().pin_memory(), non_blocking=True)
             return
@@ -73,7 +73,7 @@ class CudaDevice:
         torch.cuda.current_stream(self._device).synchronize()
 
     def fetch(self, source: Tensor, target: Tensor) -> None:
-        """Piece by piece, on a stream of its own."""
+        """Copies piece by piece, on a stream of its own."""
         staged = torch.empty(min(STAGED_ELEMENTS, source.numel()), dtype=source.dtype, pin_memory=True)
         for part, room in _cut(source, target):
             with _beside:
@@ -113,7 +113,7 @@ def open_device(device: torch.device) -> Device | None:
 
 def copy_to_host(tensor: Tensor) -> Tensor:
     """Returns a flat tensor in this machine's memory, or in a mapped file. It is the same one if it already
-    lies there. It must be done; what is computed meanwhile is not waited for."""
+    lies there. The tensor must be complete; work that the device does meanwhile is not waited for."""
     device = open_device(tensor.device)
     if device is None:
         return tensor
@@ -148,7 +148,7 @@ class DeviceSteps:
             self._interpreter.put(number, vector, self._device.send)
 
     def step(self, tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor) -> None:
-        """One step; as `Interpreter.run`."""
+        """Computes one step, as `Interpreter.run` does."""
         for number, tensor in enumerate((tokens_BT, labels_BT, scalars), start=FIRST_DATA):
             self._interpreter.put(number, tensor, self._device.send)
         if self._launch is None:
@@ -157,7 +157,8 @@ class DeviceSteps:
         self._losses.append(self._loss.clone())
 
     def end(self) -> tuple[Vectors, list[float]]:
-        """W, m, v in memory of their own on the device, done, and the loss of each step since `begin`."""
+        """Returns W, m, v in memory of their own on the device, complete, and the loss of each step since
+        `begin`."""
         weights, first, second = (vector.clone() for vector in self._before)
         self._device.wait()
         return (weights, first, second), [float(loss) for loss in self._losses]

@@ -348,8 +348,8 @@ class Interpreter:
 
 
 def measure_arena_bytes(program: Program) -> int:
-    """What the tensors of a step take if a processor trains or traces it, the more of both, states left out;
-    nothing is computed."""
+    """Returns how many bytes the tensors of a step take if a processor trains or traces it, whichever is
+    more. States are left out; nothing is computed."""
     folded, traced = fold(program, keeps_copies=False), fold(program, keeps_copies=True)
     trained = _plan_arena(folded, dict(find_flat_runs(folded)), compute_lifetimes(folded))[1]
     return 4 * max(trained, _plan_arena(traced, {}, join_lifetimes(program, traced))[1])

@@ -50,9 +50,10 @@ def advance(
     device: str | None = None,
     overwrites: bool = False,
 ) -> tuple[TrainingState, float]:
-    """One step of the task from `state`: the next state, which lies on the device, and the loss before the
-    step (nats). Counters go up by one whether or not the gradient was finite. device: by default that of this
-    process. overwrites: nobody reads `state` any more, and the next one may lie in its memory."""
+    """Computes one step of the task from `state`. Returns the next state, which lies on the device, and the
+    loss before the step (nats). Counters go up by one whether or not the gradient was finite. device: by
+    default that of this process. overwrites: nobody reads `state` any more, and the next one may lie in its
+    memory."""
     require_state(state, spec)
     place = find_place(spec, device)
     if place.device.type in KINDS:

@@ -53,7 +53,7 @@ class DeviceKernels:
         return make(NodeViews(node, view)) if make else make_plain_kernel(node, view)
 
     def show(self, buffer: int, memory: Tensor) -> Tensor:
-        """Quantized values as trees have them: flat, row for row, int8, int16 or int32."""
+        """Returns quantized values as trees have them: flat, row for row, int8, int16 or int32."""
         if self._program.buffers[buffer].role is not Role.INTEGER16:
             return memory
         return _join(memory).to(torch.int16)

@@ -12,7 +12,8 @@ from touchstone.protocol.compute.program.planning.node_views import NodeViews
 
 
 def make_maximum_of(views: NodeViews) -> Kernel:
-    """The largest of two zeros is +0, whichever a library takes: -0 + 0 is +0."""
+    """Makes the kernel of a largest element. The largest of two zeros is +0, whichever a library takes: -0 +
+    0 is +0."""
     kernel, out = make_plain_kernel(views.node, views.view), views.output
 
     def run() -> None:

@@ -73,7 +73,7 @@ class ExactKernels:
         return make(views) if make else make_plain_kernel(node, view)
 
     def show(self, buffer: int, memory: Tensor) -> Tensor:
-        """Quantized values as trees have them: flat, row for row, int8, int16 or int32."""
+        """Returns quantized values as trees have them: flat, row for row, int8, int16 or int32."""
         role = self._program.buffers[buffer].role
         if role is Role.INTEGER32:
             return memory

@@ -100,7 +100,8 @@ def take_sigmoids(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
 
 @compile_loop
 def choose_largest(a: Floats, b: Floats, out: Floats) -> None:
-    """The larger of each pair, or of each element and the one number b; NaN where one is; a zero is +0."""
+    """Takes the larger of each pair, or of each element and the one number b; NaN where one is; a zero is
+    +0."""
     if len(b) == 1:
         other = b[0]
         for n in range(len(out)):

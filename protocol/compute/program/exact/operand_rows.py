@@ -32,7 +32,7 @@ class OperandRows:
     scattered: Tensor | None
 
     def read(self) -> tuple[compiled_loops.Floats, int, compiled_loops.Int64s, compiled_loops.Int64s, int]:
-        """Memory, offset, sizes and strides of the rows, and the terms of each."""
+        """Returns memory, offset, sizes and strides of the rows, and the number of terms of each."""
         if self.scattered is None:
             return self.flat.numpy(), self.offset, self.sizes, self.strides, self.terms
         dense = self.scattered.contiguous().view(-1)

@@ -48,7 +48,7 @@ Multiply = Callable[[Tensor, Tensor, Shape], Iterator[Finish]]
 
 
 def multiply_doubles(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
-    """Through float64: sums stay below 2^53."""
+    """Multiplies through float64: sums stay below 2^53."""
     left, right = _widen(a, shape.left, shape), _widen(b, shape.right, shape)
     for product in torch.bmm(left, right.transpose(1, 2)):
         yield partial(product_loops.finish_sums, product.reshape(-1).numpy())
@@ -63,7 +63,7 @@ def _widen(values: Tensor, side: Side, shape: Shape) -> Tensor:
 
 
 def join(values: Tensor, width: int, planes: int) -> Tensor:
-    """Quantized values, one number each: int8, or int32 [n] of two planes."""
+    """Returns quantized values, one number each: int8, or int32 [n] from two planes."""
     if planes != PLANES_OF_PAIRS:
         return values
     words = torch.empty(values.numel() // 2, dtype=torch.int32)

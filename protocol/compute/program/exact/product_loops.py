@@ -7,7 +7,7 @@ from touchstone.protocol.compute.program.compiled_loops import Doubles, Floats, 
 
 @compile_loop
 def join_planes(planes: Int8s, width: int, out: Int32s) -> None:
-    """128 h + l, where `width` high bytes stand before as many low ones."""
+    """Computes 128 h + l from `width` high bytes, followed by as many low ones."""
     for line in range(len(out) // width):
         high = planes[2 * line * width : 2 * line * width + width]
         low = planes[2 * line * width + width : 2 * line * width + 2 * width]
@@ -18,7 +18,7 @@ def join_planes(planes: Int8s, width: int, out: Int32s) -> None:
 
 @compile_loop
 def split_planes(words: Int32s, width: int, planes: int, out: Int8s) -> None:
-    """The way back, `width` at a time."""
+    """Does the opposite of `join_planes`, `width` values at a time."""
     for line in range(len(words) // width):
         own = words[line * width : line * width + width]
         at = line * width * planes
@@ -34,8 +34,8 @@ def finish_sums(
     sums: Doubles | Int32s, a: Floats, b: Doubles, rows: int, columns: int, out: Floats, at: int, down: int,
     across: int,
 ) -> None:  # fmt: skip
-    """Exact sums times their scales, rounded once, to `at` + row * down + column * across. A library may give
-    -0 for a product of one term: +0 is added."""
+    """Writes exact sums times their scales, rounded once, to `at` + row * down + column * across. A library
+    may give -0 for a product of one term: +0 is added."""
     line = np.empty(columns, np.float32)
     for i in range(rows):
         scale, own = np.float64(a[i]), sums[i * columns : i * columns + columns]

@@ -89,8 +89,8 @@ def scale_columns(
 def invert(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Floats
 ) -> bool:
-    """The inverse of each row's scale, 0 for NaN and for a row of zeros; false if float32 does not hold
-    another one."""
+    """Computes the inverse of each row's scale: 0 for NaN and for a row of zeros. Returns False if float32
+    cannot hold another inverse."""
     is_held = True
     for row in range(len(scales)):
         if scales[row] >= NORMAL:

@@ -58,7 +58,8 @@ def make_sum(views: NodeViews) -> Kernel:
 
 
 def make_selected_sum(views: NodeViews) -> Kernel:
-    """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
+    """Makes the kernel of a SELECTED_SUM. For each chunk of positions, the places that share a key are
+    summed; other rows of the table are 0."""
     read, out = look_at_table(views), DenseOutput(views)
     columns = read.columns
 

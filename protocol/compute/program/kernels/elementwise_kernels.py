@@ -35,7 +35,8 @@ def make_binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel
 
 
 def make_binary_of_zeros(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
-    """Of -0 and +0 a library takes either, by where an element lies: a zero is +0 here."""
+    """Makes a binary operation whose zeros are +0. Of -0 and +0 a library takes either, depending on where an
+    element lies."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -46,9 +47,10 @@ def make_binary_of_zeros(function: Callable[..., Tensor]) -> Callable[[NodeViews
 
 
 def make_function(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
-    """A library computes whole vectors of a processor in one way and what is left over in another, and
-    threads cut a tensor anywhere. So all elements go through whole vectors of one thread: a result depends on
-    its operand alone, and a step that is trained in tiles has the bits of one that is traced."""
+    """Makes a function of each element. A library computes whole vectors of a processor in one way and the
+    rest in another, and threads cut a tensor anywhere. So all elements go through whole vectors of one
+    thread: a result depends on its operand alone, and a step that is trained in tiles has the bits of one
+    that is traced."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -88,8 +90,8 @@ def _lies_as_scratch(tensor: Tensor) -> bool:
 
 
 def make_square_root(views: NodeViews) -> Kernel:
-    """Correctly rounded. torch's float32 square root on CPUs is not (docs/decisions/0010-program.md); NumPy's
-    is the processor's own instruction, which IEEE 754 binds."""
+    """Makes a correctly rounded square root. torch's float32 square root on CPUs is not
+    (docs/decisions/0010-program.md); NumPy's is the processor's own instruction, which IEEE 754 binds."""
     a, out = views.operand(0), views.output
     if out.device.type == "cpu":
         return lambda: _take_roots(a, out)

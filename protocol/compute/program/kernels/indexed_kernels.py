@@ -78,7 +78,8 @@ def make_equal_select(views: NodeViews) -> Kernel:
 
 
 def make_selected_sum(views: NodeViews) -> Kernel:
-    """For each chunk of positions: rows of a zero matrix to which the positions' rows are added."""
+    """Makes the kernel of a SELECTED_SUM: for each chunk of positions, their rows are added to rows of a zero
+    matrix."""
     node = views.node
     index, values = node.operands
     loop, loops = node.selected, len(node.output_sizes)

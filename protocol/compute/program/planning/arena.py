@@ -50,9 +50,10 @@ def plan_memory(
     blocks: Iterable[range] = (),
     lifetimes: Mapping[int, Lifetime] | None = None,
 ) -> tuple[dict[int, int], int]:
-    """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
-    when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
-    nodes that run by turns, each in one block at most; lifetimes: by default those of the program."""
+    """Returns the offset of each internal tensor in one arena, and the arena's size in elements: first fit
+    among what is free when the tensor is first written. Of each tensor at most so many elements are there at
+    a time. blocks: nodes that run by turns, each in one block at most; lifetimes: by default those of the
+    program."""
     lifetimes = _stretch(lifetimes or compute_lifetimes(program), internal, blocks)
     gaps, ending = _Gaps(), list[tuple[int, int, int]]()
     offsets: dict[int, int] = {}
