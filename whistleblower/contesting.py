@@ -160,8 +160,8 @@ class MoveContest:
     level: int
 
     async def perform(self, room: "Contesting") -> None:
-        """Answers, names a child, or brings the leaf. Raises EnvironmentFault if this node has not the tree
-        of the posted root."""
+        """Answers, names a child, or brings the leaf. Raises EnvironmentFault if this node lacks the tree of
+        the posted root."""
         view = room.get_view()
         contest = view.chain_state.contests[view.task].contests[self.name]
         game_round = view.game.rounds[contest.round]

@@ -53,7 +53,7 @@ async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None
         note = ModelNote(spec.training.sequence_tokens, named.hex() if any(named) else "")
         await asyncio.to_thread(write_model, out, weights, step, note, copy)
         if step.layout.config and clean_config(step.layout.config) is None:
-            config.notify(f"{out} has no config.json: the task has another text in its place")
+            config.notify(f"{out} has no config.json: the one in the task is not valid")
         if any(named) and copy is None:
             config.notify(
                 f"{out} lacks the tokenizer.json with SHA-256 {named.hex()}: name it with --tokenizer"

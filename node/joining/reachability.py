@@ -88,7 +88,7 @@ class Reachability:
             )
         elif not all(answers):
             self.notify(
-                f"WARNING: not all peers reach {own.url}: {told}. Going on; `touchstone doctor` asks again"
+                f"WARNING: not all peers reach {own.url}: {told}. The node goes on; ask `touchstone doctor`"
             )
         else:
             self.notify(f"peers reach {own.url}: {told}")

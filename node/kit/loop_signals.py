@@ -1,4 +1,4 @@
-"""How a node's work waits for the chain, and has the loop look again."""
+"""How a node's work waits for the chain, and makes the loop look again."""
 
 from collections.abc import Awaitable, Callable
 

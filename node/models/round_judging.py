@@ -76,9 +76,9 @@ def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
 
 @dataclass(frozen=True)
 class MergeSet:
-    """What is to be merged: the claims of these slots, none if the base root will stand. votes, late: what
-    has to be handed in with the post, of the round and of the one before it. is_final: no claim is undecided
-    then, or the time for deciding is over."""
+    """The claims that are to be merged, by slot; empty if the base root will stand. votes, late: votes to
+    hand in with the post, of the round and of the one before it. is_final: no claim will be undecided then,
+    or the time for deciding will be over."""
 
     game_round: GameRound
     slots: tuple[int, ...]

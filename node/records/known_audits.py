@@ -25,7 +25,7 @@ from touchstone.protocol.spec.statements import Sealed, VoteWord
 
 @dataclass(frozen=True)
 class KnownAudits:
-    """The records of audits, as far as the chain has their places."""
+    """The records of audits that belong to places on the current chain."""
 
     book: AuditBook
     game: GameState | None

@@ -292,7 +292,7 @@ _ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, PUBLIC: show_
 
 
 class Audits:
-    """The audits of the joined task. room: for this room's own functions."""
+    """The audits of the joined task. room: used only by functions of this module."""
 
     def __init__(self, room: AuditRoom) -> None:
         self.room = room

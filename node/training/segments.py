@@ -1,8 +1,8 @@
 """Segments recomputed: from this node's own claims and votes, which it answers for, and from others' states.
 
-Both kinds of statement say the same sentence, "from this state, k steps, I got that state", so both are
-computed alike; only where the start lies differs. What was pruned is trained again from the last boundary
-that is left, segment by segment, and each end must be the journalled one before anything is shown.
+Both kinds of statement say "from this state, k steps led to that state", so both are computed alike; only
+where the start lies differs. What was pruned is trained again from the last boundary that is left, segment by
+segment, and each end must be the journalled one before anything is shown.
 """
 
 import asyncio

@@ -55,7 +55,7 @@ class PackPlan:
 
 
 def pack_told(plan: PackPlan) -> DataPackDocument:
-    """Packs a dataset, and says what came of it."""
+    """Packs a dataset, and notifies the operator of the result."""
     note, console = pack(plan), Console()
     console.notify(
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "

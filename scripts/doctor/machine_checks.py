@@ -79,7 +79,7 @@ async def check_bits(patient: Patient) -> str:
 
 def read_sound_training(patient: Patient) -> TrainingSpec:
     """Returns the training of the task that was named. Raises NotTested if none was, InvalidInput if no node
-    would join it: what a stranger has posted could take any amount of memory."""
+    would join it: a stranger's task could take any amount of memory."""
     task, _ = patient.get_game()
     state = patient.get_state()
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))

@@ -89,7 +89,7 @@ class Builder:
                 expected="finite numbers",
                 actual=f"nan in a table of {list(values.shape)}",
                 where=where,
-                remedy="Correct the module: one of its buffers, or what it computes of them, is no number.",
+                remedy="Correct the module: one of its buffers, or what it computes from them, is no number.",
             )
         flat = flat.nan_to_num()
         # Zeros at the end of the last leaf change no root.

@@ -39,7 +39,7 @@ class Parameter:
 
 
 class Optimizer(Protocol):
-    """What `record_step` asks of an optimizer: any of this kind will do."""
+    """What `record_step` needs from an optimizer: any of this kind will do."""
 
     @property
     def betas(self) -> tuple[float, float]:

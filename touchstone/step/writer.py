@@ -58,7 +58,7 @@ class Writer:
         if isinstance(value, Pending):
             return value.write(self.builder)
         raise InvalidInput(
-            what="the step reads what programs do not have as a tensor",
+            what="the step reads a value that is neither a tensor nor a number",
             expected="a tensor or a number",
             actual=value,
             remedy="Write the step without it.",

@@ -82,8 +82,8 @@ class ChainClient:
 
 @dataclass(frozen=True)
 class Sending:
-    """How one account sends. queue_path: of the file of what waits (None: in memory); cap_wei: the most that
-    one gas may cost."""
+    """How one account sends. queue_path: the file of waiting transactions (None: in memory); cap_wei: the
+    most that one gas may cost."""
 
     resend_policy: ResendPolicy = ResendPolicy()
     queue_path: Path | None = None

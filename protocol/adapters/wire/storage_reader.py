@@ -86,8 +86,8 @@ class StorageReader:
 
     async def copy(self, location: str, ref: BlobRef, left: range, write: Callable[[bytes], None]) -> None:
         """Gives the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
-        EnvironmentFault if the URL is not to be followed, or nothing or something else comes; what `write`
-        raises."""
+        EnvironmentFault if the URL must not be followed, or if nothing or something else comes; also raises
+        what `write` raises."""
         assert self._session is not None, "open() comes first"
         url, status = self._judge(location), 206 if len(left) < ref.size_bytes else 200
         headers = {"Range": f"bytes={left.start}-{left.stop - 1}"} if status == 206 else {}

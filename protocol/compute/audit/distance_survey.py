@@ -95,7 +95,7 @@ def _require_finite(value: float, quantity: str, kind: str) -> float:
         expected="finite distances",
         actual=value,
         where=f"{quantity} of {kind}",
-        remedy="The task diverges, its second vector lies about zero, or the machine errs: lower its rate, "
+        remedy="The task diverges, its second vector is around zero, or the machine errs: lower its rate, "
         "take another optimizer, or measure elsewhere.",
         retryable=False,
     )

@@ -51,7 +51,7 @@ class Ledger(Draft):
         super().emit(event)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Logs a movement of money, and notes whose it is; in the state a credit is outside."""
+        """Logs a movement of money, and notes whose money it is. The state itself does not keep credits."""
         if wei:
             self._note(WeiMoved(source, target, wei))
             super().emit(WeiMoved(_leave_credits(source), _leave_credits(target), wei))

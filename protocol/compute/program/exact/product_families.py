@@ -1,8 +1,8 @@
 """Two ways to multiply quantized matrices: as bytes or as float64.
 
 The sums are exact, so the bits are equal. Bytes are four times as fast if the processor has instructions for
-them, and slower than float64 elsewhere. For each shape they first have to prove that they are right: older
-processors saturate sums of byte products.
+them, and slower than float64 elsewhere. For each shape they are first tested: older processors saturate sums
+of byte products.
 """
 
 from collections.abc import Callable, Iterator
