@@ -65,7 +65,7 @@ async def test_an_answer_that_does_not_hash_to_the_root_is_not_believed(tmp_path
         root, header = merge_model(honest)
         liar.rooms.tools.claims.outer[root] = replace(header, momentum_root=make_word("other momentum"))
         helper = late.state.network.peers.pop(get_account(3))
-        with pytest.raises(ProtocolFault, match="not those of the outer root") as refused:
+        with pytest.raises(ProtocolFault, match="do not hash to the outer root") as refused:
             await late.rooms.model.load_outer(root)
         assert get_account(2) in str(vars(refused.value)) and root not in late.rooms.tools.claims.outer
         late.state.network.peers[get_account(3)] = helper

@@ -145,7 +145,7 @@ async def test_a_node_with_a_seat_starts_again_though_nobody_serves_them(
     async with open_given(tmp_path, spec) as (_, _, asker):
         _join_only_start(monkeypatch)
         await asker._have_start()
-        assert "WARNING" in get_lines(asker)[-1] and "there is a seat already" in get_lines(asker)[-1]
+        assert "WARNING" in get_lines(asker)[-1] and "it has a seat or a bond" in get_lines(asker)[-1]
         change_spec(asker, replace(spec, training=get_spec().training))
         with pytest.raises(ProtocolFault, match="not those of its seed"):
             await asker._have_start()

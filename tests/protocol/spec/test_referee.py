@@ -541,5 +541,5 @@ def test_an_element_that_the_node_lacks_is_refused(number: int) -> None:
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(operation: Operation, terms: Terms, claimed: int, numeric_format: str) -> None:
-    with pytest.raises(InvalidInput, match="nothing was judged"):
+    with pytest.raises(InvalidInput, match="Nothing was judged"):
         judge_operation(operation, terms, claimed, numeric_format)

@@ -147,7 +147,7 @@ def test_what_is_no_tensor_is_no_operand() -> None:
     writer = Writer(Builder(128))
     a = writer.builder.add_tensor((4, 3))
     for value in ((a, a), None, "a"):
-        with pytest.raises(InvalidInput, match="do not have as a tensor"):
+        with pytest.raises(InvalidInput, match="neither a tensor nor a number"):
             writer.view(value)
     assert not writer.builder.nodes
 
