@@ -42,9 +42,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if is_daily(collection_path.relative_to(config.rootpath).as_posix()) else True
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests in the folders of LONGEST_FIRST come first; otherwise the order stays."""
-    items.sort(key=lambda item: _rank(item.nodeid))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in the folders of LONGEST_FIRST come first, each with another one behind it: the first wait for
+    blocks and peers, and meanwhile the others compute."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    waiting = sorted((one for one in files if _rank(one) < len(LONGEST_FIRST)), key=_rank)
+    others = [one for one in files if one not in waiting]
+    paired = [one for pair in zip(waiting, others, strict=False) for one in pair]
+    order = dict.fromkeys([*paired, *waiting, *others])
+    items[:] = [item for name in order for item in files[name]]
 
 
 def _rank(name: str) -> int:
