@@ -229,7 +229,7 @@ async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) 
 
 
 async def _find_base(audit: SeatlessAudit) -> OuterHeader:
-    """Returns what stands behind the base root of the round."""
+    """Returns the outer header behind the base root of the round."""
     root, terms = audit.game_round.base_root, audit.reader.state.task_terms[audit.place.task]
     initial = OuterHeader(terms.initial_weights_root, terms.zero_root)
     if root == compute_outer_root(initial):

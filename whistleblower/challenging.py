@@ -167,7 +167,7 @@ class ProveWork:
     fault: WorkFault = field(compare=False, repr=False)
 
     async def perform(self, tools: Challenging) -> None:
-        """Gathers what the call needs. Raises EnvironmentFault if it cannot be had, ContractRefused if the
+        """Gathers what the call needs. Raises EnvironmentFault if it is not available, ContractRefused if the
         proof does not hold, or came too late."""
         if isinstance(self.fault, FalseClaim):
             await tools.work_proofs.prove_claim(self.fault.vote)

@@ -80,7 +80,7 @@ def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:
 def generate(model: PublishedModel, prompt: Sequence[int], taste: Taste) -> Iterator[int]:
     """Yields tokens that follow the prompt (one token or more), for ever. Each depends on as many tokens
     before it as the model's context has. Raises InvalidInput for a prompt that is empty or outside the
-    vocabulary, and for a taste that is none."""
+    vocabulary, and for options that cannot choose tokens."""
     _require_taste(taste)
     tokens = list(prompt)
     if not tokens or not 0 <= min(tokens) <= max(tokens) < model.vocabulary_size:

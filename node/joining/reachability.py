@@ -123,8 +123,8 @@ async def ask_peers(
     client: BlobClient, waiting: Sequence[Peer], own: Peer, describe: Callable[[Peer], str]
 ) -> list[SeenBy]:
     """Returns what peers see at this node's own endpoint. They are asked in the order of `waiting` until
-    three have answered; those that say "not now" again, unless one of the others reaches it. tell: who a peer
-    is, in words."""
+    three have answered; those that say "not now" again, unless one of the others reaches it. tell: describes
+    who a peer is."""
 
     async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
         return await asyncio.gather(*(ask_peer(client, peer, describe(peer), own) for peer in peers))

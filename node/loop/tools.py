@@ -27,10 +27,10 @@ from touchstone.protocol.compute.batches import Corpus
 
 @dataclass(frozen=True)
 class Tools:
-    """get_view: what may be looked at now; notify_loop: has the loop look again; keep_up: folds what the
-    chain does, for ever; claims, cases, pruning_memory: records to write to; home: the data directory; use:
-    who uses this machine, None if that does not matter; is_reach_wanted: no seat is taken if no peer reaches
-    this node."""
+    """get_view: what may be looked at now; notify_loop: makes the loop look again; keep_up: folds the chain's
+    events, for ever; claims, cases, pruning_memory: records to write to; home: the data directory; use: who
+    uses this machine, None if that does not matter; is_reach_wanted: no seat is taken if no peer reaches this
+    node."""
 
     get_view: GetView
     notify: Notify

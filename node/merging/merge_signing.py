@@ -106,8 +106,8 @@ class NameMerge:
 
     async def perform(self, room: "MergeSigning") -> None:
         """Fetches the bytes first, so that a slow peer holds up no other merge. Then computes the merge,
-        unless it would not be signed any more. Raises EnvironmentFault or ProtocolFault if the bytes cannot
-        be had."""
+        unless it would not be signed any more. Raises EnvironmentFault or ProtocolFault if the bytes are not
+        available."""
         game_round = require_round(room.get_view(), self.key)
         for slot in self.key.slots:
             await room.claim_data.have_delta(game_round, slot)

@@ -9,7 +9,7 @@ The questions are signed requests with a small JSON body:
 A node believes no other node about an outer step. Round r starts from W and M of the round before it, merged
 with the pseudo-gradients of the merged claims. Each is a pure function of what the chain has, so a node
 computes it from the bytes, keeps it in its store, and compares roots. A node that comes late asks any peer
-what stands behind an outer root: the answer must hash to it.
+the outer header behind an outer root: the answer must hash to it.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ def read_message(kind: type[Answer], body: bytes, culprit: str) -> Answer:
 
 
 def get_initial_header(view: View) -> OuterHeader:
-    """Returns what stands behind the root that the task begins with."""
+    """Returns the outer header behind the root that the task begins with."""
     terms = view.spec.terms
     return OuterHeader(terms.initial_weights_root, terms.zero_root)
 
@@ -125,7 +125,7 @@ class GlobalModel:
     start: StartWeights
 
     async def load_outer(self, root: bytes) -> OuterHeader:
-        """Returns what stands behind an outer root: known, or from the first peer that knows it. Raises
+        """Returns the outer header behind an outer root: known, or from the first peer that knows it. Raises
         EnvironmentFault or ProtocolFault if no peer tells it."""
         initial, known = get_initial_header(self.get_view()), self.claims.outer
         if root == compute_outer_root(initial):
@@ -143,7 +143,7 @@ class GlobalModel:
         )
 
     async def answer_outer(self, account: str, body: bytes) -> OuterAnswer:
-        """Returns what stands behind an outer root that this node computed or fetched."""
+        """Returns the outer header behind an outer root that this node computed or fetched."""
         asked = read_message(AskOuter, body, account)
         if asked.task != self.get_view().task or asked.root not in self.claims.outer:
             raise _make_unknown(asked.root)

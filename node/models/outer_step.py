@@ -77,7 +77,7 @@ class OuterSteps:
     async def merge_claims(self, key: MergeKey) -> MergeMade:
         """Returns the outer step over these claims: it is computed, kept in the store, and written down the
         first time. If the store lacks it later, it is computed again, since a contest of its root needs it.
-        Raises EnvironmentFault or ProtocolFault if the bytes cannot be had."""
+        Raises EnvironmentFault or ProtocolFault if the bytes are not available."""
         async with self.locks["merge", key]:
             book = self.claims
             if key not in book.merges or not _is_kept(self.get_view(), book.merges[key]):
@@ -109,16 +109,17 @@ class OuterSteps:
             self.claims.write(record)
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """Returns what stands behind the base root of a round, its weights in the store. Raises ProtocolFault
-        if this node's own merge comes to another root, EnvironmentFault if nothing can be had."""
+        """Returns the outer header behind the base root of a round, its weights in the store. Raises
+        ProtocolFault if this node's own merge comes to another root, EnvironmentFault if nothing is
+        available."""
         await self.check_base(root)
         header = await self.model.load_outer(root)
         await self.model.load_weights(header)
         return header
 
     async def check_base(self, root: bytes) -> None:
-        """Merges what was posted as `root`, if its claims can be had. Raises ProtocolFault if that comes to
-        another root."""
+        """Merges what was posted as `root`, if its claims are available. Raises ProtocolFault if that comes
+        to another root."""
         posted = find_posted(self.get_view().game, root)
         if posted is None:
             return

@@ -205,7 +205,7 @@ class AuditBook:
                 yield made, vote.ends
 
     def open_vote(self, made: VoteMade) -> VoteOpening | None:
-        """Returns what stands behind this node's own vote; None if it saw no end."""
+        """Returns the opening of this node's own vote; None if it saw no end."""
         sealed = self.seals.get(get_place(made.vote))
         if sealed is None or made.ends is None or made.vote.end_leaf == ZERO_WORD:
             return None

@@ -91,7 +91,7 @@ class StepRequests:
         return [self.shown.pop(one).roots for one in others[: max(0, len(others) - MAX_SHOWN)]]
 
     def _may_ask(self, account: str, place: Place) -> bool:
-        """Returns whether another than an auditor may."""
+        """Returns whether an account that is no auditor may ask."""
         waiting = [one.account for one in self.wanted.values() if not one.is_auditor]
         has_share = self._granted[place[:2]] < MAX_GRANTED
         is_new = place not in self.wanted and account not in waiting

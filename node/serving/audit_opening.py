@@ -36,7 +36,7 @@ class KnownModels:
     claim_data: ClaimData
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """Returns what stands behind an outer root; the weights are in the store from then on."""
+        """Returns the outer header behind an outer root; the weights are in the store from then on."""
         return await self.outer_steps.load_base(root)
 
     async def find_carried(self, index: int, slot: int) -> bytes:

@@ -68,7 +68,7 @@ class Models(Protocol):
     """What claims must start from. Both methods raise EnvironmentFault if no peer shows it now."""
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """Returns what stands behind an outer root; the weights are in the store from then on."""
+        """Returns the outer header behind an outer root; the weights are in the store from then on."""
 
     async def find_carried(self, index: int, slot: int) -> bytes:
         """Returns the carried root that stands in the work leaf of a merged claim."""

@@ -56,7 +56,8 @@ async def _try_take(room: AuditRoom, account: str, handed: VoteHanded) -> bool:
 
 
 async def _is_signed(room: AuditRoom, account: str, drawn: DrawnAudit, signature: bytes, vote: Vote) -> bool:
-    """Returns whether the drawn seat signed a vote. Who brings too many that it did not is heard no more."""
+    """Returns whether the drawn seat signed a vote. A sender of too many votes without the right signature is
+    no longer heard."""
     if room.strikes[account] >= MAX_STRIKES:
         return False
     try:

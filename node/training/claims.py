@@ -66,7 +66,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ClaimStart:
-    """outer: what stands behind the base root; header: boundary 0; carried: the state whose moments go on."""
+    """outer: the outer header behind the base root; header: boundary 0; carried: the state whose moments go
+    on."""
 
     outer: OuterHeader
     header: StateHeader

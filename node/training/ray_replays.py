@@ -115,7 +115,7 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
 
 def _begin_own_ray(threads: int, processes: int) -> dict[str, Any]:
     """Returns how a Ray of the node's own is started. Its sockets lie in folders that it opens to every
-    account. Who puts another socket there has its processes unpickle what that says: so these lie in a
+    account. Whoever puts another socket there can make its processes unpickle anything. So these lie in a
     private folder."""
     folder = tempfile.mkdtemp(prefix="touchstone-ray-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # After Ray itself, which registers later.

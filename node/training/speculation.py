@@ -123,7 +123,7 @@ def _find_next_beacon(
 
 
 def _is_contradicted(view: View, state: GameState, block: int) -> bool:
-    """Returns whether a root that can still fall is another than this node's own merge."""
+    """Returns whether a root that can still fall is not this node's own merge."""
     for game_round in state.rounds.values():
         made = find_own_merge(view, game_round) if game_round.phase == RoundPhase.POSTED else None
         if made is not None and block <= game_round.root_until and get_root(made) != game_round.root:

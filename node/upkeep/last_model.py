@@ -19,7 +19,7 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 
 @dataclass(frozen=True)
 class KeepModel:
-    """Fetch a model, and once its bytes survive a power cut write down what stands behind its root: the
+    """Fetch a model, and once its bytes survive a power cut write down the outer header behind its root: the
     journal tells that it is kept."""
 
     choice: Choice

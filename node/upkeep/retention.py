@@ -119,7 +119,7 @@ def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> K
 
 
 def _find_outer(books: Books, root: bytes | None) -> OuterHeader | None:
-    """Returns what stands behind an outer root, as far as this node knows."""
+    """Returns the outer header behind an outer root, as far as this node knows."""
     if root is None:
         return None
     return books.initial if root == compute_outer_root(books.initial) else books.claims.outer.get(root)

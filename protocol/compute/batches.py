@@ -34,15 +34,15 @@ class Corpus(Protocol):
     def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
         """Returns rows of `length` tokens from these token numbers on, as they stand in the dataset: int64
         [len(starts), length]. If they lie on another machine this waits for it, so no event loop calls it.
-        Raises EnvironmentFault if they cannot be had now."""
+        Raises EnvironmentFault if they are not available now."""
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
-        """Makes these rows available, so that `read_rows` need not wait. Raises EnvironmentFault if they
-        cannot be had now."""
+        """Makes these rows available, so that `read_rows` need not wait. Raises EnvironmentFault if they are
+        not available now."""
 
     async def open_leaf(self, leaf: int) -> LeafProof:
         """Returns a leaf of the dataset with its path to the root: it shows what a token is. Raises
-        EnvironmentFault if it cannot be had now."""
+        EnvironmentFault if it is not available now."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ def derive_amounts(
     least_bond_wei: int = 1,
 ) -> GameTerms:
     """Returns the terms with the least amounts that satisfy every rule which is no advice, rounded up to
-    whole `unit`s. The pay B is the terms' own, or the least if that is more: who has stated one compares.
-    least_bond_wei: of every bond and stake, as a deployment asks for. Raises InvalidInput if none do.
+    whole `unit`s. The pay B is the terms' own, or the least if that is more: a caller that has stated one
+    must compare. least_bond_wei: of every bond and stake, as a deployment asks for. Raises InvalidInput if
+    none do.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     kept = ("solver_pay", "dropped_fee")

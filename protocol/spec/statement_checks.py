@@ -27,8 +27,8 @@ def is_vote_complete(vote: Vote) -> bool:
 
 
 def does_opening_fit(vote: Vote, opening: VoteOpening, solver: str, auditor: str) -> bool:
-    """Returns whether an opening shows what stands behind the vote of `auditor` on the claim of `solver`
-    (accounts). That is the claim's end leaf and the sealed result."""
+    """Returns whether an opening fits the vote of `auditor` on the claim of `solver` (accounts). That is the
+    claim's end leaf and the sealed result."""
     place = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank)
     seal = compute_seal(*place, auditor, vote.start_leaf, opening.own_end_root, opening.seal_salt)
     end = (opening.boundary_salt, opening.claim_end_root)

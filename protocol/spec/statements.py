@@ -24,7 +24,7 @@ TAG_MERGED = "touchstone.merged"
 
 
 class VoteWord(IntEnum):
-    """What a vote says. 0 is none of them, so that an empty place in a contract says nothing."""
+    """The verdict of a vote. 0 is none of them, so that an empty place in a contract says nothing."""
 
     ACCEPT = 1
     REJECT_STATE = 2  # the end state lies beyond the limits at the named leaf

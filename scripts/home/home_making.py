@@ -72,9 +72,9 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
 
 
 async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
-    """Returns the configuration with the digest of its deployment: who publishes the file may change it
-    later. Raises EnvironmentFault if the chain does not answer, InvalidInput if the contracts of the
-    deployment are not there or not those of this version."""
+    """Returns the configuration with the digest of its deployment: its publisher may change the file later.
+    Raises EnvironmentFault if the chain does not answer, InvalidInput if the contracts of the deployment are
+    not there or not those of this version."""
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         console.notify(await judge_contracts(chain))

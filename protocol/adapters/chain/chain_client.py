@@ -169,7 +169,7 @@ class GameChain(ChainClient):
 
     async def prove_header(self, block: int) -> bytes:
         """Returns what the calls that seal a draw take as proof of a past block's randomness. Raises
-        EnvironmentFault if the block or its header cannot be had."""
+        EnvironmentFault if the block or its header is not available."""
         return await self.randomness.prove(block)
 
 

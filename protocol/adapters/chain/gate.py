@@ -63,8 +63,8 @@ class Gate:
             )
 
     async def _find_chain_fault(self, folded: Head) -> str:
-        """Why the endpoints' chain may be another than the folded one; empty if each that answers, and is
-        not stuck, has the folded block, and one does."""
+        """Returns why the endpoints' chain may not be the folded one; empty if each that answers, and is not
+        stuck, has the folded block, and one does."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(PAUSE_S)

@@ -111,8 +111,8 @@ class Providers:
     async def _gather(
         self, asking: Mapping[Endpoint, Coroutine[Any, Any, Answer]], grace_s: float
     ) -> dict[Endpoint, Answer]:
-        """Returns the answers that come, at the latest `grace_s` after the first. Who says nothing until then
-        rests. Raises EnvironmentFault if none answers."""
+        """Returns the answers that come, at the latest `grace_s` after the first. An endpoint that says
+        nothing until then rests. Raises EnvironmentFault if none answers."""
         tasks = {asyncio.ensure_future(one): endpoint for endpoint, one in asking.items()}
         found, silent, pending = dict[Endpoint, Answer](), list[Endpoint](), set(tasks)
         last: EnvironmentFault | None = None

@@ -20,7 +20,7 @@ class Randomness(Contract):
         """Returns what `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
 
         Waits for the drand round of that block if one is mixed in, about a minute. Raises EnvironmentFault if
-        the block, its header or the round cannot be had.
+        the block, its header or the round is not available.
         """
         block, header = await self.read_header(of_block)
         drand_round = await self.drand_round(int(block["timestamp"], 16))
@@ -29,8 +29,8 @@ class Randomness(Contract):
         return expand_point(await fetch_signature(drand_round)) + header
 
     async def read_header(self, number: int) -> tuple[dict[str, Any], bytes]:
-        """Returns a block as the endpoint tells it, and its header. Raises EnvironmentFault if the block
-        cannot be had, or neither its fields nor the endpoint give a header with its hash."""
+        """Returns a block as the endpoint tells it, and its header. Raises EnvironmentFault if the block is
+        not available, or neither its fields nor the endpoint give a header with its hash."""
         block = await self._connection.raw_block(number)
         try:
             return block, encode_header(block)

@@ -81,8 +81,8 @@ class MetricsServer:
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port (a free one for 0). Raises EnvironmentFault if the address cannot be
-        had."""
+        """Listens; returns the port (a free one for 0). Raises EnvironmentFault if the address is not
+        available."""
         application = web.Application(client_max_size=1)
         application.add_routes([web.get(PATH, self._answer, allow_head=False)])
         runner = web.AppRunner(

@@ -32,7 +32,7 @@ Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
 
 class LossSaid(Message, frozen=True):
-    """`LossReport`, but for what the chain says."""
+    """The fields of a `LossReport` that the chain does not already tell."""
 
     slot: Number
     steps: Number

@@ -71,7 +71,7 @@ class BlobStore:
 
     def put_roots(self, roots: Sequence[bytes]) -> BlobRef:
         """Keeps the roots of a trace's buffers under the trace root, which is computed here. Raises
-        InvalidInput if one of them is none."""
+        InvalidInput if one of them is no root."""
         return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
 
     def put(self, ref: BlobRef, data: bytes | memoryview) -> BlobRef:

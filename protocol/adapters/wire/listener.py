@@ -111,7 +111,7 @@ class TlsListener:
             self._shaking.pop(caller, None)
 
     async def _shake(self, connection: socket.socket) -> None:
-        """Raises nothing: who does not speak TLS is dropped."""
+        """Shakes hands. Raises nothing: a connection that does not speak TLS is dropped."""
         loop, is_done = asyncio.get_running_loop(), False
         try:
             with suppress(OSError, ssl.SSLError):

@@ -275,9 +275,9 @@ class BlobServer:
             return _refuse_body(408, "the message takes too long", "Send it at once.")
 
     async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
-        """Returns the answer, worked out to its end also if its asker hangs up before. What a handler does in
-        a thread goes on then, so until that has ended it counts among what is answered at once: who asks and
-        hangs up again and again would fill all threads of the node."""
+        """Returns the answer, which is computed to its end even if its asker hangs up before. A handler's
+        thread goes on then, so until it has ended it counts as a running answer: who asks and hangs up again
+        and again would fill all threads of the node."""
         answering = asyncio.ensure_future(answer)
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)

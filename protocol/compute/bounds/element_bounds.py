@@ -82,8 +82,9 @@ def _check_chosen(claim: Claim) -> None:
 
 
 def _judge_chosen(claim: Claim, places: Places) -> Tensor:
-    """Returns the chosen value, or zero if it is subnormal. Who takes subnormals for zero cannot tell them
-    apart: among a largest or smallest any may be chosen, and one passes a threshold that is as small."""
+    """Returns the chosen value, or zero if it is subnormal. A machine that takes subnormals for zero cannot
+    tell them apart: among a largest or smallest any may be chosen, and one passes a threshold that is as
+    small."""
     operation = claim.node.operation
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
     exact = _CHOSEN[operation](*operands)

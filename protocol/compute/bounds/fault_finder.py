@@ -234,8 +234,8 @@ class _Search:
         return None
 
     def _inspect(self, number: int, held: dict[int, Tensor]) -> OperationFault | None:
-        """Returns the fault of a node that was just computed. If its tensor is another than the claimed one,
-        or may be, `held` has that. One with several writers cannot be told before it is whole."""
+        """Returns the fault of a node that was just computed. If its tensor differs from the claimed one, or
+        may differ, `held` has the claimed one. One with several writers cannot be told before it is whole."""
         buffer = self._program.nodes[number].output.buffer
         if buffer not in held:
             if self._is_own(buffer) if self._has_parted else buffer not in self.different:

@@ -49,7 +49,7 @@ class ProgramCosts:
 
     @property
     def proof_gas(self) -> int:
-        """The most gas that the dearest proof costs."""
+        """The gas of the most expensive proof."""
         return CALL_GAS + BYTE_GAS * self.proof_bytes
 
 

@@ -40,7 +40,7 @@ def count_unserved(game_round: GameRound, slot: int) -> int:
 
 def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
     """Returns whether a late audit takes a claim's pay. It does if it has failed, and two auditors say that
-    the claim is false or was not served. Who abstains says nothing against it."""
+    the claim is false or was not served. An auditor that abstains says nothing against it."""
     against = sum(vote.word in REJECT_WORDS or vote.word == VoteWord.UNSERVED for vote in votes.values())
     return against >= 2 and compute_draw_status(votes) == DrawStatus.FAILED
 
@@ -98,8 +98,8 @@ def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple
 
 
 def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
-    """Returns whether a draw is decided, or its time is over. Then no vote counts any more, but for an
-    UNSERVED where it failed (`is_taking_unserved`)."""
+    """Returns whether a draw is decided, or its time is over. Then no vote counts any more, except an
+    UNSERVED in a draw that failed (`is_taking_unserved`)."""
     start = get_votes_from(state, game_round, draw)
     if start is None or get_drawn_segment(state, game_round, slot, draw) is None:
         return False

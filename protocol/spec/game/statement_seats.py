@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.timing import get_statement_until, get_votes_
 def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int | None:
     """Returns the seat that committed the claim, or that signed the vote; None if there is neither.
 
-    Who signed is answerable, drawn or not: to work the draw out again would cost the contract too much, and
+    The signer is answerable, drawn or not: to work the draw out again would cost the contract too much, and
     an honest seat signs no vote of a draw that is not its own. signer: its seat, None for the drawn one."""
     game_round = state.rounds.get(ref.round)
     if game_round is None or ref.slot not in game_round.claims:

@@ -44,7 +44,7 @@ def assign_leaves(elements: int, workers: int) -> list[range]:
 
 def cut_program(program: Program, workers: int, worker: int) -> CutProgram:
     """Returns the part of a folded program (`fold`) for one of several workers. Raises InvalidInput if the
-    update is none that can be cut, or there are more workers than leaves."""
+    update cannot be cut, or there are more workers than leaves."""
     plan = CutPlan(program, workers)
     while not plan.try_all():
         pass
