@@ -10,7 +10,14 @@ from tests.attacks.outer import FORGERIES
 
 MACHINE, CONTRACTS = "tests/protocol/spec/game", "tests/contracts/game"
 ASKS = f"{CONTRACTS}/Asks.t.sol"
-QUERIES = "tests/kit/plays/queries.py"
+PLAYS = "tests/kit/plays"
+QUERIES = f"{PLAYS}/queries.py"
+PLAYED_CONVICTIONS = f"{PLAYS}/convictions.py"
+PLAYED_DISPUTES = f"{PLAYS}/disputes.py"
+PLAYED_ROUNDS = f"{PLAYS}/rounds.py"
+PLAYED_SEATS = f"{PLAYS}/seats.py"
+PLAYED_SETTLEMENT = f"{PLAYS}/settlement.py"
+PLAYED_VOTES = f"{PLAYS}/votes.py"
 DISPUTES = f"{CONTRACTS}/Disputes.t.sol"
 EVIDENCE = f"{CONTRACTS}/Evidence.t.sol"
 STATEMENT_MODULE = f"{CONTRACTS}/StatementModule.t.sol"
@@ -42,7 +49,7 @@ TREES = "tests/contracts/libraries/PositionalMerkle.t.sol"
 WIRE = "tests/faults/test_wire_faults.py"
 ADAPTIVE = "tests/attacks/test_adaptive.py"
 BLOBS = "tests/protocol/adapters/store/test_blobs.py"
-COMPARE = "tests/protocol/compute/audit/test_compare.py"
+COMPARE = "tests/protocol/compute/tolerance/test_compare.py"
 AUTH = "tests/protocol/adapters/wire/test_request_signing.py"
 LOGS = "tests/protocol/adapters/chain/test_follower.py"
 TRANSACTIONS = "tests/protocol/adapters/chain/test_transactions.py"
@@ -110,13 +117,13 @@ ENTRIES = (
            DECIDING="test_a_vote_names_its_claim_seed_and_segment"),
     _entry("16", "old work again, other task's work",
            EVIDENCE="test_start_otherWeights_isConvicted test_start_zerosInsteadOfCarried_isConvicted",
-           ROUNDS="test_commit"),
-    _entry("17", "several runs, best one kept", ROUNDS="test_a_seat_commits_once"),
+           PLAYED_ROUNDS="a_commitment_is_refused"),
+    _entry("17", "several runs, best one kept", PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("18", "grinding the sample", LEARNED="test_no_claim_moves_its_own_draw",
            ROUNDS="test_the_draw_can_be_sealed_from_its_block_until_reserves_count "
            "test_the_pool_after_next_is_frozen_as_the_closing_block_leaves_it"),
     _entry("19", "withholding, serving one verifier and not another",
-           SETTLING="test_two_unserved_cost_the_solver_and_both_who_said_so",
+           PLAYED_SETTLEMENT="unserved_auditors_pay_too",
            REPLAY="test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time "
            "test_who_would_owe_too_much_abstains", FINDINGS="test_c1_a_claim_without_data_is_not_accepted",
            MONEY="test_serving_only_one_s_own_verifiers_does_not_pay"),
@@ -124,8 +131,8 @@ ENTRIES = (
            SERVE="test_the_start_then_the_seal_then_the_end", ADAPTIVE=RIDING),
     _entry("19c", "adapting the trace inside the bounds", ADAPTIVE=RIDING,
            CAST="test_honest_statements_outlive_whoever_harasses_them"),
-    _entry("20", "two roots", ROUNDS="test_a_seat_commits_once",
-           DECIDING="test_a_second_word_of_the_same_auditor_counts_for_nothing",
+    _entry("20", "two roots", PLAYED_ROUNDS="a_commitment_is_refused",
+           PLAYED_VOTES="the_first_of_two_votes_counts",
            EVIDENCE="test_twoVotes_thatDiffer_areConvicted test_twoSeals_thatDiffer_areConvicted"),
     _entry("21", "hostile payloads", CALLS="test_source_executes_no_data",
            WIRE="test_an_oversized_or_misshapen_blob_is_refused_by_its_length test_no_path_leads_outside",
@@ -144,11 +151,11 @@ ENTRIES = (
            MONEY="test_a_false_root_costs_whoever_hands_it_in_unless_the_claim_stands"),
     _entry("27", "bribery, collusion", MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
     _entry("28", "false accusation", CAST="test_honest_statements_outlive_whoever_harasses_them",
-           QUESTIONS="test_a_lost_dispute_costs_its_bond_and_acquits_of_nothing",
+           PLAYED_DISPUTES="a_silent_opener_loses_its_bond",
            DISPUTES="test_proveOperation_honest_isCleared"),
     _entry("29", "flooding and delay",
-           QUESTIONS="test_the_kth_open_ask_costs_k_bonds "
-           "test_a_dispute_lasts_three_answers_and_three_moves_between_at_most",
+           QUERIES="the_kth_query_costs_k_bonds",
+           QUESTIONS="test_a_dispute_lasts_three_answers_and_three_moves_between_at_most",
            HEARING="test_a_flood_of_offers_leaves_two_records", DISPUTES="test_leaves_once",
            WIRE="test_connections_that_say_nothing_are_closed_and_others_are_served"),
     _entry("30", "front-run proofs", FINDINGS="test_l_a_copied_seal_seals_nothing_and_a_seal_expires",
@@ -158,26 +165,25 @@ ENTRIES = (
            "test_h2_a_full_self_challenge_loses_half_of_the_stake",
            MONEY="test_challenging_oneself_costs"),
     _entry("32", "rejecting honest work to void it", SETTLING="test_the_pay_of_a_rejected_claim_is_burned",
-           QUESTIONS="test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls",
            QUERIES="a_false_reject_pays_the_solver_back"),
     _entry("33", "silence after the draw", SILENT="test_an_auditor_is_silent_after_three_draws_that_are_over",
-           DECIDING="test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max"),
+           PLAYED_VOTES="reserves_wait_for_the_primary"),
     _entry("33b", "a broken trace posted on purpose",
-           QUESTIONS="test_a_convicted_dispute_takes_the_seat "
-           "test_a_convicted_claim_that_was_merged_stays_merged"),
+           PLAYED_DISPUTES="a_silent_claimant_is_convicted",
+           QUESTIONS="test_a_convicted_claim_that_was_merged_stays_merged"),
     _entry("34", "many identities, reputation then defect",
-           SEATS="test_a_larger_stake_takes_the_smallest_place_at_the_next_freeze test_joining_is_refused",
+           PLAYED_SEATS="a_smaller_stake_waits a_seat_is_refused",
            DRAW="test_auditors_are_three_and_nobody_audits_a_claim_twice",
            MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
-    _entry("35", "early exit", SEATS="test_a_leaving_seat_must_still_serve_the_pools_frozen_before "
-           "test_an_open_seat_is_not_paid_out_before_it_has_settled",
+    _entry("35", "early exit", PLAYED_SEATS="a_seat_leaves "
+           "an_open_seat_comes_out_once_the_task_is_over",
            LATER="test_a_late_vote_holds_its_round_until_it_can_cost_nothing"),
     _entry("36", "reentrancy, rounding, reverting receivers",
            PURSE="test_depositAndBurn_callBack_revert test_withdraw_again_reverts "
            "test_deposit_tokenWithFee_reverts", FINDINGS="test_l_money_is_neither_made_nor_lost"),
     _entry("37", "censorship, reorg",
-           ROUNDS="test_an_unsealed_round_is_void_and_the_next_but_one_asks_for_its_own_beacon "
-           "test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody",
+           PLAYED_ROUNDS="a_draw_is_missed a_round_opens_without_a_beacon",
+           ROUNDS="test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody",
            LOGS="test_a_reorg_is_noticed_and_read_again_from_the_fork",
            TRANSACTIONS="test_a_reorg_that_drops_a_transaction_blocks_no_later_one"),
     _entry("38", "oversized leaves", OPENINGS="test_judge_openingsOfAnotherLength_isRefused",
@@ -196,7 +202,7 @@ ENTRIES = (
            FORM="test_another_form_is_refused_by_its_node",
            NOISE="test_a_key_bias_is_noise_and_a_query_bias_is_not",
            TERMS="test_check_amounts_edges test_check_windowsBelowTheLeast_reverts",
-           POSTING="test_a_halted_task_opens_no_later_round"),
+           PLAYED_ROUNDS="a_halted_task_ends_with_its_round"),
     _entry("43", "a library upgrade that breaks honest replay",
            REHEARSAL="test_rehearse_refuses_kernels_that_err_in_any_kind",
            TORCH="test_a_square_root_through_float64_is_correctly_rounded"),

@@ -153,7 +153,10 @@ async def test_leaves_are_demanded_while_the_trace_comes_slowly(
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         dispute = scene.dispute(DisputeStage.PROVE)
-        with scene.reach(dispute.clock - scene.respond // 2), pytest.raises(EnvironmentFault, match="in time"):
+        with (
+            scene.reach(dispute.clock - scene.respond // 2),
+            pytest.raises(EnvironmentFault, match="in time"),
+        ):
             await scene.node.list_challenges().prosecuting.prosecute(dispute)
         assert [name for name, _ in get_sent(scene.node)] == ["disputes.demand_leaves"]
 
