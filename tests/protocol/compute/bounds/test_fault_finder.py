@@ -277,7 +277,7 @@ def test_find_fetches_the_tensor_where_the_shown_leaf_proves_nothing(claimant: C
     def show_first(buffer: int, own: ByteTree) -> ClaimedLeaf:
         return ClaimedLeaf(0, *own.open_leaf(0))
 
-    fault, node = find(claimant, replace(claimed, find_leaf=show_first)), claimant.built.program.nodes[number]
+    fault, node = find(claimant, replace(claimed, try_leaf=show_first)), claimant.built.program.nodes[number]
     assert isinstance(fault, OperationFault) and fault.element == node.elements - 1
     assert is_convicted(claimant.built, tree, fault) and node.output.buffer in claimant.fetched
 
@@ -289,7 +289,7 @@ def test_find_fetches_the_tensor_of_which_no_leaf_is_shown(claimant: Claimant) -
     def withhold(buffer: int, own: ByteTree) -> ClaimedLeaf:
         raise EnvironmentFault(what="withheld", expected="a leaf", actual="nothing", remedy="Ask again.")
 
-    fault = find(claimant, replace(claimed, find_leaf=withhold))
+    fault = find(claimant, replace(claimed, try_leaf=withhold))
     assert isinstance(fault, OperationFault) and is_convicted(claimant.built, tree, fault)
 
 
@@ -323,7 +323,7 @@ def test_find_asks_who_withholds_one_leaf_for_no_other(claimant: Claimant) -> No
         asked.append(buffer)
         raise EnvironmentFault(what="withheld", expected="a leaf", actual="nothing", remedy="Ask again.")
 
-    assert find(claimant, replace(claimed, find_leaf=withhold)) is None
+    assert find(claimant, replace(claimed, try_leaf=withhold)) is None
     assert len(asked) == 1
 
 
