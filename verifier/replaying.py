@@ -141,7 +141,7 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
         except NotServed as fault:
             return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
-            # Who reaches nobody has waited for the solver as long as it is waited for.
+            # A node that reaches nobody has waited in vain until the solver's time was over.
             if not isinstance(fault, ReachesNobody) and _may_try_again(room, drawn, since):
                 raise
             return await _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
@@ -150,8 +150,8 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
 
 
 def _may_try_again(room: AuditRoom, drawn: DrawnAudit, since: int) -> bool:
-    """Returns whether what failed here is tried again: while a solver would be waited for that is asked since
-    then. Of a draw that a reorg took back nothing is said."""
+    """Returns whether an audit that failed on this machine is tried again. It is for as long as a solver
+    would be waited for that was first asked in block `since`, and always if a reorg took the draw back."""
     game = room.get_game()
     return find_drawn(game, drawn.place) is None or room.block <= compute_ends_until(game, drawn.place, since)
 

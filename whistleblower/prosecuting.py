@@ -44,7 +44,7 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
+from touchstone.protocol.compute.tolerance.tolerance_choice import get_tolerance
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.inner_dispute import (
     LEAVES_MAX,
@@ -286,9 +286,10 @@ class Prosecuting:
         batches = self.segments.get_batches(dispute.statement.round, dispute.statement.slot)
         batch = await asyncio.to_thread(batches, get_inner_step(self.get_view(), dispute))
         scalars = compute_scalars(spec.training, start.local_step, start.global_step)
-        claimed = ClaimedTrace(remote.roots, fetch, remote.listed, fetch_cut, try_leaf, find_leaf)
-        tolerance = choose_tolerance(spec.training.numeric_format, spec.terms.limits)
-        search = partial(tolerance.prove, built, start, batch, scalars, claimed)
+        claimed = ClaimedTrace(
+            remote.roots, fetch, remote.listed, fetch_cut=fetch_cut, try_leaf=try_leaf, find_leaf=find_leaf
+        )
+        search = partial(get_tolerance(spec).prove, built, start, batch, scalars, claimed)
         return await loop.run_in_executor(self.cases.searchers, search)
 
     async def _find_step_start(

@@ -43,7 +43,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedStep
-from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
+from touchstone.protocol.compute.tolerance.tolerance_choice import get_tolerance
 from touchstone.protocol.spec.claim_tree import verify_in_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, decode_state
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -120,8 +120,7 @@ class StepJudging:
         self, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
     ) -> Verdict:
         before, after = headers[step], headers[step + 1]
-        spec = self.get_view().spec
-        tolerance = choose_tolerance(spec.training.numeric_format, spec.terms.limits)
+        tolerance = get_tolerance(self.get_view().spec)
         async with AsyncExitStack() as held:
             for header in (before, after) if tolerance.reads_states else (before,):
                 await held.enter_async_context(self.borrow_state(claimed, header))

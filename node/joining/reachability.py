@@ -1,9 +1,9 @@
 """Asks peers whether they reach this node's endpoint, before a seat is taken and for `touchstone doctor`.
 
 No machine sees the firewall or the router in front of itself. Auditors say UNSERVED of a solver that nobody
-reaches: it pays a fee, and so do they. So a node that no peer reaches takes no seat. A peer's answer is its
-word alone. Only if all that can tell say no, nothing is staked; two of them, if others answer that they
-cannot tell.
+reaches: it pays a fee, and so do they. So a node that no peer reaches takes no seat. A peer may
+lie. So a node stakes nothing only if every peer that can tell says no; at least two must say so if others
+answer that they cannot tell.
 """
 
 import asyncio
@@ -82,9 +82,8 @@ class Reachability:
             raise make_unreached(own.url, told)
         if not answers:
             self.notify(
-                f"no peer could tell yet whether it reaches {own.url} ({told}); the node goes on. A "
-                "seat that no "
-                "peer reaches pays fees: type `touchstone doctor` once other nodes are up"
+                f"no peer could tell yet whether it reaches {own.url} ({told}); the node goes on. A seat "
+                "that no peer reaches pays fees: type `touchstone doctor` once other nodes are up"
             )
         elif not all(answers):
             self.notify(
@@ -123,8 +122,8 @@ async def ask_peers(
     client: BlobClient, waiting: Sequence[Peer], own: Peer, describe: Callable[[Peer], str]
 ) -> list[SeenBy]:
     """Returns what peers see at this node's own endpoint. They are asked in the order of `waiting` until
-    three have answered; those that say "not now" again, unless one of the others reaches it. tell: describes
-    who a peer is."""
+    three have answered; those that say "not now" again, unless one of the others reaches it. describe:
+    says who a peer is."""
 
     async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
         return await asyncio.gather(*(ask_peer(client, peer, describe(peer), own) for peer in peers))

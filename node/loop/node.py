@@ -253,8 +253,7 @@ class Node:
         if book.begin(state.head_block) and seat is not None and seat.role != SeatRole.SOLVER:
             tools.notify(
                 "WARNING: this account has a seat already, and this home's journal begins at block "
-                f"{book.begun}. "
-                "This node does not audit rounds that were closed by then, because a second, "
+                f"{book.begun}. This node does not audit rounds that were closed by then, because a second, "
                 "different vote would cost the stake."
             )
         about = read_audit_task(task, spec, tools.corpus)

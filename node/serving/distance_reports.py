@@ -9,7 +9,7 @@ from touchstone.node.records.audit_records import DistancesReported, SealMade, V
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, format_distances
 from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd, Tolerance, are_equal
-from touchstone.protocol.compute.tolerance.tolerance_choice import choose_tolerance
+from touchstone.protocol.compute.tolerance.tolerance_choice import get_tolerance
 from touchstone.protocol.spec.game.drawn_audits import (
     COMPARED_ENDS,
     AuditPlace,
@@ -85,7 +85,7 @@ def _count_limits(distance: float, limit: float) -> int:
 def list_unreported(view: View, block: int) -> Iterator[AuditPlace]:
     """Lists own audits that compared both ends, that have no report yet, and whose ends are at hand."""
     game, book = view.game, view.audits.book
-    tolerance = choose_tolerance(view.spec.training.numeric_format, view.spec.terms.limits)
+    tolerance = get_tolerance(view.spec)
     for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
         for made in book.list_seals(index):
             place, vote = get_place(made.sealed), book.votes.get(get_place(made.sealed))

@@ -43,15 +43,19 @@ class Deletion:
     def open_books(self) -> Books:
         """Returns what this node knows besides the chain."""
         view, memory = self.get_view(), self.pruning_memory
-        known = (view.claims, view.audits.book, view.cases, get_inner(view))
-        remembered = (
-            memory.unlike_until,
-            memory.begun,
-            find_possible(view, view.head_block + 1),
-            memory.merged,
+        return Books(
+            account=view.account,
+            initial=get_initial_header(view),
+            claims=view.claims,
+            audits=view.audits.book,
+            cases=view.cases,
+            inner=get_inner(view),
+            unlike_until=memory.unlike_until,
+            begun=memory.begun,
+            possible=find_possible(view, view.head_block + 1),
+            merged=memory.merged,
+            is_start_given=view.spec.training.is_start_given,
         )
-        is_given = view.spec.training.is_start_given
-        return Books(view.account, get_initial_header(view), *known, *remembered, is_given)
 
     async def learn_foreign(self) -> None:
         """Finds, once, the blobs that other tasks of this home name. While a node runs, no other node writes

@@ -183,8 +183,8 @@ def require_free(path: Path) -> None:
 
 @contextmanager
 def _hold(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Closes it in the end. If the database was refused, closing writes nothing into it: the -wal file may be
-    of an older copy."""
+    """Closes the connection in the end. If the database was refused, closing writes nothing into it: the -wal
+    file may belong to an older copy."""
     try:
         yield connection
     except BaseException:
