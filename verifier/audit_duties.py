@@ -1,4 +1,4 @@
-"""What an auditor has to do: audit the draws that name its seat, and offer the votes to solvers."""
+"""Lists an auditor's duties: audit the draws that name its seat, and offer the votes to solvers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class AuditDraw:
     place: AuditPlace
 
     async def perform(self, room: AuditRoom) -> None:
-        """Raises EnvironmentFault for what can be tried again."""
+        """Audits. Raises EnvironmentFault after a failure that may pass."""
         drawn = find_drawn(room.get_game(), self.place)
         if drawn is not None:
             await audit(room, drawn)
@@ -39,7 +39,7 @@ class OfferVotes:
     account: str
 
     async def perform(self, room: AuditRoom) -> None:
-        """Raises EnvironmentFault while the solver has not taken them."""
+        """Offers the votes. Raises EnvironmentFault if the solver has not taken all of them."""
         await offer(room, self.round, self.account)
 
 
@@ -55,8 +55,8 @@ def list_duties(view: View, block: int) -> Iterator[Duty[AuditRoom] | Wait]:
 
 
 def _is_open(view: View, drawn: DrawnAudit, block: int) -> bool:
-    """Returns whether this node may say something. In a draw that is older than its journal it may have done
-    so."""
+    """Returns whether this node may vote. It may not if the draw is older than the journal: it may have voted
+    before."""
     game, book, place = view.game, view.audits.book, drawn.place
     is_done = place in book.votes or place in book.passed or get_start(game, place) <= book.begun
     return not is_done and is_wanted(game, place, block)

@@ -1,7 +1,7 @@
-"""An auditor offers its own votes to every solver until that solver has taken them.
+"""Offers an auditor's own votes to every solver, until that solver has taken them.
 
-A solver that does not answer keeps no vote from the others. The vote's opening goes with it once it may be
-shown (`may_open`).
+Solvers are asked apart, so one that does not answer delays no other. The opening of a vote goes along once it
+may be shown (`may_open`).
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ Offered = tuple[VoteMade, VoteOpening | None]
 
 
 def list_waiting(view: View, index: int, block: int) -> list[str]:
-    """Lists the other solvers of a round that have not taken all of this node's votes and openings which the
-    chain lacks."""
+    """Lists the other solvers of a round that still lack some of this node's votes or openings. Votes that
+    the chain has need no offer."""
     game, book = view.game, view.audits.book
     lacking = list(_list_lacking(book, game, index, block))
     return [
@@ -51,7 +51,7 @@ def list_solvers(game: GameState, index: int) -> list[str]:
 
 async def offer(room: AuditRoom, index: int, account: str) -> None:
     """Hands a solver this node's own votes of a round that it has not taken. Raises EnvironmentFault if it
-    did not take them all: to be tried again."""
+    did not take all of them; then the offer is repeated."""
     lacking = _list_lacking(room.book, room.get_game(), index, room.block)
     votes = [one for one in lacking if _is_missing(room.book, one, account)][:VOTES_MAX]
     said = tuple(format_vote(made.vote, made.signature, opening) for made, opening in votes)
@@ -69,8 +69,8 @@ async def offer(room: AuditRoom, index: int, account: str) -> None:
 
 
 def _list_lacking(book: AuditBook, game: GameState, index: int, block: int) -> Iterator[Offered]:
-    """Own votes of a round that the chain lacks, or whose openings it lacks; each with the opening if that
-    may be shown."""
+    """Lists this node's own votes of a round that the chain lacks with or without opening. An opening comes
+    along if it may be shown."""
     draft = Draft(game, block)
     for made in book.list_own(index):
         drawn = find_drawn(game, get_place(made.vote))

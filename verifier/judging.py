@@ -1,12 +1,12 @@
-"""What an audit finds in a claim: the same rules for an auditor with a seat and for anybody else.
+"""Finds what is wrong in a claim, for auditors with and without a seat.
 
-What a rejection must stand on, found in the store alone:
+A rejection rests on data in the store alone:
 
-word           found when                                         checked by
-REJECT_START   boundary 0 is not what the round starts from       `Evidence.proveRightStart` may not hold
-REJECT_STATE   the ends differ beyond the limits at a leaf        the signer shows that leaf when asked
-REJECT_DELTA   a leaf is not the encoded difference, or what is   `Evidence.proveRightDelta` may not hold
-               handed on is not of the last boundary
+verdict        voted when                                         challenged by
+REJECT_START   boundary 0 is not what the round starts from       `Evidence.proveRightStart`
+REJECT_STATE   the ends differ beyond the limits at a leaf        a query: the signer shows that leaf
+REJECT_DELTA   a leaf is not the encoded difference, or the       `Evidence.proveRightDelta`
+               carried root is not of the last boundary
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,22 +31,23 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class Finding:
-    """What a vote says: a word, and the leaf that it names."""
+    """The outcome of an audit: a verdict, and the leaf that the vote names."""
 
     word: VoteWord
     leaf: int = 0
 
 
 def judge_ends(about: AuditTask, end: ClaimedEnd) -> Finding | None:
-    """Returns REJECT_STATE if the claimed end is beyond the task's tolerance of the replayed end, else None.
-    Ends with one root are one state, whatever is in them."""
+    """Returns REJECT_STATE if the claimed end differs from the replayed end by more than the task's
+    tolerance, else None. Two ends with the same root are equal."""
     verdict = about.tolerance.judge(end)
     return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.exceeds_limits else None
 
 
 def judge_work(states: StateStore, base_weights: bytes, ends: EndsShown) -> Finding | None:
-    """REJECT_DELTA where the work leaf is wrong: what it hands on, or the first leaf of the pseudo-gradient
-    that is not the encoded difference of the base and the final weights. All are in the store."""
+    """Returns REJECT_DELTA if the work leaf is wrong, else None. The carried root must be of the last
+    boundary, and each leaf of the pseudo-gradient must encode base minus final weights. All three tensors are
+    in the store."""
     if ends.work.carried_root != compute_carried_root(ends.last.header):
         return Finding(VoteWord.REJECT_DELTA)
     count = states.parameter_count
@@ -60,15 +61,15 @@ def judge_work(states: StateStore, base_weights: bytes, ends: EndsShown) -> Find
 
 
 def carry_nothing(about: AuditTask) -> bytes:
-    """Returns the carried root of a boundary 0 that starts from moments of zeros and no step."""
+    """Returns the carried root of a boundary 0 with zero moments and local step 0."""
     return compute_carried_root(StateHeader(ZERO_WORD, about.zero_root, about.zero_root, 0, 0))
 
 
 def is_start_right(
     about: AuditTask, index: int, first: StateHeader, base_weights: bytes, carried_root: bytes | None
 ) -> bool:
-    """Tells whether boundary 0 is what a claim of round `index` must start from. carried_root: None if the
-    round that fixes it is forgotten."""
+    """Returns whether boundary 0 is what a claim of round `index` must start from. carried_root is None if
+    the round that fixes it is no longer known."""
     is_placed = first.global_step == index * about.inner_steps
     is_carried = carried_root in (None, compute_carried_root(first))
     return first.weights_root == base_weights and is_placed and is_carried
@@ -77,8 +78,8 @@ def is_start_right(
 async def find_carried(
     about: AuditTask, game: GameState, place: AuditPlace, ask: Callable[[int, int], Awaitable[bytes]]
 ) -> bytes | None:
-    """Returns the carried root that boundary 0 must have; None if the round that says so is forgotten.
-    ask(round, slot): what a merged claim hands on."""
+    """Returns the carried root that boundary 0 must have, or None if the round that fixes it is no longer
+    known. `ask(round, slot)` returns the carried root of a merged claim."""
     if not about.carry_moments:
         return carry_nothing(about)
     try:
@@ -89,7 +90,8 @@ async def find_carried(
 
 
 def _find_wrong_leaf(before: StoredTensor, after: StoredTensor, delta: memoryview) -> int | None:
-    """In parts: first of a million elements, then, where one is wrong, leaf by leaf."""
+    """Returns the first wrong leaf, or None. It compares a million elements at a time, and single leaves only
+    inside a wrong part."""
     for start in range(0, before.elements, PART_ELEMENTS):
         stop = min(start + PART_ELEMENTS, before.elements)
         if not _is_encoded(before, after, delta, start, stop):
@@ -103,7 +105,8 @@ def _find_wrong_leaf(before: StoredTensor, after: StoredTensor, delta: memoryvie
 
 
 def _is_encoded(before: StoredTensor, after: StoredTensor, delta: memoryview, start: int, stop: int) -> bool:
-    """Returns False if the difference cannot be encoded: no honest claim has such a one."""
+    """Returns whether these elements of the pseudo-gradient are right. It returns False if the difference
+    cannot be encoded."""
     first = start // LEAF_ELEMENTS * DELTA_LEAF_BYTES
     try:
         expected = encode_delta(before.cut(start, stop), after.cut(start, stop))

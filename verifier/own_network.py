@@ -1,8 +1,9 @@
 """Tells a solver that serves nothing apart from this node's own network that is down.
 
-An UNSERVED costs the solver a fee, and two auditors as well. So before an auditor says it, somebody must have
-answered: the solver itself, with whatever it sent, or a peer elsewhere. Any peer will do, so a solver gains
-nothing by having some of them silent. A peer on this node's own host is no evidence of the way to another.
+An UNSERVED costs the solver a fee, and two auditors as well. So before an auditor votes UNSERVED, somebody
+must have answered it: the solver itself, with any answer, or a peer on another host. Any peer will do, so a
+solver gains nothing by silencing some of them. A peer on this node's own host does not count, because it
+shows nothing of the network.
 """
 
 import asyncio
@@ -15,23 +16,24 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LATELY_S = 60.0
-"""An answer counts for so long, and no answer from before the solver was waited for."""
+"""An answer counts for 60 seconds, but never longer than this node has waited for the solver."""
 MOST_ASKED = 32
-"""Peers that are asked at once if nobody answered lately; who answered last goes first."""
+"""At most this many peers are asked, all at once, if nobody answered lately. The latest to answer come
+first."""
 ANSWER_S = 10.0
 
 
 class ReachesNobody(EnvironmentFault):
-    """Nobody answers this node: it knows nothing of a solver that does not."""
+    """Nobody answers this node, so it cannot blame a solver that does not."""
 
 
 async def was_anybody_reached(room: AuditRoom, solver: str, since_s: float) -> bool:
-    """Returns whether the solver, or a peer in another network, answered lately (since `since_s` of the
-    loop's clock). If only a peer answers now, it returns False: the solver has to be asked once more. Raises
+    """Returns whether the solver, or a peer in another network, answered after `since_s` (loop time in
+    seconds). Returns False if a peer answers only now: then the solver must be asked once more. Raises
     ReachesNobody if nobody answers."""
     since_s = max(since_s, asyncio.get_running_loop().time() - LATELY_S)
     others = _list_elsewhere(room, solver)
-    with suppress(EnvironmentFault):  # It has announced no endpoint.
+    with suppress(EnvironmentFault):  # The solver may have announced no endpoint.
         if room.client.get_answer_s(room.find_peer(solver)) >= since_s:
             return True
     if any(room.client.get_answer_s(peer) >= since_s for peer in others):
@@ -47,7 +49,7 @@ async def was_anybody_reached(room: AuditRoom, solver: str, since_s: float) -> b
 
 
 def _list_elsewhere(room: AuditRoom, solver: str) -> list[Peer]:
-    """Returns the peers that are evidence, in the order in which to ask."""
+    """Returns the peers on other hosts, the latest to answer first."""
     try:
         host = urlsplit(room.find_peer(room.account).url).hostname
         is_near = urlsplit(room.find_peer(solver).url).hostname == host

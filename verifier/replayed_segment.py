@@ -1,4 +1,4 @@
-"""A segment of a claim that is trained again: which data it has, where it starts, where it ends."""
+"""Describes a segment that is trained again: its data, its start and its end."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class SegmentReplay:
-    """round, segment: the segment to replay; beacon, shard: they choose the data that was assigned to the
-    claim's slot."""
+    """A segment to replay. `beacon` and `shard` choose the data that was assigned to the claim's slot."""
 
     about: AuditTask
     round: int
@@ -29,7 +28,7 @@ class SegmentReplay:
 
     @property
     def steps(self) -> range:
-        """Inner steps of the round."""
+        """The inner steps of the segment, counted from the start of the round."""
         first = self.segment * self.about.segment_steps
         return range(first, first + self.about.segment_steps)
 
@@ -39,11 +38,11 @@ class SegmentReplay:
         await prepare_steps(about.corpus, about.training, self.beacon, self.shard, self.steps)
 
     def get_batches(self) -> Callable[[int], Batch]:
-        """Returns what gives the batch of an inner step."""
+        """Returns a function that gives the batch of an inner step."""
         return partial(get_batch, self.about.corpus, self.about.training, self.beacon, self.shard)
 
     def are_numbers_right(self, first: StateHeader, start: StateHeader) -> bool:
-        """Tells whether boundary 0 and the start have the step numbers of their places."""
+        """Returns whether boundary 0 and the start have the step counters that their places require."""
         begun, about = self.round * self.about.inner_steps, self.about
         steps = self.steps.start
         return are_steps_right(start, first, begun + steps, steps, carries=about.carry_moments)
@@ -51,15 +50,16 @@ class SegmentReplay:
     def replay(
         self, states: StateStore, start: StateHeader, train: Train, batches: Callable[[int], Batch]
     ) -> StateTrees:
-        """Returns this node's own end of the segment, hashed. Raises ProtocolFault if it is not finite."""
+        """Replays the segment and returns this node's own end, hashed. Raises ProtocolFault if the end is not
+        finite."""
         place = (self.steps.start, len(self.steps))
-        # Only `train` holds the start: from its first step on, memory holds one state less.
+        # `train` alone holds the start, so that memory is freed after the first step.
         end, _ = train(states.load(start), self.about.training, batches, *place)
         return build_state_trees(end)
 
 
 def find_segment(about: AuditTask, game_round: GameRound, slot: int, segment: int) -> SegmentReplay:
-    """Returns a segment of the claim of a slot, with the data that the round assigned to it."""
+    """Returns a segment of the claim in a slot, with the data that the round assigned to that slot."""
     beacon = game_round.beacon or ZERO_WORD
     shard = assign_shards(beacon, len(game_round.pool.solvers))[slot]
     return SegmentReplay(about, game_round.index, segment, beacon, shard)

@@ -49,7 +49,8 @@ END_FORM = make_form(EndShown)
 
 
 async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, until: int) -> EndsShown:
-    """Hands in the seal and gets the openings of the end for it. Raises NotServed."""
+    """Hands in the seal and returns the openings of the end, which the solver shows in exchange. Raises
+    NotServed."""
     handed = await sign_seal(room, made)
     ask = partial(_ask_ends, room, drawn, handed)
     return await ask_until(room, drawn.solver, ask, until, "the end of the segment")
@@ -57,13 +58,13 @@ async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, unt
 
 async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
     """Returns the signed seal that is handed in for an end. It is signed before the solver's time starts to
-    run: a seal that this node may not sign now must not count against the solver. Raises GateShut."""
+    run, so that a refusal of this node's own signer cannot count against the solver. Raises GateShut."""
     return SealHanded(format_sealed(made.sealed), await room.sign(made.sealed))
 
 
 async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> EndsShown:
-    """Returns the openings of the end. The seal is in the journal by now, and the same whenever it is
-    sent."""
+    """Returns the openings of the end. The seal is already in the journal, so each attempt sends the same
+    one."""
     shown = await room.client.ask(room.find_peer(drawn.solver), SEAL, handed, END_FORM)
     end = read_boundary(drawn, drawn.segment + 1, shown.end)
     last = read_boundary(drawn, drawn.segments, shown.last)
@@ -71,8 +72,8 @@ async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> E
 
 
 async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, until: int) -> Finding:
-    """Returns the verdict on a claim, from everything at hand. Raises NotServed, and EnvironmentFault if
-    something fails that is not the solver's duty."""
+    """Returns the finding on a claim: start, then state, then work leaf. Raises NotServed, or
+    EnvironmentFault for a failure that is not the solver's."""
     base = await _load_base(room, drawn)
     carried = await find_carried(room.about, room.get_game(), drawn.place, room.models.find_carried)
     index, first = drawn.place.round, made.first.header
@@ -91,9 +92,9 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
 async def _fetch_ends(
     room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, handed: SealHanded
 ) -> None:
-    """Fetches the end state, the final weights and the pseudo-gradient into the store. An exact task needs no
-    end state, because its root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed
-    in again: a solver that was restarted has forgotten to whom it shows what."""
+    """Fetches the end state, the final weights and the pseudo-gradient into the store. In an exact task the
+    root of the end is enough. Raises ProtocolFault or EnvironmentFault. After an EnvironmentFault the seal
+    was handed in again, because a solver that was restarted has forgotten which auditors it serves."""
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
     hold(room, drawn, ends.end.header, ends.last.header)
     try:
@@ -107,7 +108,8 @@ async def _fetch_ends(
 
 
 async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
-    """Returns what the round started from, in the store. Raises EnvironmentFault: no solver owes it."""
+    """Returns the model that the round started from, and puts it into the store. Raises EnvironmentFault if
+    nobody serves it; the solver is not to blame for that."""
     base = await room.models.load_base(drawn.place.base_root)
     if compute_outer_root(base) != drawn.place.base_root:
         raise ProtocolFault(
@@ -120,8 +122,9 @@ async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
 
 
 async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
-    """Returns the vote on an audit, in the journal; made once. None if a vote would no longer count.
-    Raises EnvironmentFault for a failure that is not the solver's, as long as there is time to try again."""
+    """Audits a segment, once, and returns the vote, which is in the journal then. Returns None if a vote
+    would no longer count. Raises EnvironmentFault after a failure that is not the solver's, while there is
+    time to try again."""
     async with room.locks[drawn.place]:
         if drawn.place in room.book.votes:
             return room.book.votes[drawn.place].vote
@@ -133,7 +136,7 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
                 made = await make_seal(room, drawn, until)
                 if made is None:
                     return None
-                # What follows a seal has its own time: the replay may have taken long.
+                # The time for the end starts after the seal, because the replay may have taken long.
                 since = room.tried_since[drawn.place] = room.block
             return await _compare(room, drawn, made)
         except GateShut:
@@ -141,7 +144,7 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
         except NotServed as fault:
             return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
-            # A node that reaches nobody has waited in vain until the solver's time was over.
+            # Nothing to retry if nobody was reached: the solver's time is already over.
             if not isinstance(fault, ReachesNobody) and _may_try_again(room, drawn, since):
                 raise
             return await _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
@@ -150,8 +153,9 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
 
 
 def _may_try_again(room: AuditRoom, drawn: DrawnAudit, since: int) -> bool:
-    """Returns whether an audit that failed on this machine is tried again. It is for as long as a solver
-    would be waited for that was first asked in block `since`, and always if a reorg took the draw back."""
+    """Returns whether an audit that failed on this machine is tried again. It is tried for as long as a
+    solver would have time that was first asked in block `since`. It is always tried if a reorg has removed
+    the draw."""
     game = room.get_game()
     return find_drawn(game, drawn.place) is None or room.block <= compute_ends_until(game, drawn.place, since)
 
@@ -164,7 +168,7 @@ def _choose_unserved(room: AuditRoom, drawn: DrawnAudit) -> VoteWord:
 
 
 async def _compare(room: AuditRoom, drawn: DrawnAudit, made: SealMade) -> Vote:
-    """Hands in the seal, fetches the end and says what was found."""
+    """Hands in the seal, fetches the end, compares and returns the vote."""
     until = compute_ends_until(room.get_game(), drawn.place, room.block)
     ends = await fetch_openings(room, drawn, made, until)
     try:
@@ -177,7 +181,7 @@ async def _compare(room: AuditRoom, drawn: DrawnAudit, made: SealMade) -> Vote:
 async def _vote(
     room: AuditRoom, drawn: DrawnAudit, finding: Finding, ends: EndsShown | None, why: str = ""
 ) -> Vote:
-    """Writes down a vote, on what was sealed."""
+    """Writes a vote into the journal and returns it. `why` goes into the message."""
     place, made = drawn.place, room.book.seals.get(drawn.place)
     empty = make_sealed(place, drawn.segment, ZERO_WORD, ZERO_WORD)
     sealed = empty if made is None else made.sealed

@@ -1,7 +1,7 @@
-"""Until the seal: ask for the start again and again, replay the segment, write down the result.
+"""Runs an audit up to the seal: fetches the start, replays the segment, writes down the result.
 
-An auditor asks a solver for what it owes until a given block. Neither a short outage nor a server that is
-slow on purpose may cost the auditor its vote. The deadline is counted in blocks, never in seconds.
+An auditor asks a solver again and again until a given block. So neither a short outage nor a slow server
+costs the auditor its vote. The deadline is counted in blocks, never in seconds.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from touchstone.verifier.own_network import was_anybody_reached
 from touchstone.verifier.replayed_segment import find_segment
 
 ASK_PAUSE_S = 0.25
-"""Between two requests to a solver that did not serve."""
+"""Seconds between two requests to a solver that did not serve."""
 LAST_ASK_S = 5.0
-"""For the request after a wait in which nobody at all answered."""
+"""Seconds for one last request after nobody at all had answered."""
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ Served = TypeVar("Served")
 
 
 class NotServed(EnvironmentFault):
-    """A solver did not serve what it owes before the time to wait for it was over."""
+    """A solver did not serve what it owes before its time was over."""
 
 
 async def ask_until(
     room: AuditRoom, solver: str, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
 ) -> Served:
-    """Calls `ask` at least once, and again until the chain is at `until_block`; returns what it fetches.
-    Raises NotServed, and ReachesNobody if that is not the solver's fault."""
+    """Calls `ask` at least once, and again until the chain is at `until_block`; returns the answer. Raises
+    NotServed, or ReachesNobody if this node's own network is down."""
     begun_s = asyncio.get_running_loop().time()
     asking = asyncio.ensure_future(_keep_asking(ask))
     clock = asyncio.ensure_future(_run_out(room, until_block))
@@ -66,7 +66,7 @@ async def ask_until(
             one.cancel()
         await asyncio.gather(asking, clock, return_exceptions=True)
     if not await was_anybody_reached(room, solver, begun_s):
-        # The own network may be back since a moment ago. A solver that sends slowly gains little time.
+        # This node's own network may be back only now, so the solver is asked once more.
         with suppress(ProtocolFault, EnvironmentFault, TimeoutError):
             async with asyncio.timeout(LAST_ASK_S):
                 return await ask()
@@ -74,7 +74,8 @@ async def ask_until(
 
 
 async def _run_out(room: AuditRoom, until_block: int) -> None:
-    """One block at least, of the chain itself: a node that was down has not read it all when it looks."""
+    """Waits until `until_block`, and for at least one new block: a node that was down has not read the latest
+    ones."""
     head = await room.wait_for_block(0)
     await room.wait_for_block(max(until_block, head + 1))
 
@@ -91,7 +92,7 @@ async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
 
 
 def make_unserved(what: str, until_block: int) -> NotServed:
-    """Returns what a solver did not serve."""
+    """Returns the error that says what a solver did not serve."""
     return NotServed(
         what="no node serves the data that a claim depends on",
         expected=f"{what} before block {until_block}",
@@ -104,8 +105,8 @@ START_FORM = make_form(StartShown)
 
 
 async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
-    """Fetches the start, replays the segment and writes down the result. None if a vote would no longer
-    count.
+    """Fetches the start, replays the segment and writes the seal into the journal. Returns None if a vote
+    would no longer count.
 
     Raises NotServed and ReachesNobody."""
 
@@ -113,8 +114,8 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     segment = find_segment(room.about, game_round, drawn.place.slot, drawn.segment)
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
-        """Returns the headers of the first state and of the start; the start is stored if its step numbers
-        are right."""
+        """Returns boundary 0 and the start. It stores the start state if both have the right step
+        counters."""
         first, start = await _ask_start(room, drawn)
         if segment.are_numbers_right(first.header, start.header):
             hold(room, drawn, start.header)
@@ -125,16 +126,16 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     if not segment.are_numbers_right(first.header, start.header):
         _keep_wrong_start(room, drawn, first)
         raise make_unserved("a start state with the step numbers of its place", until)
-    # The solver has served: a pause is no reason for a word against it.
+    # The solver has served by now, so a pause of this node cannot count against it.
     await room.pause()
     if not _is_wanted(room, drawn):
         room.book.passed.add(drawn.place)
         return None
-    # What no peer serves of the data is not the fault of the solver: no word against it follows.
+    # Missing data of the dataset is not the solver's fault, so it leads to no vote against the solver.
     await segment.prepare()
     work = (segment.replay, room.states, start.header, room.train, segment.get_batches())
     own = await room.run_apart(*work)
-    # Held before it is in the store: the claimant that this node judges may have named this very state.
+    # Hold the state before it is stored: another duty might delete a state with this root.
     hold(room, drawn, start.header, own.header)
     await asyncio.to_thread(room.states.put, own)
     if find_drawn(room.get_game(), drawn.place) is None:
@@ -143,8 +144,8 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
 
 
 def hold(room: AuditRoom, drawn: DrawnAudit, *headers: StateHeader) -> None:
-    """Keeps these states as long as the audit lasts. A node that judges steps deletes blobs that no record
-    names."""
+    """Keeps these states in the store while the audit lasts. Otherwise `ForgetSteps` deletes blobs that no
+    record names."""
     refs = (ref for header in headers for ref in room.states.refer(header))
     room.book.held[drawn.place] = frozenset(ref.key for ref in refs)
 
@@ -156,7 +157,7 @@ async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof,
 
 
 def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) -> None:
-    """If boundary 0 itself has the numbers of another place, that is a proof against the solver."""
+    """Writes down a boundary 0 with wrong step counters: it proves the claim false."""
     header, about = first.header, room.about
     is_placed = header.global_step == drawn.place.round * about.inner_steps
     is_begun = about.carry_moments or header.local_step == 0
@@ -166,8 +167,8 @@ def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) 
 
 
 def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
-    """Returns whether a word that follows a replay would count: in a draw that takes UNSERVED alone it would
-    not."""
+    """Returns whether a verdict that needs a replay would still count. It would not if the draw takes
+    UNSERVED alone."""
     game, place = room.get_game(), drawn.place
     if find_drawn(game, place) is None:
         return False

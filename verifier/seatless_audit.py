@@ -53,16 +53,16 @@ Answer = TypeVar("Answer")
 
 
 MOST_PEERS = 64
-"""that are asked for the same, one after the other"""
+"""At most so many peers are asked for the same thing, one after the other."""
 
 
 FOLDER = "replay"
-"""In the home: where what is fetched lies."""
+"""The folder in the home that holds the fetched data."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A segment of a claim. slot: the slot of the claim."""
+    """A segment of the claim in `slot`."""
 
     task: bytes
     round: int
@@ -72,9 +72,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The result of a replay. word: the verdict as an auditor would vote; claimed_end, own_end: state roots,
-    own_end is None if the steps left the finite numbers; distances: (quantity, largest distance, its limit),
-    empty if the two roots are equal or nothing can be compared."""
+    """The result of a replay. `word` is the verdict that an auditor would give. The ends are state roots;
+    `own_end` is None if a step gave NaN or infinity. Each distance is (quantity, largest distance, its
+    limit); there are none if the roots are equal or nothing can be compared."""
 
     solver: str
     word: VoteWord
@@ -85,7 +85,8 @@ class Replayed:
 
 @dataclass(frozen=True)
 class SeatlessAudit:
-    """What a replay without a seat works with. peers: in the order in which to ask."""
+    """A replay without a seat, with the tools that it needs. `peers` are in the order in which they are
+    asked."""
 
     reader: Reader
     about: AuditTask
@@ -98,21 +99,21 @@ class SeatlessAudit:
 
     @property
     def segment(self) -> SegmentReplay:
-        """What is trained again."""
+        """The segment to replay."""
         return find_segment(self.about, self.game_round, self.place.slot, self.place.segment)
 
     @property
     def claim(self) -> SlotClaim:
-        """The claim."""
+        """The claim that the segment belongs to."""
         return self.game_round.claims[self.place.slot]
 
 
 async def replay(config: NodeConfig, place: Place) -> Replayed:
-    """Replays a segment on this machine, and compares both ends. What is fetched lies in a folder of the home
-    until then.
+    """Replays a segment on this machine, and compares both ends. The fetched data lies in a folder of the
+    home meanwhile.
 
-    Raises InvalidInput if the claim has no segment of this number or it may not be read yet, EnvironmentFault
-    if no node serves it, ProtocolFault if what is served is not the claim's."""
+    Raises InvalidInput if the claim has no such segment or it may not be read yet, EnvironmentFault if no
+    node serves it, ProtocolFault if the served data does not fit the claim."""
     pin_kernels(config.threads, device=config.device)
     with hold_folder(config.home, FOLDER) as folder:
         async with open_reader(replace(config, home=folder)) as reader:
@@ -138,7 +139,7 @@ async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> Seatl
     about, solver = read_audit_task(place.task, spec, corpus), game_round.claims[place.slot].account
 
     def rank(peer: Peer) -> tuple[bool, bool]:
-        """Returns the solver first, then members of the task."""
+        """Returns the sort key of a peer: the solver first, then members of the task, then others."""
         return peer.account != solver, not state.is_member(peer.account, place.task)
 
     peers = sorted(state.network.peers.values(), key=rank)[:MOST_PEERS]
@@ -147,8 +148,8 @@ async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> Seatl
 
 
 def require_public(game: GameState, place: Place, block: int) -> GameRound:
-    """Returns the round. Raises InvalidInput if the segment is not there, or not for every account at
-    `block`."""
+    """Returns the round of the segment. Raises InvalidInput if the segment does not exist, or is not public
+    at `block`."""
     game_round = game.rounds.get(place.round)
     claim = None if game_round is None else game_round.claims.get(place.slot)
     if game_round is None or claim is None or not 0 <= place.segment < claim.segments:
@@ -172,7 +173,7 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
 
 
 async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]]) -> Answer:
-    """Returns the first answer that holds. Raises InvalidInput if nobody is there to ask."""
+    """Returns the first valid answer of a peer. Raises InvalidInput if there is no peer."""
     if not audit.peers:
         raise InvalidInput(
             what="no node is there to ask",
@@ -184,8 +185,8 @@ async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]
 
 
 async def _ask_segment(audit: SeatlessAudit, peer: Peer) -> tuple[BoundaryProof, ...]:
-    """Returns boundary 0, start and end, as one peer shows them. Raises ProtocolFault if they are not of
-    the claim."""
+    """Returns boundary 0, start and end of the segment, as one peer shows them. Raises ProtocolFault if they
+    do not fit the claim."""
     place = audit.place
     question = SegmentAsked(place.task, place.round, place.slot, place.segment)
     shown = await audit.reader.client.ask(peer, PUBLIC, question, make_form(SegmentShown))
@@ -202,7 +203,8 @@ def _read_boundary(audit: SeatlessAudit, boundary: int, said: BoundarySaid) -> B
 
 
 async def _is_start_right(audit: SeatlessAudit, first: StateHeader, start: StateHeader) -> bool:
-    """Tells whether boundary 0 is what the claim must start from, and the start is of its place."""
+    """Returns whether boundary 0 is what the claim must start from, and the start has the right step
+    counters."""
     about, place, game_round = audit.about, audit.place, audit.game_round
     base = await _find_base(audit)
     where = (audit.game.terms.domain, place.round, game_round.base_root, game_round.seed or ZERO_WORD)
@@ -217,8 +219,8 @@ async def _find_handed_on(audit: SeatlessAudit, index: int, slot: int) -> bytes:
 
 
 async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) -> bytes:
-    """Returns what a merged claim hands on, as a peer shows it. Raises ProtocolFault if that is not of the
-    claim."""
+    """Returns the carried root of a merged claim, as a peer shows it. Raises ProtocolFault if it does not fit
+    the claim."""
     claim = audit.game.rounds[index].claims[slot]
     question = AskWork(audit.place.task, index, slot, claim.claim_root)
     said = await audit.reader.client.ask(peer, WORK, question, make_form(WorkSaid))
@@ -229,7 +231,7 @@ async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) 
 
 
 async def _find_base(audit: SeatlessAudit) -> OuterHeader:
-    """Returns the outer header behind the base root of the round."""
+    """Returns the outer header that the round's base root is the hash of."""
     root, terms = audit.game_round.base_root, audit.reader.state.task_terms[audit.place.task]
     initial = OuterHeader(terms.initial_weights_root, terms.zero_root)
     if root == compute_outer_root(initial):
@@ -241,7 +243,7 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     about, place = audit.about, audit.place
     tolerance, client = about.tolerance, audit.reader.client
     state_bytes = 12 * about.parameter_count
-    # The start and both ends. A node of the same home writes to this disk too.
+    # Room for the start and both ends. A node of the same home writes to this disk too.
     needed_bytes = (3 if tolerance.reads_states else 2) * state_bytes + SPARE_DISK_BYTES
     audit.states.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
     audit.notify(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
@@ -254,7 +256,7 @@ async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, wo
     get_batch, steps = segment.get_batches(), segment.steps
 
     def get_told(step: int) -> Batch:
-        """Returns the batch of a step, and reports each tenth of the steps."""
+        """Returns the batch of a step, and prints a line after each tenth of the steps."""
         done = step - steps.start
         if done * 10 // len(steps) != (done - 1) * 10 // len(steps):
             audit.notify(f"replaying: step {done + 1} of {len(steps)}")

@@ -1,1 +1,1 @@
-"""Challenging: questions, disputes, contests and proofs against statements that are false."""
+"""Challenging: queries, disputes, contests and proofs against statements that are false."""

@@ -1,4 +1,4 @@
-"""Judges a suspected fault by the claimant's own steps, before a dispute is opened."""
+"""Judges a suspected fault by the claimant's own steps, before this node opens a dispute."""
 
 import secrets
 from collections.abc import Iterator
@@ -35,15 +35,15 @@ from touchstone.whistleblower.step_judging import (
 from touchstone.whistleblower.suspicions import SuspectedFault, format_place, list_suspected_faults
 
 ASKED_SHARE = 6
-"""A claimant has `audit_max` divided by this to show its steps, besides the time to compute them."""
+"""A claimant has a sixth of `audit_max` to show its steps, besides the time to compute them."""
 
 
 OPENING_BLOCKS = 12
-"""Kept for an opening of one's own after the end of another's dispute."""
+"""Blocks reserved to open a dispute after another account's dispute has ended."""
 
 
 def is_open(view: View, statement_key: StatementKey, block: int) -> bool:
-    """Returns whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
+    """Returns whether a statement can be disputed in `block`, so that its claimant must show its steps."""
     known = find_vote(view, statement_key)
     if statement_key.signature and known is None:
         return False
@@ -73,8 +73,8 @@ class CaseJudging:
     step_judging: StepJudging
 
     async def judge_case(self, found: SuspectedFault) -> None:
-        """Judges the claimant's steps one by one; writes down a case, or that there is none. Raises
-        ProtocolFault or EnvironmentFault while they are not shown and there is time."""
+        """Judges the claimant's steps one by one. Writes down a planned dispute, or that there is no fault.
+        Raises ProtocolFault or EnvironmentFault while the claimant shows no steps and still has time."""
         view = self.get_view()
         book, statement_key = self.cases, found.statement_key
         since = book.first_seen.setdefault(statement_key, view.head_block)
@@ -99,8 +99,8 @@ class CaseJudging:
     async def _find_false_step(
         self, found: SuspectedFault, until: int
     ) -> tuple[int | None, tuple[bytes, bytes]]:
-        """Returns the step, None if all lie inside, and the roots of the states around it. until: as of
-        `Claimed`."""
+        """Returns the first false step (None if there is none), and the roots of the states around it.
+        `until` is the field of `Claimed`."""
         view = self.get_view()
         ref = found.statement_key.ref
         vote = find_vote(view, found.statement_key)
@@ -121,14 +121,15 @@ class CaseJudging:
 
 
 def compute_grace_blocks(terms: GameTerms) -> int:
-    """Returns how many blocks a claimant has to show its steps before it is disputed unseen. In this time the
-    slowest machine that the task admits trains the segment again, beside another segment of its own claim."""
+    """Returns how many blocks a claimant has to show its steps before it is disputed without them. The
+    slowest machine that the task admits can train the segment again in that time, even while it trains
+    another one."""
     segment_blocks = -(-terms.windows.train_min // terms.segment_count)
     return terms.windows.audit_max // ASKED_SHARE + 2 * segment_blocks
 
 
 def _require_other(claimed: Claimed, found: SuspectedFault, end: bytes) -> None:
-    """Raises ProtocolFault if a vote rejects the very end that its steps come to."""
+    """Raises ProtocolFault if a vote rejects an end that its own steps come to."""
     if end == found.denied:
         raise ProtocolFault(
             what="a rejecting vote shows steps that end in the claimed state",

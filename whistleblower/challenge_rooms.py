@@ -1,4 +1,4 @@
-"""Puts together what challenges statements of others: each room gets what it acts with, and no more."""
+"""Builds the parts that challenge statements of others, and hands each the tools that it needs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,20 +19,21 @@ from touchstone.whistleblower.work_proofs import WorkProofs
 
 @dataclass(frozen=True)
 class ChallengeRooms:
-    """rooms: the node's rooms; audits: the records of its audits."""
+    """Builds each part when it is asked for. `rooms` are the node's own rooms, `audits` its records of
+    audits."""
 
     rooms: Rooms
     audits: AuditRoom
 
     @cached_property
     def proof_calls(self) -> ProofCalls:
-        """Proofs."""
+        """Sends proofs."""
         t = self.rooms.tools
         return ProofCalls(get_view=t.get_view, chain=t.chain)
 
     @cached_property
     def work_proofs(self) -> WorkProofs:
-        """Proofs about starts and work."""
+        """Proves wrong starts, pseudo-gradients and votes about them."""
         t = self.rooms.tools
         return WorkProofs(
             get_view=t.get_view,
@@ -46,7 +47,7 @@ class ChallengeRooms:
 
     @cached_property
     def step_judging(self) -> StepJudging:
-        """Judging a claimant's steps."""
+        """Judges a claimant's steps."""
         t = self.rooms.tools
         return StepJudging(
             get_view=t.get_view,
@@ -63,7 +64,7 @@ class ChallengeRooms:
 
     @cached_property
     def case_judging(self) -> CaseJudging:
-        """Plans of disputes."""
+        """Plans disputes."""
         t = self.rooms.tools
         return CaseJudging(
             get_view=t.get_view, cases=t.cases, notify=t.notify, step_judging=self.step_judging
@@ -71,25 +72,25 @@ class ChallengeRooms:
 
     @cached_property
     def votes_on_chain(self) -> VotesOnChain:
-        """Votes of others."""
+        """Reads votes of others out of transactions."""
         t = self.rooms.tools
         return VotesOnChain(get_view=t.get_view, chain=t.chain, cases=t.cases, room=self.audits)
 
     @cached_property
     def dispute_opening(self) -> DisputeOpening:
-        """Openings."""
+        """Opens disputes."""
         t = self.rooms.tools
         return DisputeOpening(get_view=t.get_view, chain=t.chain, locks=t.locks)
 
     @cached_property
     def queries(self) -> Queries:
-        """Queries."""
+        """Opens queries."""
         t = self.rooms.tools
         return Queries(get_view=t.get_view, chain=t.chain, locks=t.locks, notify=t.notify)
 
     @cached_property
     def prosecuting(self) -> Prosecuting:
-        """The search for a fault."""
+        """Searches for faults in a trace, and proves them."""
         t = self.rooms.tools
         return Prosecuting(
             get_view=t.get_view,
@@ -105,7 +106,7 @@ class ChallengeRooms:
 
     @cached_property
     def contesting(self) -> Contesting:
-        """Contests of roots."""
+        """Contests posted roots."""
         t = self.rooms.tools
         return Contesting(
             get_view=t.get_view,
@@ -121,7 +122,7 @@ class ChallengeRooms:
 
     @cached_property
     def challenging(self) -> Challenging:
-        """All of it, for `next_actions`."""
+        """All of these parts together, for `next_actions`."""
         return Challenging(
             votes=self.votes_on_chain, judging=self.case_judging, opening=self.dispute_opening,
             queries=self.queries, steps=self.step_judging, prosecuting=self.prosecuting,

@@ -32,7 +32,7 @@ from touchstone.whistleblower.work_proofs import WorkProofs
 
 @dataclass(frozen=True)
 class Challenging:
-    """What challenges statements of others."""
+    """The tools that challenge false statements of others."""
 
     votes: VotesOnChain
     judging: CaseJudging
@@ -46,7 +46,7 @@ class Challenging:
 
 @dataclass(frozen=True)
 class NameStep:
-    """Name the step of a dispute that this node would prove false."""
+    """Name the step of a dispute that this node says is false."""
 
     name: bytes
     dispute: InnerDispute = field(compare=False, repr=False)
@@ -57,14 +57,15 @@ class NameStep:
         return self.dispute.statement.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ProtocolFault or EnvironmentFault while the claimant shows nothing and there is time."""
+        """Names the step. Raises ProtocolFault or EnvironmentFault while the claimant shows nothing and still
+        has time."""
         await tools.steps.name_step(self.dispute)
 
 
 @dataclass(frozen=True)
 class Prosecute:
-    """Prove an operation of a trace false, or demand what the claimant does not show. about: the dispute and
-    its stage."""
+    """Prove an operation of a trace false, or demand what the claimant does not show. `about` is the dispute
+    and its stage."""
 
     about: Hashable
     dispute: InnerDispute = field(compare=False, repr=False)
@@ -75,13 +76,14 @@ class Prosecute:
         return self.dispute.statement.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ProtocolFault or EnvironmentFault for what the claimant does not show."""
+        """Searches and proves. Raises ProtocolFault or EnvironmentFault if the claimant does not show
+        something."""
         await tools.prosecuting.prosecute(self.dispute)
 
 
 @dataclass(frozen=True)
 class ReadVotes:
-    """Read votes out of the transactions that handed them in."""
+    """Read votes out of the transactions that contain them."""
 
     unread: Unread
 
@@ -91,7 +93,7 @@ class ReadVotes:
         return self.unread.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises EnvironmentFault if the endpoint does not show all of them."""
+        """Reads the votes. Raises EnvironmentFault if the endpoint does not show all of them."""
         await tools.votes.read_votes(self.unread)
 
 
@@ -108,7 +110,8 @@ class JudgeSteps:
         return self.statement.ref.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ProtocolFault or EnvironmentFault while the steps are not shown and there is time."""
+        """Judges the steps. Raises ProtocolFault or EnvironmentFault while the claimant shows none and still
+        has time."""
         await tools.judging.judge_case(self.fault)
 
 
@@ -124,7 +127,7 @@ class OpenDispute:
         return self.case.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ContractRefused if the statement cannot be disputed any more."""
+        """Opens the dispute. Raises ContractRefused if the statement cannot be disputed any more."""
         await tools.opening.open_case(self.case)
 
 
@@ -140,35 +143,35 @@ class QuerySigner:
         return self.query.statement.round
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ContractRefused if no query counts any more."""
+        """Asks the signer. Raises ContractRefused if it is too late for a query."""
         await tools.queries.ask(self.query)
 
 
 @dataclass(frozen=True)
 class ProveStatement:
-    """Prove a statement false by one call. name: the kind of proof, and the accused."""
+    """Prove a statement false by one call. `name` is the kind of proof and the accused."""
 
     name: tuple[object, ...]
     round: int = field(compare=False)
     proof: Proof = field(compare=False, repr=False)
 
     async def perform(self, tools: Challenging) -> None:
-        """Raises ContractRefused if it does not hold, or came too late."""
+        """Sends the proof. Raises ContractRefused if it fails or comes too late."""
         await tools.proofs.send_proof(self.proof)
 
 
 @dataclass(frozen=True)
 class ProveWork:
-    """Prove a start, a pseudo-gradient or a vote about them false. name: the kind of proof, and the accused.
-    If more becomes known of a fault, it stays the same duty."""
+    """Prove a start, a pseudo-gradient or a vote about them false. `name` is the kind of proof and the
+    accused; it stays the same when more becomes known of the fault."""
 
     name: tuple[object, ...]
     round: int = field(compare=False)
     fault: WorkFault = field(compare=False, repr=False)
 
     async def perform(self, tools: Challenging) -> None:
-        """Gathers what the call needs. Raises EnvironmentFault if it is not available, ContractRefused if the
-        proof does not hold, or came too late."""
+        """Gathers the inputs of the proof and sends it. Raises EnvironmentFault if they are not available,
+        ContractRefused if the proof fails or comes too late."""
         if isinstance(self.fault, FalseClaim):
             await tools.work_proofs.prove_claim(self.fault.vote)
         elif isinstance(self.fault, FalseStart):
@@ -178,7 +181,7 @@ class ProveWork:
 
 
 def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
-    """Lists what is due in `block`: moves in disputes, openings, then proofs."""
+    """Lists what is due in `block`: moves in disputes, then new disputes and queries, then proofs."""
     for dispute, moves in list_playable(view, block):
         if Move.NAME_STEP in moves:
             yield NameStep(dispute.name, dispute)
@@ -196,7 +199,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
         last = get_ask_until(get_now(view), query.statement) or block
         call = AskSigner(query.statement, VoteWord.ACCEPT, query.leaf, 0)
         yield _take_turn(view, call, last - OPENING_BLOCKS, block, QuerySigner(query))
-    # The loop tries each again: a refusal means that the proof fails, or came too late.
+    # A refused proof is tried again: it failed, or it came too late.
     for game_round in list_provable_rounds(get_now(view), block):
         for fault in list_provable_faults(view, game_round, block):
             yield ProveStatement(fault.name, game_round.index, fault.proof)
@@ -207,7 +210,7 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
 def _take_turn(
     view: View, call: GameCall, until: int, block: int, duty: Duty[Challenging]
 ) -> Duty[Challenging] | Wait:
-    """Returns the duty when it is this node's turn, or time is short. Several nodes know the same fault, so
-    they take turns, block by block."""
+    """Returns the duty if it is this node's turn, or if time is short; else a wait. Several nodes may know of
+    the same fault, so they take turns, block by block."""
     turn = find_turn(get_now(view), view.account, call, block)
     return duty if turn <= block or block >= until else Wait(min(turn, until))

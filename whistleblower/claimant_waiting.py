@@ -1,4 +1,4 @@
-"""How long an opponent waits for what a claimant shows."""
+"""Waits for what a claimant shows."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,7 +10,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 
 LOOK_S = 0.25
-"""Between two looks at the chain. What is shown as fast counts at any block."""
+"""Seconds between two looks at the chain. An answer that comes sooner is taken at once."""
 
 
 NEVER = 1 << 62
@@ -21,8 +21,8 @@ Shown = TypeVar("Shown")
 
 
 async def wait_for(get_view: GetView, until: int, asking: Awaitable[Shown]) -> Shown:
-    """Returns what the claimant shows. Raises EnvironmentFault if it has not shown it when the chain is at
-    block `until`: then the asking has ended."""
+    """Returns what the claimant shows. Stops asking at block `until`, and raises EnvironmentFault if nothing
+    came by then."""
     task = asyncio.ensure_future(asking)
     try:
         while True:
@@ -38,12 +38,12 @@ async def wait_for(get_view: GetView, until: int, asking: Awaitable[Shown]) -> S
 
 @dataclass
 class BlocksLeft:
-    """The blocks that are left to wait for several things of one claimant, one after the other."""
+    """The blocks that are left to wait for several answers of one claimant, asked for one after the other."""
 
     blocks: int
 
     async def wait(self, get_view: GetView, until: int, asking: Awaitable[Shown]) -> Shown:
-        """As `wait_for`, and no longer than blocks are left."""
+        """Waits as `wait_for` does, but never longer than the blocks that are left."""
         began = get_view().head_block
         try:
             return await wait_for(get_view, min(until, began + self.blocks), asking)
@@ -61,11 +61,11 @@ def _make_slow(until: int) -> EnvironmentFault:
 
 
 def get_half_time(view: View, dispute: InnerDispute) -> int:
-    """Returns the block at which half of the opener's turn is left. From then on the opener uses what it
+    """Returns the block at which half of the opener's time is over. From then on the opener acts on what it
     knows."""
     return dispute.clock - view.game.terms.windows.respond // 2
 
 
 def start_waiting(view: View, until: int) -> int:
-    """Returns `until`, or the next block if that is later: a node may have been down."""
+    """Returns `until`, or the next block if that is later, because this node may have been down."""
     return max(until, view.head_block + 1)

@@ -1,12 +1,12 @@
-"""Contests of a posted root: open one if this node's own merge differs, play it, bring the leaf.
+"""Contests a posted root that differs from this node's own merge, and plays contests to the end.
 
-All nodes compute the same bits, so a root that differs is wrong. Any account that has the posted root's tree
-may answer. The contester names the node that its own tree lacks. At the leaf any account may bring the
-inputs. A node that merged the round itself can make each of these moves: as contester, or as defender of its
-own root.
+All nodes compute the same bits, so a root that differs is wrong. Any account that has the tree of the posted
+root may answer for it. The contester names a node that its own tree lacks, down to one leaf. Then any account
+may bring the inputs of this leaf. So a node that merged the round can make all of these moves: as contester,
+or as defender of its own root.
 
-The inputs of a contested leaf are the leaves of the base root's tensors. Each merged claim adds its
-pseudo-gradient's leaf, with what ties that leaf to the claim. Twin: `IContests.bringLeaf`.
+The inputs of a contested leaf are the leaves of the base root's tensors, and for each merged claim the leaf
+of its pseudo-gradient, with what ties that leaf to the claim. Twin: `IContests.bringLeaf`.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Contesting:
     outer_steps: OuterSteps
 
     async def gather_inputs(self, game_round: GameRound, leaf: int) -> bytes:
-        """Returns the inputs of a leaf, concatenated; empty after the last leaf, where nothing is needed."""
+        """Returns the inputs of a leaf as bytes. They are empty beyond the last leaf, which needs none."""
         count = self.get_view().spec.terms.parameter_count
         if leaf >= count_tensor_leaves(count):
             return b""
@@ -69,7 +69,8 @@ class Contesting:
         return b"".join(parts)
 
     async def _open_claim(self, game_round: GameRound, slot: int, leaf: int) -> bytes:
-        """Returns the pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
+        """Returns the pseudo-gradient's leaf and path, the claim's carried root, and the path of its work
+        leaf."""
         await self.claim_data.fetch_delta(game_round, slot)
         proof = await self.claim_data.find_work(game_round, game_round.claims[slot])
         ref = refer_delta(proof.delta_root, self.get_view().spec.terms.parameter_count)
@@ -93,7 +94,7 @@ class Contesting:
         return child
 
     def list_nodes(self, contest: InnerContest, made: MergeMade) -> list[bytes]:
-        """Returns the nodes that open the contested one, in this node's own tree."""
+        """Returns the children of the contested node in this node's own tree."""
         roots = (made.weights_root, made.momentum_root)
         if contest.level == 0:
             return list(roots)
@@ -105,22 +106,22 @@ class Contesting:
 
 
 ATTEMPTS_MAX = 2
-"""Own contests of one root. A node that has lost them all would not find its error by another one."""
+"""At most so many contests of one root are this node's own. If it loses them all, the error is its own."""
 LATEST_RESPONDS = 2
-"""Answers' times before the window of a root ends: from then on a node contests it besides others."""
+"""So many times `respond` before a root's window ends, a node contests it even if another account already
+does."""
 
 
 @dataclass(frozen=True)
 class CheckRoot:
-    """Merge the claims that a posted root names as merged, and check whether the result is the posted
-    root."""
+    """Merge the claims that a posted root names, and check whether the result is the posted root."""
 
     round: int
     root: bytes
     root_until: int
 
     async def perform(self, room: "Contesting") -> None:
-        """Computes it, once."""
+        """Merges the claims and writes down the result."""
         game_round = room.get_view().game.rounds[self.round]
         made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if get_root(made) != self.root:
@@ -129,7 +130,8 @@ class CheckRoot:
 
 @dataclass(frozen=True)
 class BeginContest:
-    """Contest a posted root that is not this node's own. attempt: how many own contests of it have ended."""
+    """Contest a posted root that differs from this node's own merge. `attempt` counts this node's earlier
+    contests of it."""
 
     round: int
     root: bytes
@@ -137,8 +139,7 @@ class BeginContest:
     attempt: int
 
     async def perform(self, room: "Contesting") -> None:
-        """Opens the contest. The bond comes out of this account's credit; the k-th open contest costs k
-        bonds."""
+        """Opens the contest. The account's credit pays the bond; the k-th open contest costs k bonds."""
         view = room.get_view()
         book, name = room.claims, (self.round, self.root, self.root_until, self.attempt)
         if name not in book.contests:
@@ -153,7 +154,8 @@ class BeginContest:
 
 @dataclass(frozen=True)
 class MoveContest:
-    """The next move of a contest. turn, level: where it stands, so that each move is a duty of its own."""
+    """Make the next move of a contest. `turn` and `level` say where the contest is, so each move is another
+    duty."""
 
     name: bytes
     turn: InnerTurn
@@ -179,7 +181,7 @@ class MoveContest:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
-    """Yields posted roots that are not checked yet, contests of wrong ones, and moves in contests."""
+    """Yields duties: to check posted roots, to contest wrong ones, and to move in contests."""
     state = get_state_at(view.game, block)
     for game_round in state.rounds.values():
         if game_round.phase == RoundPhase.POSTED and block <= game_round.root_until:
@@ -190,8 +192,8 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
 
 
 def list_own_moves(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
-    """Moves in contests that this account has opened, for a role that opens none: the account may have had a
-    seat of another role before, and a bond is left of it."""
+    """Yields moves in contests that this account has opened. A role that opens none needs this too: the
+    account may have had another seat before, and still has a bond in a contest."""
     state = get_state_at(view.game, block)
     for contest in view.chain_state.contests[view.task].contests.values():
         is_open = contest.turn not in ENDED and block <= contest.clock
@@ -213,8 +215,9 @@ def _list_checks(
 def _list_contest(
     view: View, state: GameState, game_round: GameRound, block: int
 ) -> Iterator[Duty[Contesting] | Wait]:
-    """Yields this node's own contest, by turns. While another account contests the root, this node waits for
-    the outcome as long as there is time: the other contester may give up, or lose on purpose."""
+    """Yields this node's own contest, when it is its turn. If another account contests the root, this node
+    first waits for the outcome as long as time allows: the other contester may give up, or lose on
+    purpose."""
     open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
     assert game_round.root is not None
     if any(contest.contester == view.account for contest in open_ones):
@@ -231,7 +234,8 @@ def _list_contest(
 
 
 def _count_ended(view: View, game_round: GameRound) -> int:
-    """Own contests of a root that have ended without its fall: this node was silent in them, or it errs."""
+    """Counts this node's own contests of a root that it lost, by silence or because its own merge is
+    wrong."""
     return sum(
         (contest.round, contest.root, contest.contester) == (game_round.index, game_round.root, view.account)
         and contest.turn == InnerTurn.STANDS
@@ -240,7 +244,7 @@ def _count_ended(view: View, game_round: GameRound) -> int:
 
 
 def _is_about(contest: RootContest, game_round: GameRound) -> bool:
-    """Returns whether a contest is of the root as it is posted now."""
+    """Returns whether a contest is about the root that is posted now."""
     posting = (game_round.index, game_round.root, game_round.root_until)
     return (contest.round, contest.root, contest.root_until) == posting
 
@@ -248,7 +252,7 @@ def _is_about(contest: RootContest, game_round: GameRound) -> bool:
 def _list_moves(
     view: View, state: GameState, contest: InnerContest, block: int
 ) -> Iterator[Duty[Contesting] | Wait]:
-    """Yields the contester's own move at once; answers and the leaf of a right root, by turns."""
+    """Yields this node's next move. A contester moves at once. Defenders of a right root take turns."""
     game_round = state.rounds[contest.round]
     is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root
     made = find_own_merge(view, game_round) if is_there else None
@@ -265,7 +269,8 @@ def _list_moves(
 
 
 def _get_turn_block(view: View, state: GameState, contest: InnerContest, game_round: GameRound) -> int:
-    """Signers of the root answer first, one after the other; within half of the clock all do."""
+    """Returns the block from which this node defends. Signers of the root come first, one after the other;
+    all have come when half of the clock is over."""
     respond = state.terms.windows.respond
     slot = find_own_slot(state, game_round, view.account)
     seat = None if slot is None else game_round.pool.solvers[slot]

@@ -19,7 +19,7 @@ from touchstone.whistleblower.case_judging import OPENING_BLOCKS, is_open
 
 
 def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
-    """Yields the cases that no dispute pursues as this node itself would."""
+    """Yields planned disputes, unless an open dispute already accuses the same step."""
     for statement_key, case in view.cases.cases.items():
         if statement_key.ref.round in get_now(view).rounds and is_open(view, statement_key, block):
             known = list_disputes_on(view, statement_key)
@@ -29,7 +29,7 @@ def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
 
 
 def list_disputes_on(view: View, statement_key: StatementKey) -> list[InnerDispute]:
-    """Returns all disputes that were opened on a statement and a segment of it."""
+    """Returns all disputes that were opened on a statement and one of its segments."""
     book, place = get_inner(view), (statement_key.ref, statement_key.segment)
     return [one for one in book.disputes.values() if (one.statement, one.segment) == place]
 

@@ -39,15 +39,15 @@ from touchstone.whistleblower.proof_calls import (
 
 @dataclass(frozen=True)
 class ProvableFault:
-    """A statement that one call proves false. name: the kind of proof, and the accused."""
+    """A statement that one call proves false. `name` is the kind of proof and the accused."""
 
     name: tuple[object, ...]
     proof: Proof
 
 
 def list_provable_faults(view: View, game_round: GameRound, block: int) -> Iterator[ProvableFault]:
-    """Statements about a round that can be proven false in `block`, by what is known of them alone; one for
-    each seat is enough, for a conviction takes the whole seat."""
+    """Yields statements about a round that can be proven false in `block` without more data. One for each
+    seat is enough, because a conviction takes the whole stake."""
     votes, seals = _list_known(view, game_round.index, block)
     for first, second in combinations(votes, 2):
         if first.auditor == second.auditor and do_votes_differ(first.vote, second.vote):
@@ -58,7 +58,7 @@ def list_provable_faults(view: View, game_round: GameRound, block: int) -> Itera
 
 
 def _list_known(view: View, index: int, block: int) -> tuple[list[KnownVote], list[KnownSeal]]:
-    """Returns votes and seals of others that a seat answers for."""
+    """Returns the known votes and seals of other accounts whose seats can still be convicted."""
     audits, state, me = view.audits, get_now(view), view.account
     votes = [
         one
@@ -98,13 +98,13 @@ def _list_vote_faults(view: View, known: KnownVote) -> Iterator[ProvableFault]:
 
 
 def _is_on_own_claim(view: View, vote: Vote) -> bool:
-    """Returns whether a vote is on a claim that this home has made."""
+    """Returns whether a vote is about this node's own claim."""
     is_own = find_solver(get_now(view), vote.round, vote.slot) == view.account
     return is_own and find_own_root(view, vote.round) == vote.claim_root
 
 
 def _list_misnamed(view: View, known: KnownVote) -> Iterator[ProvableFault]:
-    """Yields a vote that names another leaf than the claim's tree holds, by what its solver has shown."""
+    """Yields a fault if a vote names a leaf that differs from the one its solver has shown."""
     vote, claim = known.vote, find_claim(get_now(view), known.vote.round, known.vote.slot)
     if claim is None:
         return
@@ -119,9 +119,9 @@ def _list_misnamed(view: View, known: KnownVote) -> Iterator[ProvableFault]:
 
 
 def _list_misnamed_own(view: View, known: KnownVote) -> Iterator[ProvableFault]:
-    """Yields the same of this node's own claim: it knows each leaf, whatever its states are pruned to. An
-    auditor may have asked for none, and made one up. A path costs the whole tree, so only a false vote has
-    one."""
+    """Yields a fault if a vote names a leaf that is not in this node's own claim. This node knows each leaf,
+    even of pruned states, so it also finds a leaf that an auditor made up. A path costs the whole tree, so it
+    is computed for false votes only."""
     vote = known.vote
     for boundary in (vote.segment, vote.segment + 1):
         leaf = compute_own_leaf(view, vote.round, boundary)

@@ -15,19 +15,19 @@ WORK_WORDS = frozenset({VoteWord.REJECT_START, VoteWord.REJECT_DELTA})
 
 @dataclass(frozen=True)
 class FalseClaim:
-    """A claim whose start or work is not what it must be, as this node's own vote says."""
+    """A claim whose start or work leaf is wrong, as this node's own vote says."""
 
     vote: KnownVote
 
     @property
     def name(self) -> tuple[object, ...]:
-        """The kind of proof, and the vote that says it."""
+        """The kind of proof, and the vote that found the fault."""
         return "claim", self.vote.signature
 
 
 @dataclass(frozen=True)
 class FalseStart:
-    """A claim whose start has step numbers that no claim of the round starts from."""
+    """A claim whose start has step counters that no claim of the round can start from."""
 
     claim: StatementRef
 
@@ -39,7 +39,7 @@ class FalseStart:
 
 @dataclass(frozen=True)
 class FalseWorkVote:
-    """A vote that rejects a start or a work leaf which this node finds right."""
+    """A vote that rejects a start or a work leaf although this node finds it right."""
 
     vote: KnownVote
 
@@ -53,7 +53,7 @@ WorkFault = FalseClaim | FalseStart | FalseWorkVote
 
 
 def list_work_faults(view: View, game_round: GameRound, block: int) -> Iterator[WorkFault]:
-    """Lists what can be proven in `block` of starts and pseudo-gradients of a round."""
+    """Lists the faults in starts and pseudo-gradients of a round that can be proven in `block`."""
     votes = list(view.audits.list_votes(game_round.index))
     own = {one.vote.slot: one for one in votes if one.auditor == view.account and one.vote.word in COMPARED}
     for slot, found in own.items():
@@ -77,7 +77,7 @@ def list_work_faults(view: View, game_round: GameRound, block: int) -> Iterator[
 
 
 def _is_right(view: View, known: KnownVote, own: KnownVote | None) -> bool:
-    """Returns whether this node stands by the claim's start and work, against a vote."""
+    """Returns whether this node itself finds the claim's start and work leaf right, against a vote."""
     if find_solver(get_now(view), known.vote.round, known.vote.slot) == view.account:
         return bool(list_own_boundaries(view, known.vote.round))
     return own is not None and own.vote.word not in WORK_WORDS

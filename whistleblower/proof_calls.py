@@ -1,4 +1,4 @@
-"""The calls that prove a statement false, by what it says."""
+"""Builds and sends the calls that prove a statement false."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +15,11 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteOpening
 
 NO_WORK = WorkProof(bytes(32), bytes(32), ())
-"""Where moments do not carry over, or from no claim."""
+"""The work leaf in a proof if moments do not carry over, or no claim came before."""
 
 
 EXPIRY_BLOCKS = 2
-"""A seal that has fewer blocks left is made anew."""
+"""A commitment to a proof is made anew if it has fewer blocks left than this."""
 
 
 Form = dict[str, Any]
@@ -27,7 +27,7 @@ Form = dict[str, Any]
 
 @dataclass(frozen=True)
 class Proof:
-    """A call of `Evidence` that proves a statement false. function: named as in Solidity."""
+    """A call of `Evidence` that proves a statement false. `function` is the name in Solidity."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -35,14 +35,14 @@ class Proof:
 
 @dataclass(frozen=True)
 class ProofCalls:
-    """Sends proofs to `Evidence`. It seals each proof first, so that no account can copy it."""
+    """Sends proofs to `Evidence`. It commits to each proof first, so that no account can copy it."""
 
     get_view: GetView
     chain: GameChain
 
     async def send_proof(self, proof: Proof) -> None:
-        """Seals the call of a proof, and makes the call once the seal counts. Raises ContractRefused if the
-        proof does not hold, or another account convicted the seat first."""
+        """Commits to a proof, and sends it once the commitment counts. Raises ContractRefused if the proof
+        fails, or another account convicted the seat first."""
         evidence, call = self.chain.evidence, (self.get_view().task, *proof.arguments)
         data = encode_call(find_function(load_own_abi("Evidence"), proof.function), call)
         digest = await evidence.digest_of(self.get_view().account, data)
@@ -55,27 +55,27 @@ class ProofCalls:
 
 
 def claim_form(index: int, slot: int) -> Form:
-    """Names a claim."""
+    """Returns the words that name a claim in a call."""
     return {"round": index, "slot": slot}
 
 
 def start_form(first: BoundaryProof, base: OuterHeader, work: WorkProof = NO_WORK) -> Form:
-    """Returns boundary 0 of a claim, and what boundary 0 must be. work: the work leaf of the solver's last
-    merged claim, if moments carry over from one."""
+    """Returns boundary 0 of a claim, and what it must be. `work` is the work leaf of the solver's last merged
+    claim, if moments carry over from one."""
     return {"first": first, "base": base, "work": work}
 
 
 def delta_form(
     work: WorkProof, base: OuterHeader, last: BoundaryProof, leaves: tuple[LeafProof, LeafProof, LeafProof]
 ) -> Form:
-    """Returns a leaf of a pseudo-gradient, and what the leaf must be. leaves: those of the global weights, of
-    the final weights and of the pseudo-gradient."""
+    """Returns a leaf of a pseudo-gradient, and what it must be. `leaves` are the same leaf of the global
+    weights, the final weights and the pseudo-gradient."""
     names = ("global_leaf", "final_leaf", "delta_leaf")
     return {"work": work, "base": base, "last": last, **dict(zip(names, leaves, strict=True))}
 
 
 def prove_start(index: int, slot: int, start: Form) -> Proof:
-    """Proves that a claim does not start from its base root, or with other moments and steps than it must."""
+    """Proves that a claim starts from another root, or with other moments or step counters, than it must."""
     return Proof(
         "proveStart",
         (
@@ -98,7 +98,7 @@ def prove_delta(index: int, slot: int, leaf: int, delta: Form) -> Proof:
 
 
 def prove_scale(index: int, slot: int, leaf: int, work: WorkProof, opened: LeafProof) -> Proof:
-    """Proves that a leaf of a pseudo-gradient has a scale that no encoding has."""
+    """Proves that a leaf of a pseudo-gradient has a scale that the encoding never gives."""
     return Proof(
         "proveScale",
         (
@@ -111,7 +111,7 @@ def prove_scale(index: int, slot: int, leaf: int, work: WorkProof, opened: LeafP
 
 
 def prove_carried(index: int, slot: int, work: WorkProof, last: BoundaryProof) -> Proof:
-    """Proves that what a claim hands on is not that of its last boundary."""
+    """Proves that a claim's carried root is not of its last boundary."""
     return Proof(
         "proveCarried",
         (
@@ -123,7 +123,7 @@ def prove_carried(index: int, slot: int, work: WorkProof, last: BoundaryProof) -
 
 
 def prove_vote_leaf(known: KnownVote, boundary: int, leaf: bytes, path: tuple[bytes, ...]) -> Proof:
-    """Proves that a vote names another leaf at a boundary than the claim's tree holds."""
+    """Proves that a vote names another boundary leaf than the claim's tree holds."""
     return Proof(
         "proveVoteLeaf",
         (
@@ -136,28 +136,28 @@ def prove_vote_leaf(known: KnownVote, boundary: int, leaf: bytes, path: tuple[by
 
 
 def prove_two_votes(first: KnownVote, second: KnownVote) -> Proof:
-    """Proves that two votes on one draw differ."""
+    """Proves that an auditor signed two different votes on one draw."""
     return Proof("proveTwoVotes", (*(sign_form(one.vote, one.signature) for one in (first, second)),))
 
 
 def prove_two_seals(first: KnownSeal, second: KnownSeal) -> Proof:
-    """Proves that two seals of one draw differ."""
+    """Proves that an auditor signed two different seals for one draw."""
     return Proof("proveTwoSeals", (*(seal_form(one.said, one.signature) for one in (first, second)),))
 
 
 def prove_vote_and_seal(known: KnownVote, seal: KnownSeal) -> Proof:
-    """Proves that a vote is not on what was sealed."""
+    """Proves that a vote differs from its auditor's seal."""
     forms = (sign_form(known.vote, known.signature), seal_form(seal.said, seal.signature))
     return Proof("proveVoteAndSeal", (*forms,))
 
 
 def prove_no_leaf(known: KnownVote) -> Proof:
-    """Proves that a vote rejects a leaf that is not there."""
+    """Proves that a vote rejects a leaf that does not exist."""
     return Proof("proveNoLeaf", (sign_form(known.vote, known.signature),))
 
 
 def prove_right_start(known: KnownVote, start: Form) -> Proof:
-    """Proves that a REJECT_START is of a claim that starts as it must."""
+    """Proves that a vote says REJECT_START of a claim whose start is right."""
     return Proof(
         "proveRightStart",
         (
@@ -168,7 +168,7 @@ def prove_right_start(known: KnownVote, start: Form) -> Proof:
 
 
 def prove_right_delta(known: KnownVote, delta: Form) -> Proof:
-    """Proves that a REJECT_DELTA is of a leaf that is the encoded difference."""
+    """Proves that a vote says REJECT_DELTA of a leaf that is encoded rightly."""
     return Proof(
         "proveRightDelta",
         (

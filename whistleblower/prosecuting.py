@@ -1,11 +1,11 @@
-"""The opener's part of a dispute: find the fault in the named step's trace, prove it, or demand leaves.
+"""Plays the opener's part of a dispute: finds the fault in a trace, proves it, or demands leaves.
 
-A proof shows an operation beyond its bound, or a datum that is not the task's. What the claimant does not
-serve the opener demands on chain.
+A proof shows an operation beyond its bound, or an input that is not the task's. If the claimant does not
+serve some data, the opener demands it on chain.
 
-The claimant answers only for its own sentence, so a step is computed from the state that the claimant says
-it started from. A claimant that posted a trace it does not have cannot show the demanded leaves, and is
-convicted for its silence.
+The claimant answers only for its own statement, so a step is computed from the state that the claimant says
+it started from. If a claimant posted a trace that it does not have, it cannot show the demanded leaves, and
+its silence convicts it.
 """
 
 import asyncio
@@ -67,13 +67,12 @@ from touchstone.whistleblower.step_judging import find_start, format_name
 def list_demands(
     program: Program, layout: TraceLayout, withheld: int | None, chance: Random | None = None
 ) -> list[DemandedLeaf]:
-    """Lists at most LEAVES_MAX leaves to demand. withheld: the buffer that the claimant does not serve; None
-    if it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one
-    among them.
+    """Lists at most LEAVES_MAX leaves to demand. `withheld` is the buffer that the claimant does not serve.
+    If it is None, one leaf is drawn from the outputs of some nodes, always including the last node.
 
-    A claimant without such a buffer cannot show any leaf of it. The leaves are random, so no claimant can
-    prepare just those. The last one is always among them: a buffer with something behind its last element can
-    be served to nobody, and no element of it is false."""
+    A claimant without this buffer can show none of the leaves. They are random, so it cannot prepare only
+    those. The last leaf is always demanded: a buffer with extra bytes behind its last element can be served
+    to nobody, although no element is false."""
     chance = chance or SystemRandom()
     if withheld is None:
         numbers = range(len(program.nodes) - 1)
@@ -87,7 +86,8 @@ def list_demands(
 
 
 def _list_places(program: Program, buffer: int) -> Iterator[tuple[int, int]]:
-    """Nodes that touch a buffer, and where: 0 the output, 1 and up the operands."""
+    """Yields each node that touches a buffer, with the place of the buffer in it: 0 is the output, 1 and up
+    are operands."""
     for number, node in enumerate(program.nodes):
         for place, access in enumerate((node.output, *node.operands)):
             if access.buffer == buffer and program.buffers[buffer].role is not Role.CONSTANT:
@@ -100,21 +100,17 @@ def _draw_leaf(program: Program, layout: TraceLayout, node: int, place: int, cha
 
 
 CUT_SHARE = 4
-
-
-"""Of the time for a search, one part in so many may pass while tensors for its layers are waited for. A
-claimant that shows those slowly leaves the rest for the search in order, which needs no cut."""
+"""The search in layers may wait for its tensors a quarter of the time at most. If the claimant shows them
+slowly, the rest of the time is left for the search in order, which does not need them."""
 
 
 LABELS, SCALARS = (INPUTS.index(role) for role in (Role.LABELS, Role.SCALARS))
-
-
-"""Numbers of these buffers in every program."""
+"""The numbers of these two buffers, the same in every program."""
 
 
 def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
-    """Returns the leaf with a scalar of the step. The learning rate depends on the global step, the bias
-    corrections on the local step."""
+    """Returns the leaf with a scalar of the step: the learning rate (by the global step) or a bias correction
+    (by the local step)."""
     leaves = compute_scalar_leaves(view.spec)
     place = start.local_step if which else start.global_step
     return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
@@ -122,8 +118,8 @@ def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
 
 @dataclass(frozen=True)
 class Withheld:
-    """What the claimant does not serve: a buffer of the trace, or None for the list of the buffers' roots.
-    fault: how this was noticed."""
+    """Data that the claimant does not serve: a buffer of the trace, or None for the list of buffer roots.
+    `fault` says how this was noticed."""
 
     buffer: int | None
     fault: Exception
@@ -137,7 +133,7 @@ Found = OperationFault | InputFault | Withheld | None
 
 @dataclass(frozen=True)
 class Prosecuting:
-    """Makes the opener's moves once a step is named: finds the fault, proves it, or demands leaves."""
+    """Makes the opener's moves after a step is named: finds the fault, proves it, or demands leaves."""
 
     get_view: GetView
     store: BlobStore
@@ -150,13 +146,13 @@ class Prosecuting:
     segments: Segments
 
     async def prove_operation(self, dispute: InnerDispute, start: StateHeader, fault: OperationFault) -> None:
-        """Makes the referee compute the element."""
+        """Makes the referee compute the wrong element."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = (fault.node, fault.element, fault.openings)
         await self.chain.disputes.prove_operation(self.get_view().task, dispute.name, facts, start, *proof)
 
     async def prove_input(self, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
-        """Shows the token, label or scalar that the task gives beside the claimed one."""
+        """Shows the task's own token, label or scalar, which differs from the claimed one."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         if fault.buffer == SCALARS:
             datum = open_scalars(self.get_view(), start, fault.element)
@@ -166,8 +162,7 @@ class Prosecuting:
         await self.chain.disputes.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
 
     async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
-        """Returns the dataset's leaf with the token (or label) that was assigned to a position of the
-        batch."""
+        """Returns the dataset's leaf with the token (or label) that belongs at a position of the batch."""
         view = self.get_view()
         training, ref = view.spec.training, dispute.statement
         game_round = get_now(view).rounds[ref.round]
@@ -181,9 +176,9 @@ class Prosecuting:
         return await self.corpus.open_leaf(byte // LEAF_BYTES)
 
     async def prosecute(self, dispute: InnerDispute) -> None:
-        """Looks for a fault in the trace of a dispute, and proves it. Says so if there is none. What is not
-        served, or not in half of the time, is demanded on chain, once, and asked for again: raises
-        ProtocolFault or EnvironmentFault."""
+        """Searches the trace of a dispute for a fault, and proves it. Prints a message if there is none. If
+        data is not served within half of the time, demands it on chain and raises ProtocolFault or
+        EnvironmentFault."""
         trace, name = dispute.trace, format_name(dispute)
         assert trace is not None
         found = await self.find_fault(dispute, trace)
@@ -205,7 +200,8 @@ class Prosecuting:
             await self.prove_input(dispute, trace.start, found)
 
     async def demand(self, dispute: InnerDispute, withheld: int | None) -> None:
-        """Demands leaves of what is withheld: the claimant shows them on chain, or is convicted."""
+        """Demands leaves of the data that is not served. The claimant shows them on chain, or is
+        convicted."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         program = get_program(self.get_view().spec.training).program
         leaves = [
@@ -215,8 +211,7 @@ class Prosecuting:
         await self.chain.disputes.demand_leaves(self.get_view().task, dispute.name, facts, leaves)
 
     async def find_fault(self, dispute: InnerDispute, trace: PostedTrace) -> Found:
-        """Returns the first fault of the claimed step, or the part that the claimant does not serve in
-        time."""
+        """Returns the first fault of the claimed step, or what the claimant did not serve in time."""
         view = self.get_view()
         built = get_program(view.spec.training)
         withheld: list[int] = []
@@ -248,8 +243,8 @@ class Prosecuting:
         loop = asyncio.get_running_loop()
 
         def watch(buffer: int, fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-            """Fetches a buffer for the searching thread, and writes down a buffer that the claimant does not
-            show."""
+            """Fetches a buffer for the searching thread, and notes the buffer if the claimant does not serve
+            it."""
             try:
                 return asyncio.run_coroutine_threadsafe(
                     wait_for(self.get_view, until, fetching), loop
@@ -259,27 +254,27 @@ class Prosecuting:
                 raise
 
         def fetch(buffer: int) -> Tensor:
-            """Returns the whole buffer."""
+            """Fetches a whole buffer."""
             return watch(buffer, remote.fetch(buffer))
 
         blocks_left = BlocksLeft(max(1, (until - self.get_view().head_block) // CUT_SHARE))
 
         def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
-            """Fetches something that a search can do without, as long as blocks are left."""
+            """Fetches optional data, while blocks are left for it."""
             return asyncio.run_coroutine_threadsafe(
                 blocks_left.wait(self.get_view, until, fetching), loop
             ).result()
 
         def fetch_cut(buffer: int) -> Tensor:
-            """Returns the whole buffer, for a search in layers."""
+            """Fetches a whole buffer for the search in layers."""
             return hurry(remote.fetch(buffer))
 
         def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """Returns the first leaf that differs from this node's own."""
+            """Finds the first leaf that differs from this node's own."""
             return watch(buffer, remote.find_leaf(buffer, own))
 
         def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """Returns the same, if the whole can be fetched instead."""
+            """Does the same for the search in layers, which can fetch the whole buffer instead."""
             return hurry(remote.find_leaf(buffer, own))
 
         spec = self.get_view().spec
@@ -295,7 +290,8 @@ class Prosecuting:
     async def _find_step_start(
         self, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
     ) -> TrainingState:
-        """Returns the state before the named step: the claimant's, or this node's own if it is the same."""
+        """Returns the state before the named step: the claimant's, or this node's own if both have the same
+        root."""
         try:
             return await wait_for(
                 self.get_view, until, self.states.fetch_and_load(self.client, [peer], trace.start)
@@ -319,7 +315,8 @@ class Prosecuting:
         return None
 
     async def open_remote(self, built: BuiltProgram, peer: Peer, trace: PostedTrace) -> RemoteTrace:
-        """Returns the claimant's trace; roots that the contract knows are not the claimant's to tell."""
+        """Opens the claimant's trace. Roots that the contract knows are taken from there, not from the
+        claimant."""
         start = trace.start
         known = dict(enumerate((start.weights_root, start.first_moment_root, start.second_moment_root)))
         known |= get_constant_roots(built.program)
@@ -328,8 +325,8 @@ class Prosecuting:
 
 
 def _get_waited_until(view: View, dispute: InnerDispute) -> int:
-    """Returns the block at which what still is on its way is given up. Leaves are demanded in PROVE alone;
-    later nothing is left to do but to find the fault."""
+    """Returns the block at which this node stops waiting for data. Leaves can be demanded in the stage PROVE
+    only; later this node waits until the clock ends."""
     is_demandable = dispute.stage == DisputeStage.PROVE
     return start_waiting(view, get_half_time(view, dispute) if is_demandable else dispute.clock)
 

@@ -1,4 +1,4 @@
-"""Questions a signer: which leaf of its statement it has to show."""
+"""Opens queries: a signer of a vote must show one leaf of both ends."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from touchstone.protocol.spec.game.timing import get_ask_until
 from touchstone.protocol.spec.statements import VoteWord
 
 TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
-"""An ask that others opened and that is open, or was answered, needs no second one."""
+"""A query of another account makes a second one needless if it is open or was answered."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class OpenQuery:
 
 
 def list_open_queries(view: View, block: int) -> Iterator[OpenQuery]:
-    """Yields votes of others that contradict what this node knows, and that can be asked about in `block`."""
+    """Yields votes of others that contradict what this node knows, and that can be queried in `block`."""
     if view.game.terms.is_exact:
         return
     for game_round in list_provable_rounds(get_now(view), block):
@@ -60,16 +60,17 @@ def _is_askable(view: View, known: KnownVote, block: int) -> bool:
     is_open = seat is not None and seat.status != SeatStatus.CLOSED and seat.account != view.account
     if not is_open or until is None or known.vote.word not in ASKED_WORDS:
         return False
-    # Until votes stop counting, no signer has to answer, and the opening may still tell more.
+    # The signer need not answer while votes still count, and the vote's opening may make the query needless.
     is_ripe = known.opening is not None or block > until - view.game.terms.windows.ask
     return is_ripe and block <= until
 
 
 def _is_asked(view: View, known: KnownVote, leaf: int) -> bool:
-    """Returns whether this node has asked this, or another account's ask already gives the same answer.
+    """Returns whether this node has made this query, or another account's query already gives the same
+    answer.
 
-    The other ask must be of this very vote and seat. A liar may sign another vote for the same place, and so
-    may an auditor that was not drawn for it."""
+    The other query must be about this very vote and seat. A liar may sign another vote for the same place,
+    and so may an auditor that was not drawn for it."""
     seat = find_accused(get_now(view), known.ref, known)
     asks = [one for one in get_inner(view).asks.values() if (one.vote, one.leaf) == (known.vote, leaf)]
     here = [one for one in asks if seat is not None and one.seat == seat.number]
@@ -77,7 +78,8 @@ def _is_asked(view: View, known: KnownVote, leaf: int) -> bool:
 
 
 def _find_leaf(view: View, known: KnownVote) -> int | None:
-    """For which leaf to ask; None if nothing speaks against the vote, or an ask would not show it."""
+    """Returns the leaf to ask for; None if nothing speaks against the vote, or a query would not show the
+    fault."""
     vote = known.vote
     replays = view.audits.list_replays(vote.round)
     here = [one for one in replays if (one.ref.slot, one.segment) == (vote.slot, vote.segment)]
@@ -94,17 +96,17 @@ def _find_leaf(view: View, known: KnownVote) -> int | None:
 
 
 def _is_copied(known: KnownVote) -> bool:
-    """Returns whether the auditor's own end is known to be the claim's."""
+    """Returns whether the auditor's own end is known to equal the claim's."""
     opening = known.opening
     return opening is not None and opening.own_end_root == opening.claim_end_root
 
 
 def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> bool:
-    """Returns whether this node finds the rejected end right, and nothing shows that the auditor's own end is
-    another. If the auditor did come to another end, its own steps are to be judged."""
+    """Returns whether a rejection looks false: this node finds the end right, and no opening shows another
+    end. If an opening does show another end, the auditor's own steps are judged instead."""
     if known.opening is not None:
         return _is_copied(known)
-    if not is_counted(get_now(view), known):  # It harms no claim, and an honest one may have drifted.
+    if not is_counted(get_now(view), known):  # It harms no claim, and an honest end may have drifted.
         return False
     is_own = find_solver(get_now(view), known.vote.round, known.vote.slot) == view.account
     has_claim = is_own and known.vote.segment + 1 in list_own_boundaries(view, known.vote.round)
@@ -113,7 +115,7 @@ def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> 
 
 @dataclass(frozen=True)
 class Queries:
-    """Asks signers for leaves."""
+    """Opens queries."""
 
     get_view: GetView
     chain: GameChain
@@ -121,7 +123,7 @@ class Queries:
     notify: Notify
 
     async def ask(self, query: OpenQuery) -> None:
-        """Asks the signer. The k-th open ask on a seat costs k bonds."""
+        """Queries the signer. The k-th open query on a seat costs k bonds."""
         view = self.get_view()
         known = _find(view, query.statement.round, query.signature)
         if known is None:
@@ -140,6 +142,3 @@ class Queries:
 
 def _find(view: View, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(view, StatementKey(StatementRef(index, 0), 0, signature))
-
-
-"""In place of this node's own leaf if both ends are one state."""

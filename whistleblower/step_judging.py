@@ -56,8 +56,9 @@ from touchstone.whistleblower.claimant_waiting import NEVER, get_half_time, star
 
 @dataclass
 class Claimed:
-    """Whose steps of which segment: round and slot say whose data it is. until: the block from which on the
-    claimant is waited for no more; what this node computes meanwhile moves it."""
+    """The steps of one segment and the peer that shows them. `round` and `slot` say whose data the steps use.
+    `until` is the block at which waiting for the claimant ends; it moves later while this node itself
+    computes."""
 
     peer: Peer
     round: int
@@ -68,7 +69,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class StepJudging:
-    """Judges a claimant's steps by computing them, and names the false one."""
+    """Computes a claimant's steps again, and names the first false one."""
 
     get_view: GetView
     store: BlobStore
@@ -84,9 +85,9 @@ class StepJudging:
     async def ask_headers(
         self, claimed: Claimed, known: Mapping[int, bytes], bound: KnownVote | None = None
     ) -> list[StateHeader]:
-        """Returns the k + 1 states of a segment as the claimant shows them. known: state roots that its
-        statement has, by step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming
-        the peer, if it shows others, and EnvironmentFault while it shows none."""
+        """Returns the k + 1 states of a segment as the claimant shows them. `known` maps steps to state roots
+        of its statement. `bound` is a vote that has only hashes of its ends. Raises ProtocolFault, naming the
+        peer, if it shows other states, and EnvironmentFault while it shows none."""
         peer, count = claimed.peer, self.get_view().spec.terms.segment_steps + 1
         asked = StepsAsked(self.get_view().task, claimed.round, claimed.slot, claimed.segment)
         shown = await wait_for(self.get_view, claimed.until, self.client.ask(peer, STEPS, asked, SHOWN_FORM))
@@ -105,10 +106,11 @@ class StepJudging:
     async def judge_steps(
         self, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict], until: int = AUDITS
     ) -> None:
-        """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
-        before it, up to the first one beyond the limits. until: the last block for it, as in
-        `RecomputeQueue`. Raises as `ask_headers` does."""
-        # A statement is judged once, however many duties want to know. Who is slow holds up no others.
+        """Judges each claimed step from the claimed state before it, and appends a verdict to `found`, until
+        one exceeds the limits. `until` is the last block, as in `RecomputeQueue`. Raises as `ask_headers`
+        does."""
+        # The lock lets a statement be judged once, even if several duties want it. A slow claimant delays no
+        # other.
         place = (claimed.peer.account, claimed.round, claimed.slot, claimed.segment)
         async with self.locks["steps", place]:
             for step in range(len(headers) - 1):
@@ -145,9 +147,9 @@ class StepJudging:
 
     @asynccontextmanager
     async def borrow_state(self, claimed: Claimed, header: StateHeader) -> AsyncIterator[StoredState]:
-        """A state of the claimant inside the block, looked at piece by piece. What was fetched for it is gone
-        once no other look at it is under way: neighbouring segments, and votes of other nodes, have the same
-        states. What an audit has fetched stays: the claimant chooses which states it names."""
+        """Lends a state of the claimant inside the `with` block. If it was fetched for this, it is deleted
+        when nobody else uses it: neighbouring segments, and votes of other nodes, share states. A state that
+        an audit has fetched stays, because the claimant chooses which states it names."""
         refs, book = refer_state(header, self.get_view().spec.terms.parameter_count), self.cases
         book.fetched |= {ref.key for ref in refs if not self.store.has(ref)}
         book.borrowed.update(ref.key for ref in refs)
@@ -169,18 +171,17 @@ class StepJudging:
         book.fetched -= free
 
     async def name_step(self, dispute: InnerDispute) -> None:
-        """Names the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
-        claimant does not show its states and there is time for it."""
+        """Names the step that this node says is false. Raises ProtocolFault or EnvironmentFault while the
+        claimant does not show its states and still has time."""
         step = await self.find_step(dispute)
         self.notify(f"dispute {format_name(dispute)}: naming step {step}")
         await self.chain.disputes.name_step(self.get_view().task, dispute.name, step, dispute.roots)
 
     async def find_step(self, dispute: InnerDispute) -> int:
-        """Returns the step to name: the one that this node has already judged false, if the posted roots
-        around it are the judged ones. Otherwise the first step beyond the limits, computed from the
-        claimant's own state before it, or the step farthest off if none is beyond. If the claimant has not
-        shown all states when half of the time is over: the first step that could not be judged, or else the
-        first whose posted root differs from this node's own."""
+        """Returns the step to name. First choice is the step that this node judged false before, if the
+        posted roots around it are the judged ones. Else it is the first step beyond the limits, or the step
+        with the largest distance. If some states were still not shown after half of the time, it is the first
+        step that could not be judged, or the first whose posted root differs from this node's own."""
         judged = _find_judged(self.get_view(), dispute)
         if judged is not None:
             return judged
@@ -194,7 +195,7 @@ class StepJudging:
                 raise
             self.notify(f"dispute {format_name(dispute)}: {fault.what}; naming a step by what is known")
             if found:
-                return len(found)  # A step whose end is not shown, or is no state, while its start is right.
+                return len(found)  # The start is right; the end is not shown or is no state.
             start = await self.restore_start(dispute)
             return await self.recompute_queue.compute(dispute.clock, self._find_by_roots, dispute, start)
         return max(range(len(found)), key=lambda at: (found[at].exceeds_limits, found[at].excess))
@@ -206,7 +207,8 @@ class StepJudging:
         return parted[0] if parted else len(own) - 2
 
     async def restore_start(self, dispute: InnerDispute) -> StateHeader:
-        """Returns what `find_start` finds; of this node's own claim it is in the store from then on."""
+        """Returns the start as `find_start` does. If it belongs to this node's own claim, puts it into the
+        store."""
         if find_own_boundary(self.get_view(), dispute) is not None:
             await self.segments.restore_boundary(dispute.statement.round, dispute.segment, dispute.clock)
         return find_start(self.get_view(), dispute)
@@ -215,10 +217,9 @@ class StepJudging:
 def _require_bound(
     view: View, claimed: Claimed, known: KnownVote, headers: Sequence[StateHeader], shown: StepsShown
 ) -> None:
-    """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed, and that
-    leaf is in the claim. Else a liar could show honest steps from a start of its choice: none moves from
-    zeros. In an exact task an ACCEPT says that they end where the claim does. The contract asks for the
-    same."""
+    """Raises ProtocolFault unless the states run from the vote's start leaf to its sealed end, and that leaf
+    is in the claim. Without this check a liar could show honest steps from another start. In an exact task,
+    the steps of an ACCEPT must also end where the claim does. The contract checks the same."""
     vote, roots = known.vote, [compute_state_root(headers[at]) for at in (0, -1)]
     claim = find_claim(get_now(view), claimed.round, claimed.slot)
     solver, segments = ("", 0) if claim is None else (claim.account, claim.segments)
@@ -241,8 +242,8 @@ def _require_bound(
 
 
 def _require_placed(view: View, claimed: Claimed, headers: Sequence[StateHeader]) -> None:
-    """Raises ProtocolFault unless the states have the step numbers of the segment. No schedule tells what
-    others would be trained with, and the contract takes none."""
+    """Raises ProtocolFault unless the states have the step counters of the segment. The contract takes no
+    others, because the learning rate follows from them."""
     terms, local = view.spec.terms, headers[0].local_step
     begin = claimed.round * terms.inner_steps + claimed.segment * terms.segment_steps
     expected = [(min(local, begin) + step, begin + step) for step in range(len(headers))]
@@ -262,14 +263,14 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
 
 
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
-    """Returns the step that exceeds the limits, None if all lie inside."""
+    """Returns the first step that exceeds the limits, or None."""
     last = len(verdicts) - 1
     return last if verdicts[last].exceeds_limits else None
 
 
 def _find_judged(view: View, dispute: InnerDispute) -> int | None:
-    """Returns the step that this node's records name for the disputed segment, if its start and end are
-    posted."""
+    """Returns the false step that this node's records name for the disputed segment, if the posted roots
+    around it match."""
     for statement_key, case in view.cases.cases.items():
         if (statement_key.ref, statement_key.segment) == (
             dispute.statement,
@@ -282,15 +283,16 @@ def _find_judged(view: View, dispute: InnerDispute) -> int | None:
 
 
 def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
-    """Returns whose steps are disputed. Raises EnvironmentFault if the claimant has no endpoint."""
+    """Returns whose steps are disputed, and until when they are waited for. Raises EnvironmentFault if the
+    claimant has no endpoint."""
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
     return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))
 
 
 def find_start(view: View, dispute: InnerDispute) -> StateHeader:
-    """Returns the state that the disputed segment starts from, of this node's claim or as its solver showed
-    it. Raises EnvironmentFault if there is neither."""
+    """Returns the state that the disputed segment starts from, out of this node's own claim or as the solver
+    showed it. Raises EnvironmentFault if neither is known."""
     ref, found = dispute.statement, find_own_boundary(view, dispute)
     if found is None:
         shown = view.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
@@ -306,5 +308,5 @@ def find_start(view: View, dispute: InnerDispute) -> StateHeader:
 
 
 def format_name(dispute: InnerDispute) -> str:
-    """Returns the name as messages show it."""
+    """Returns the first eight hex digits of a dispute's name, for messages."""
     return dispute.name.hex()[:8]

@@ -1,4 +1,4 @@
-"""Suspected faults: statements that contradict this node's own replay, and those who stand by them."""
+"""Lists suspected faults: statements that contradict this node's own replays, and votes that support them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class SuspectedFault:
-    """A statement that may be false. ends: the roots of the segment's first and last state as the statement
-    has them; empty if this node does not know them. Then the vote's hashes bind what is shown. denied: the
-    claimed end, if the statement says that its own end is another; else empty."""
+    """A statement that may be false. `ends` are the roots of the segment's first and last state in that
+    statement; empty if only hashes of them are known. `denied` is the claimed end if the statement says that
+    its own end is another, else empty."""
 
     statement_key: StatementKey
     ends: tuple[bytes, bytes]
@@ -27,7 +27,7 @@ class SuspectedFault:
 
 
 def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
-    """Yields statements that this node's own replays and claim of a round show to be false or drifted."""
+    """Yields statements about a round that contradict this node's own replays or its own claim."""
     votes = list(view.audits.list_votes(index))
     for replay in view.audits.list_replays(index):
         if replay.claimed_end is None:
@@ -47,8 +47,8 @@ def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
 
 
 def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator[SuspectedFault]:
-    """Yields votes that stand by a claim which was convicted, for whistleblowers. An auditor may have
-    accepted a right segment of a false claim: its own steps tell."""
+    """Yields votes that accepted a claim which was later convicted; for whistleblowers only. Such an auditor
+    may have accepted a right segment of a false claim, so its own steps are judged."""
     seat = find_seat(get_now(view), view.account)
     if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
         return
@@ -63,8 +63,8 @@ def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator
 def _list_concurring_votes(
     view: View, votes: list[KnownVote], start: bytes, end: bytes
 ) -> Iterator[SuspectedFault]:
-    """Yields votes whose own replay came to the very end that is suspected. In an exact task each ACCEPT says
-    so, also one that is never opened: its signer may have the right end, and no ask shows that."""
+    """Yields votes whose own replay came to the suspected end. In an exact task every ACCEPT says so, even
+    one that is never opened: its signer may hide a right end, and no query shows that."""
     for known in votes:
         is_accept = view.game.terms.is_exact and known.vote.word == VoteWord.ACCEPT
         is_hidden = is_accept and known.opening is None and is_counted(get_now(view), known)
@@ -75,9 +75,9 @@ def _list_concurring_votes(
 def _list_false_rejections(
     view: View, votes: list[KnownVote], start: bytes, end: bytes, own: bytes
 ) -> Iterator[SuspectedFault]:
-    """Rejections by a replay that came to another end than those that this node stands by (of the claim, its
-    own), or whose end is withheld: an ask shows one leaf of it, and a liar seals an end that is false there
-    alone. In an exact task there are no asks, and the withheld end may be the claim's."""
+    """Yields REJECT_STATE votes whose own end is neither the claim's nor this node's, or is withheld. A query
+    shows only one leaf of an end, and a liar can seal an end that is false elsewhere. An exact task has no
+    queries; there a withheld end may equal the claim's."""
     for known in votes:
         is_told = known.opening is not None or is_withheld(view, known)
         if known.vote.word == VoteWord.REJECT_STATE and is_told and _get_own_end(known) not in (end, own):
@@ -86,7 +86,7 @@ def _list_false_rejections(
 
 
 def _get_own_end(known: KnownVote) -> bytes:
-    """Empty if the vote is not opened."""
+    """Returns the root of the auditor's own end; empty if the vote is not opened."""
     return b"" if known.opening is None else known.opening.own_end_root
 
 
@@ -100,7 +100,7 @@ def _list_own_false_rejections(view: View, index: int, votes: list[KnownVote]) -
 
 
 def format_place(statement_key: StatementKey) -> str:
-    """Describes which segment of which account it is."""
+    """Describes a suspected statement: round, slot, segment, claim or vote."""
     ref = statement_key.ref
     who = "the claim" if ref.draw is None else f"the vote of rank {ref.rank} on draw {ref.draw}"
     return f"round {ref.round} slot {ref.slot} segment {statement_key.segment}, {who}"

@@ -1,4 +1,4 @@
-"""Reads votes and their openings out of transactions: those that this node was not handed."""
+"""Reads votes and openings that this node was not handed out of transactions."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ LOGGED = ("VotesCounted", "VotesOpened")
 
 
 RELAYED = "VotesRelayed"
-"""The log of votes that no transaction's data shows, because another contract made the call."""
+"""The event that repeats votes if another contract made the call, so that no transaction shows them."""
 
 
 JUDGE_AND_POST = "judgeAndPost"
@@ -47,15 +47,15 @@ VOTE_BYTES = WORD_BYTES * len(HandedVote._fields)
 
 @dataclass(frozen=True)
 class Unread:
-    """Votes of a round that the chain has counted, or opened, and that this node has not read there."""
+    """Counted or opened votes of a round that this node has not read on chain yet."""
 
     round: int
     votes: frozenset[tuple[StatementRef, CountedVote]]
 
 
 def list_unread(view: View, block: int) -> Iterator[Unread]:
-    """Yields votes to read: on claims that this node has replayed or made, that were convicted, or that its
-    dice chose."""
+    """Yields votes to read: on claims that this node replayed or made, on convicted claims, and on claims
+    that were picked at random."""
     for game_round in list_provable_rounds(get_now(view), block):
         found = frozenset(_list_missing(view, game_round))
         if found:
@@ -63,10 +63,10 @@ def list_unread(view: View, block: int) -> Iterator[Unread]:
 
 
 def _list_missing(view: View, game_round: GameRound) -> Iterator[tuple[StatementRef, CountedVote]]:
-    """Counted votes of other accounts that this node has not read on chain yet.
+    """Yields counted votes of other accounts that this node has not read on chain yet.
 
-    A vote that a peer offered to this node may not be the one that counts: a liar could sign two, and offer
-    the other one."""
+    A vote that a peer handed to this node may not be the one that counts: a liar could sign two and show the
+    other one."""
     slots, index, read = _list_slots(view, game_round), game_round.index, view.cases.read
     own = {one.ref for one in view.audits.list_votes(index) if one.auditor == view.account}
     for (slot, draw), votes in game_round.votes.items():
@@ -92,7 +92,7 @@ def _is_own(view: View, index: int, slot: int) -> bool:
 
 @dataclass(frozen=True)
 class VotesOnChain:
-    """Takes votes out of the transactions that handed them in."""
+    """Reads votes out of the transactions that contain them."""
 
     get_view: GetView
     chain: GameChain
@@ -100,7 +100,7 @@ class VotesOnChain:
     room: AuditRoom
 
     async def read_votes(self, unread: Unread) -> None:
-        """Takes these votes from the calls of their round; each is kept as if its auditor had handed it in.
+        """Reads these votes from the calls of their round, and keeps each as if its auditor had handed it in.
         Raises EnvironmentFault if the endpoint does not show all of them."""
         first = min(counted.block for _, counted in unread.votes)
         events = await self.chain.read_events(first, self.get_view().head_block)
@@ -110,7 +110,7 @@ class VotesOnChain:
         }
         found = set[int]()
         for index, handed in await self._read_handed(own):
-            # Any account can write thousands of other votes into a call.
+            # Skip other votes: any account can write thousands of them into a call.
             if index == unread.round and (place := handed.place >> 48) in wanted:
                 await self._take(index, handed)
                 found.add(place)
@@ -125,8 +125,8 @@ class VotesOnChain:
             )
 
     async def _read_handed(self, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:
-        """Round and vote of each that was handed in with votes which counted. What a contract handed in the
-        log repeats; any other call is a transaction of its own."""
+        """Returns round and vote for each vote in calls that made votes count. If a contract made the call,
+        the event repeats the votes; else the transaction shows them."""
         counted = [event for event in events if event.name in (*LOGGED, RELAYED)]
         relayed = [event for event in counted if event.name == RELAYED]
         told = {event.transaction_hash for event in relayed}
@@ -160,8 +160,8 @@ class VotesOnChain:
 
 
 def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
-    """Round and vote of each, as the contract finds them: it looks at nothing else, so neither padding nor
-    signatures of a merge can make a call unreadable that it has read."""
+    """Returns round and vote for each vote in a call, decoded as the contract does. It ignores padding and
+    merge signatures, so these cannot make a call unreadable that the contract could read."""
     name = next((one for one in CALLS if data[:4] == find_function(load_own_abi("Votes"), one).selector), "")
     if not name:
         return []
@@ -171,7 +171,8 @@ def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
 
 
 def _list_handed(body: bytes, place: int) -> Iterator[HandedVote]:
-    """Yields a list of votes: its argument says where its length stands, which the votes follow."""
+    """Yields the votes of a list argument. The argument holds the place of the length; the votes follow the
+    length."""
     start = _get_word(body, place)
     count = int.from_bytes(body[start : start + WORD_BYTES], "big")
     for at in range(start + WORD_BYTES, len(body) - VOTE_BYTES + 1, VOTE_BYTES)[:count]:
@@ -186,8 +187,8 @@ def _get_word(body: bytes, place: int) -> int:
 def _rebuild(
     state: GameState, index: int, handed: HandedVote
 ) -> tuple[DrawnAudit, Vote, VoteOpening | None] | None:
-    """Returns the vote that was signed. The chain knows what the call leaves out, also of a round that is
-    undone."""
+    """Returns the vote that was signed, or None. The call leaves out what the chain already knows, even of
+    undone rounds."""
     slot, draw, rank, word, kind = _split(handed.place)
     drawn = get_ever_drawn(state, index, slot, draw, rank)
     if drawn is None or word not in list(VoteWord):
@@ -204,12 +205,12 @@ def _rebuild(
     leaves = (drawn.segment, handed.start_leaf, seal, end_leaf)
     vote = Vote(*where, *leaves, VoteWord(word), named)
     shown = (handed.a, handed.b, handed.c, handed.d)
-    # A vote that is not whole does not count and convicts no seat: it must not stand for one that does.
+    # An incomplete vote neither counts nor convicts, so it must not stand in for one that does.
     if not is_vote_complete(vote):
         return None
     return drawn, vote, VoteOpening(vote, *shown) if kind == WITH_OPENING else None
 
 
 def _split(place: int) -> Sequence[int]:
-    """Slot, draw, rank, word and kind of a handed vote."""
+    """Returns slot, draw, rank, verdict and kind of a handed vote."""
     return place >> 64, *(place >> bits & 0xFF for bits in (56, 48, 40)), place >> 32 & 0xFF

@@ -50,7 +50,7 @@ class WorkProofs:
         await self._prove_delta(found, openings)
 
     async def prove_wrong_start(self, ref: StatementRef) -> None:
-        """Shows boundary 0 of a claim, which is not what the claim must start from."""
+        """Shows boundary 0 of a claim that starts from something else than it must."""
         openings = get_openings(self.get_view(), ref.round, ref.slot)
         start = await self.make_start(ref.round, ref.slot, openings)
         await self.proof_calls.send_proof(proof_calls.prove_start(ref.round, ref.slot, start))
@@ -65,13 +65,13 @@ class WorkProofs:
         if are_scales_valid(opened):
             delta = await self.make_delta(index, slot, leaf, openings)
             await self.proof_calls.send_proof(proof_calls.prove_delta(index, slot, leaf, delta))
-        else:  # Nothing else is needed, so nothing else can be withheld.
+        else:  # This call needs no other data, so a solver cannot stop it by withholding.
             await self.proof_calls.send_proof(
                 proof_calls.prove_scale(index, slot, leaf, openings.work, opened)
             )
 
     async def prove_vote(self, known: KnownVote) -> None:
-        """Shows that a claim starts as it must, or that the named leaf is the encoded difference."""
+        """Shows that a claim starts as it must, or that the leaf which a vote rejects is encoded rightly."""
         index, slot = known.vote.round, known.vote.slot
         openings = get_openings(self.get_view(), index, slot)
         if known.vote.word == VoteWord.REJECT_START:
@@ -83,7 +83,7 @@ class WorkProofs:
             await self.proof_calls.send_proof(proof_calls.prove_right_delta(known, delta))
 
     async def make_start(self, index: int, slot: int, openings: ClaimOpenings) -> Form:
-        """Returns boundary 0 of a claim, and what boundary 0 must be."""
+        """Returns boundary 0 of a claim, and what it must be."""
         if 0 not in openings.boundaries:
             raise _make_unknown(index, slot, "boundary 0")
         base = await self.model.load_outer(get_now(self.get_view()).rounds[index].base_root)
@@ -104,8 +104,8 @@ class WorkProofs:
         return await self.claim_data.find_work(before, merged)
 
     async def make_delta(self, index: int, slot: int, leaf: int, openings: ClaimOpenings) -> Form:
-        """Returns a leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault if it
-        is not known."""
+        """Returns a leaf of a claim's pseudo-gradient, and what it must be. Raises EnvironmentFault if one of
+        them is not known."""
         view = self.get_view()
         work, last = openings.work, openings.last
         if work is None or last is None:
@@ -121,8 +121,8 @@ class WorkProofs:
         return delta_form(work, base, last, (first, second, third))
 
     async def _have_final(self, index: int, slot: int, ref: BlobRef) -> None:
-        """Brings the final weights of a claim into the store. If this node pruned those of its own claim, it
-        trains them again."""
+        """Brings the final weights of a claim into the store. If this node has pruned those of its own claim,
+        it trains them again."""
         solver = find_solver(get_now(self.get_view()), index, slot)
         if solver == self.get_view().account and not self.store.has(ref):
             await self.segments.restore_boundary(index, max(list_own_boundaries(self.get_view(), index)))
@@ -132,12 +132,12 @@ class WorkProofs:
 
 
 def are_scales_valid(leaf: LeafProof) -> bool:
-    """Returns whether each block of a leaf of a pseudo-gradient has a scale that an encoding has."""
+    """Returns whether each block in a leaf of a pseudo-gradient has a scale that the encoding can give."""
     return all(scale <= SCALE_BYTE_MAX for scale in leaf.data[::DELTA_BLOCK_BYTES])
 
 
 def get_openings(view: View, index: int, slot: int) -> ClaimOpenings:
-    """Returns the known openings of a claim: all of them if it is this node's own."""
+    """Returns the known openings of a claim; all of them if the claim is this node's own."""
     if find_solver(get_now(view), index, slot) != view.account:
         return view.audits.get_openings(index, slot)
     last = len(list_own_boundaries(view, index)) - 1

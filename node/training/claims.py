@@ -131,20 +131,14 @@ def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
 
 
 LOSS_MAX_NATS = 1e6
-
-
 """A segment with a larger loss, or with none that is a number, is left out: its round is not reported on."""
 
 
 TRAINING = ("training", None)
-
-
 """The lock of training: one own claim at a time, since two at once would both be late."""
 
 
 Require = Callable[[], object]
-
-
 """Raises EnvironmentFault if a round is, or will be, trained from something else."""
 
 

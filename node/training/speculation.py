@@ -45,8 +45,6 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 
 FETCH_DIVISOR = 8
-
-
 """After this part of `audit_max` a claim whose pseudo-gradient has not come is left out."""
 
 
