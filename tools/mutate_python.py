@@ -59,6 +59,8 @@ OPERATORS = (
 """What a mistake may look like; no operator whose mutants cannot be imported."""
 MOST_FILES = 12
 """Test files that run for a mutant."""
+FIRST_FILES = 4
+"""Test files that run before the others are collected: most mutants die in them."""
 LONGEST_S = 900
 """After so many seconds a mutant counts as killed: it made a loop endless."""
 
@@ -145,23 +147,42 @@ def _count_shared(test: str, path: str) -> int:
 
 
 def run_mutant(copy: Path, mutant: Mutant, tests: list[str]) -> Outcome:
-    """Run the tests on a mutant in a copy of the checkout, and put its file back."""
-    original = (copy / mutant.path).read_text()
+    """Run the tests on a mutant in a copy of the checkout, the nearest first, and put its file back."""
+    path = copy / mutant.path
+    original = path.read_text()
     try:
         write_mutant(copy, mutant)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+        forget_bytecode(path)
+        found = find_failure(copy, tests[:FIRST_FILES]) or find_failure(copy, tests[FIRST_FILES:])
+    finally:
+        path.write_text(original)
+        forget_bytecode(path)
+    return Outcome(mutant, found, len(tests))
+
+
+def find_failure(copy: Path, tests: list[str]) -> str:
+    """Run test files until one test fails; returns its name, or nothing if all pass."""
+    if not tests:
+        return ""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    try:
         shown = subprocess.run(
             command, cwd=copy, env=environment, capture_output=True, text=True, timeout=LONGEST_S
         )
     except subprocess.TimeoutExpired:
-        return Outcome(mutant, "time", len(tests))
-    finally:
-        (copy / mutant.path).write_text(original)
+        return "time"
     if shown.returncode == 0:
-        return Outcome(mutant, "", len(tests))
+        return ""
     lines = [line for line in shown.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return Outcome(mutant, lines[0][:160] if lines else f"exit status {shown.returncode}", len(tests))
+    return lines[0][:160] if lines else f"exit status {shown.returncode}"
+
+
+def forget_bytecode(path: Path) -> None:
+    """Delete the bytecode of a file: a mutant may have the size and the second of the original."""
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
 
 
 def make_copy(root: Path, folder: Path) -> Path:
