@@ -1,7 +1,7 @@
-"""Posting a task: from a model, a dataset and a plan to terms, an escrow, and a served dataset.
+"""Builds and posts a task out of a model, a dataset and a plan, and serves the dataset.
 
-The submitter computes every root that nodes will check before they stake; what they would refuse is never
-posted.
+The submitter computes every root that nodes check before they stake, and posts no task that they would
+refuse.
 """
 
 import asyncio
@@ -47,15 +47,16 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.step.step_folder import StepFiles, StepShape
 
 STAND_IN = bytes(31) + b"\1"
-"""For a root that is not computed yet."""
+"""Stands for a root that is not computed yet."""
 
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What a submitter chooses. Everything else in a task follows from it and from the dataset's bytes:
-    tokens of 1, 2 or 4 bytes by the vocabulary. step: the recorded one of any module, in one numeric format
-    and for one shape of a batch. initial_seed: `GIVEN_START` if the first weights are given.
-    tokenizer_sha256: of the tokenizer.json that made the tokens, hex; empty if there was none."""
+    """The choices of a submitter. Everything else in a task follows from these and from the dataset's bytes,
+    where the vocabulary decides if a token has 1, 2 or 4 bytes. `step` is the recorded step of a module, in
+    one numeric format and for one shape of a batch. `initial_seed` is `GIVEN_START` if the first weights are
+    given. `tokenizer_sha256` is the hash in hex of the tokenizer.json that made the tokens; empty if there
+    was none."""
 
     step: StepFiles
     schedule: ScheduleConfig
@@ -83,7 +84,7 @@ class RoundPlan:
 
     @property
     def vocabulary_size(self) -> int:
-        """Tokens that the model knows."""
+        """The number of tokens that the model knows."""
         return self.step.shape.vocabulary_size
 
     def count_parameters(self) -> int:
@@ -94,8 +95,8 @@ class RoundPlan:
 def build_task(
     plan: RoundPlan, dataset: bytes | memoryview, submitter: str, salt: bytes, start: Tensor | None = None
 ) -> tuple[PostedTerms, TrainingSpec]:
-    """Returns the whole task, all roots computed. start: the flat weights that it begins with, if no seed
-    makes them."""
+    """Returns the whole task with all roots computed. `start` is the flat starting weights, if no seed makes
+    them."""
     assert (plan.initial_seed == GIVEN_START) == (start is not None), "either a seed or weights"
     step = learn_plan(plan)
     training = _sketch_training(plan, len(dataset))
@@ -109,14 +110,14 @@ def build_task(
 
 
 def learn_plan(plan: RoundPlan) -> TaskStep:
-    """Returns the step of a plan, known to this process from then on."""
+    """Returns the step of a plan, and lets this process run it."""
     step = TaskStep(plan.step.built, plan.step.layout)
     learn_step(step)
     return step
 
 
 def find_plan_malformations(plan: RoundPlan, dataset_bytes: int) -> list[Malformation]:
-    """Returns every rule of numbers that a task of this plan would break."""
+    """Returns every rule on numbers that a task of this plan would break."""
     batch = (plan.sequences_per_step, plan.sequence_tokens)
     rules = list_step_rules(plan.step.shape, *batch, plan.numeric_format)
     broken = [Malformation(*rule[1:]) for rule in rules if not rule[0]]
@@ -124,8 +125,8 @@ def find_plan_malformations(plan: RoundPlan, dataset_bytes: int) -> list[Malform
 
 
 def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_format: str) -> Iterator[Rule]:
-    """Yields what a plan must keep that names a recorded step: it was recorded for one batch and one
-    format."""
+    """Yields the rules that a plan must keep because its step was recorded for one shape of a batch and one
+    numeric format."""
     yield judge_range("sequences_per_step", sequences, shape.sequences, shape.sequences)
     yield judge_range("sequence_tokens", tokens, shape.tokens, shape.tokens)
     named = shape.numeric_format
@@ -138,7 +139,7 @@ def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_forma
 
 
 def sketch_task(plan: RoundPlan, dataset_bytes: int) -> TaskSpec:
-    """Returns the task of a plan as far as its step, sizes and numbers go. All other roots are `STAND_IN`."""
+    """Returns the task of a plan with its step, sizes and numbers. All other roots are `STAND_IN`."""
     learn_plan(plan)
     return make_spec(_sketch_terms(plan, plan.count_parameters()), _sketch_training(plan, dataset_bytes))
 
@@ -209,8 +210,8 @@ def _sketch_terms(plan: RoundPlan, count: int) -> PostedTerms:
 
 
 def refuse_bad_task(chain: GameChain, terms: PostedTerms, training: TrainingSpec) -> int:
-    """Raises InvalidInput with every reason for which nodes would refuse the task; otherwise returns its
-    escrow in wei."""
+    """Raises InvalidInput with every reason for which nodes would refuse the task. Else returns the escrow in
+    wei."""
     spec = make_spec(terms, training)
     game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, chain.signing.contract))
     refuse_harmful(game_terms, spec, None, chain.limits)
@@ -229,9 +230,9 @@ async def post_task(
     dataset: bytes | memoryview,
     start: Tensor | None = None,
 ) -> bytes:
-    """Posts a task that was built, with its escrow, and serves its dataset from now on, with the weights that
-    it begins with (start) if they are given; returns the task's id. Raises InvalidInput if nodes would refuse
-    it, ContractRefused if the account has too few tokens."""
+    """Posts a task with its escrow, and returns the task's id. Serves its dataset from now on, and its
+    starting weights (`start`) if they are given. Raises InvalidInput if nodes would refuse it,
+    ContractRefused if the account has too few tokens."""
     escrow_wei = await asyncio.to_thread(refuse_bad_task, chain, terms, training)
     await asyncio.to_thread(store.put, refer_dataset(training), dataset)
     await asyncio.to_thread(keep_step, store, training, get_step(training))

@@ -3,14 +3,14 @@
     journal  SealMade before the seal is sent      VoteMade before the vote is
     killed   before SealMade: it begins anew       after: the same seal      after VoteMade: the same vote
 
-A word is chosen (`judging.py`) from everything at hand: first a wrong start, then the state, then the work
-leaf. If the solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it
-too much (`may_vote_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does
-if nobody else answers it either (`own_network`).
+The verdict (`judging.py`) rests on everything that was fetched: first a wrong start, then the state, then the
+work leaf. If the solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN if fees could cost it
+too much (`may_vote_unserved`). After any failure that is not the solver's it votes ABSTAIN, and also if
+nobody else answers it either (`own_network`).
 
-A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
-does a start whose next step gives NaN or infinity, because no training leads there. If that cost nothing, a
-solver could claim such states as a free try. So an auditor trains one step even if only an UNSERVED still
+A start with wrong step counters counts as unserved, because no auditor can replay it as this segment. So does
+a start whose next step gives NaN or infinity, because no training leads there. Both must cost the solver
+something, or it could try such states for free. So an auditor trains one step even if only an UNSERVED still
 counts.
 """
 

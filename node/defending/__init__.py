@@ -1,1 +1,1 @@
-"""Answers to disputes about own steps."""
+"""Answers disputes and queries about this node's own statements."""

@@ -1,4 +1,4 @@
-"""What a node has to do for its own statements: answer disputes and queries, and show its steps."""
+"""Lists what a node must do for its own statements: answer disputes and queries, and show its steps."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerDispute
 
 @dataclass(frozen=True)
 class Defence:
-    """What defends this node's statements."""
+    """The tools that defend this node's statements."""
 
     answers: DisputeAnswers
     queries: QueryAnswers
@@ -24,8 +24,7 @@ class Defence:
 
 @dataclass(frozen=True)
 class _InDispute:
-    """Something to do in a dispute. about: the dispute's name, and its stage if each stage is a duty of its
-    own."""
+    """A duty in a dispute. `about` is the dispute's name, with its stage if each stage is another duty."""
 
     about: Hashable
     dispute: InnerDispute = field(compare=False, repr=False)
@@ -40,7 +39,7 @@ class PostRoots(_InDispute):
     """Post the roots of all steps of a disputed segment."""
 
     async def perform(self, defence: Defence) -> None:
-        """Trains the segment again. Raises ContractRefused if the turn is over."""
+        """Trains the segment again and posts the roots. Raises ContractRefused if the turn is over."""
         await defence.answers.post_roots(self.dispute)
 
 
@@ -48,7 +47,7 @@ class PostTrace(_InDispute):
     """Post the root of the trace of the named step."""
 
     async def perform(self, defence: Defence) -> None:
-        """Runs the step again. Raises ContractRefused if the turn is over."""
+        """Runs the step again and posts the root. Raises ContractRefused if the turn is over."""
         await defence.answers.post_trace(self.dispute)
 
 
@@ -56,7 +55,7 @@ class ShowLeaves(_InDispute):
     """Show the demanded leaves of a trace."""
 
     async def perform(self, defence: Defence) -> None:
-        """Raises ContractRefused if the turn is over."""
+        """Shows the leaves. Raises ContractRefused if the turn is over."""
         await defence.answers.show_leaves(self.dispute)
 
 
@@ -64,7 +63,7 @@ class ServeSteps(_InDispute):
     """Show the opponent the states of a disputed segment, and the trace once it is posted."""
 
     async def perform(self, defence: Defence) -> None:
-        """Trains what is not at hand."""
+        """Shows the states. It trains those again that it does not have."""
         await defence.answers.serve(self.dispute)
 
 
@@ -76,20 +75,20 @@ class ForgetSteps:
     dispute: bytes
 
     async def perform(self, defence: Defence) -> None:
-        """Deletes what nothing else needs."""
+        """Deletes the blobs that nothing else needs."""
         defence.steps.forget_dispute(self.kind, self.dispute)
 
 
 @dataclass(frozen=True)
 class _OfQuery:
-    """A query to answer. name: which one."""
+    """A query to answer. `name` says which one."""
 
     name: bytes
     query: InnerAsk = field(compare=False, repr=False)
 
     @property
     def round(self) -> int:
-        """The round of the questioned vote."""
+        """The round of the vote that the query is about."""
         return self.query.statement.round
 
 
@@ -97,7 +96,8 @@ class AnswerQuery(_OfQuery):
     """Answer a query about this node's own vote."""
 
     async def perform(self, defence: Defence) -> None:
-        """Trains the segment again if its end is not kept. Raises ContractRefused if time is over."""
+        """Answers. It trains the segment again if the end is not kept. Raises ContractRefused if the time is
+        over."""
         await defence.queries.answer_own(self.query)
 
 
@@ -105,25 +105,25 @@ class AnswerForAnother(_OfQuery):
     """Answer a query about a vote whose signer is silent."""
 
     async def perform(self, defence: Defence) -> None:
-        """Raises ContractRefused if another node was faster."""
+        """Answers. Raises ContractRefused if another node was faster."""
         await defence.queries.answer_others(self.query)
 
 
 @dataclass(frozen=True)
 class ShowSteps:
-    """Compute the steps of a segment that an auditor asked for, and show them. place: as of
-    `compute_place`."""
+    """Compute and show the steps of a segment that an auditor asked for. `place` is what `compute_place`
+    returns."""
 
     round: int
     place: int
 
     async def perform(self, defence: Defence) -> None:
-        """Waits in the recompute queue."""
+        """Computes the steps once it is their turn in the recompute queue."""
         await defence.steps.show_wanted((self.round, self.place))
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Defence]]:
-    """Lists what is due in `block`, what costs most when it is late first."""
+    """Lists what is due in `block`. The duty that costs most when it is late comes first."""
     for dispute, moves in list_playable(view, block):
         if Move.POST_ROOTS in moves:
             yield PostRoots(dispute.name, dispute)

@@ -1,4 +1,4 @@
-"""Answers in a dispute about this node's own step: roots, a trace, leaves."""
+"""Answers in a dispute about a step of this node: with roots, a trace, leaves."""
 
 import asyncio
 from collections.abc import Sequence
@@ -49,7 +49,8 @@ class DisputeAnswers:
     step_serving: StepServing
 
     async def post_roots(self, dispute: InnerDispute) -> None:
-        """Posts the root of each step's state, start and end included, as the statement binds them."""
+        """Posts the root of each step's state, start and end included, with the openings that tie them to the
+        statement."""
         place = (dispute.statement.round, dispute.statement.slot)
         start = await self.segments.restore_own_start(dispute)
         work = (self.segments.compute_roots, place, dispute.segment, start)
@@ -69,9 +70,9 @@ class DisputeAnswers:
         await self.chain.disputes.post_claim_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def _post_vote_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
-        """The start's opening is the one that the solver has shown before this node sealed, the end's the one
-        that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and
-        takes whatever stands there."""
+        """Posts the roots for a vote, with two openings that the solver has shown: the start's from before
+        the seal, the end's in exchange for it. For a REJECT_START the contract opens no end, and takes
+        any."""
         view = self.get_view()
         ref, replay = dispute.statement, find_replay(view, dispute.statement)
         require_end(replay.own_end, roots[-1])
@@ -80,7 +81,7 @@ class DisputeAnswers:
         await self.chain.disputes.post_vote_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def post_trace(self, dispute: InnerDispute) -> None:
-        """Runs the named step again, keeps all of it to be served, and posts the root of its trace."""
+        """Runs the named step again, keeps the trace for others to read, and posts its root."""
         traced = await self.trace_named_step(dispute)
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = await asyncio.to_thread(prove_outputs, traced.tree)
@@ -88,7 +89,7 @@ class DisputeAnswers:
         await self.chain.disputes.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
 
     async def show_leaves(self, dispute: InnerDispute) -> None:
-        """Shows the demanded leaves that are not shown yet."""
+        """Shows those demanded leaves that are not shown yet."""
         traced = await self.trace_named_step(dispute)
         demands = dispute.demands[len(dispute.shown) :]
         work = (_open_leaves, self.store, traced.tree, demands)
@@ -96,7 +97,7 @@ class DisputeAnswers:
         await self.chain.disputes.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
 
     async def serve(self, dispute: InnerDispute) -> None:
-        """Shows, from now on, the states of all steps of a disputed segment, and the trace of the named
+        """Shows from now on the states of all steps of a disputed segment, and the trace of the named
         step."""
         if dispute.trace is not None:
             await self.trace_named_step(dispute)
@@ -127,7 +128,7 @@ class DisputeAnswers:
 
 
 def require_end(end: StateHeader, root: bytes) -> None:
-    """Raises EnvironmentFault if a recomputed segment ends elsewhere than the statement says."""
+    """Raises EnvironmentFault if a recomputed segment has another end than the statement says."""
     if compute_state_root(end) != root:
         raise EnvironmentFault(
             what="this machine computes other bits than when it made the statement that is disputed",
@@ -138,11 +139,11 @@ def require_end(end: StateHeader, root: bytes) -> None:
 
 
 def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLeaf]) -> list[BufferOpening]:
-    """Opens leaves of a kept trace. The step is run again only for a buffer that is lost or damaged."""
+    """Opens leaves of a kept trace. Runs the step again only if a buffer is lost or damaged."""
     layout, constants = describe_layout(tree.program), get_constant_roots(tree.program)
 
     def load(buffer: int) -> Tensor:
-        """Constants are the program's own: no trace keeps them."""
+        """Loads a buffer. Constants come from the program, because no trace keeps them."""
         if buffer in constants:
             return tree.get(buffer)
         try:

@@ -1,4 +1,4 @@
-"""Answers questions about own statements, and about those of absent signers."""
+"""Answers queries about this node's own votes, and about votes of silent signers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote
 
 NO_LEAF = StateLeaves(*(LeafProof(b"", ()) for _ in range(3)))
-"""What stands for a leaf of an end that is the claim's."""
+"""Stands for a leaf of the auditor's end if both ends are equal."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Ends:
 
 
 def list_own_asked(view: View, block: int) -> Iterator[InnerAsk]:
-    """Yields the open asks on this node's own votes. An answer shows both ends: as long as a reserve could
-    copy them it waits, and its clock waits with it."""
+    """Yields the open queries on this node's own votes. An answer shows both ends, so it waits while a
+    reserve auditor could copy them; its time limit waits too."""
     respond = view.game.terms.windows.respond
     for one in get_inner(view).asks.values():
         seat = get_now(view).seats.get(one.seat)
@@ -56,8 +56,8 @@ def list_own_asked(view: View, block: int) -> Iterator[InnerAsk]:
 
 
 def list_others_asked(view: View, block: int) -> Iterator[InnerAsk]:
-    """Yields open asks on others' votes, in the second half of their time, that this node can answer: the
-    signer's end is the claim's, and that state is in the store."""
+    """Yields open queries on others' votes that this node can answer, in the second half of their time. It
+    can if the signer's end equals the claim's, and that state is in the store."""
     late = view.game.terms.windows.respond // 2
     for one in get_inner(view).asks.values():
         seat = get_now(view).seats.get(one.seat)
@@ -69,7 +69,7 @@ def list_others_asked(view: View, block: int) -> Iterator[InnerAsk]:
 
 
 def _find_shared(view: View, opened: InnerAsk) -> Ends | None:
-    """Returns the ends of another's vote that are one state which this node has."""
+    """Returns both ends of another's vote if they are equal and in this node's store."""
     ref, account = opened.statement, get_now(view).seats[opened.seat].account
     for known in view.audits.list_votes(ref.round):
         if (known.ref, known.auditor) == (ref, account) and known.opening is not None:
@@ -87,7 +87,7 @@ def _find_boundary(view: View, known: KnownVote) -> BoundaryProof | None:
 
 @dataclass(frozen=True)
 class QueryAnswers:
-    """Answers queries about own votes, and about those of silent signers."""
+    """Answers queries about this node's own votes, and about votes of silent signers."""
 
     get_view: GetView
     client: BlobClient
@@ -98,7 +98,7 @@ class QueryAnswers:
     segments: Segments
 
     async def answer_own(self, opened: InnerAsk) -> None:
-        """Shows both leaves of this node's own vote."""
+        """Shows the leaf of both ends of this node's own vote."""
         replay = find_replay(self.get_view(), opened.statement)
         ends = Ends(require_claimed_end(replay), replay.own_end, replay.seal_salt)
         async with self.locks["restore", opened.statement.round]:

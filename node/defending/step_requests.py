@@ -1,4 +1,4 @@
-"""Requests for the states of a segment's steps: who may ask, and what is answered."""
+"""Answers requests for the states of a segment's steps, and says who may ask."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -25,7 +25,7 @@ from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound
 
 STEPS = "steps"
-"""Name of the handler."""
+"""The name of the request handler."""
 
 
 ASK_BYTES = 1024
@@ -35,7 +35,7 @@ SHOW_BYTES = 96 * 1024
 
 
 STATES_MAX = 256
-"""k is at most 255: the contract keeps a step in a byte."""
+"""k + 1 states, where k is at most 255, because the contract keeps a step in a byte."""
 
 
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -45,7 +45,7 @@ State = Annotated[bytes, Meta(min_length=STATE_BYTES, max_length=STATE_BYTES)]
 
 
 class StepsAsked(Message, frozen=True):
-    """Asks for the states of a segment, from the receiver's claim or from its replay."""
+    """Asks for the states of a segment of the receiver's own claim or own replay."""
 
     task: Word
     round: Number
@@ -54,9 +54,9 @@ class StepsAsked(Message, frozen=True):
 
 
 class StepsShown(Message, frozen=True):
-    """The k + 1 states, as `encode_state` writes them. salts: for a replay, the salt of its start, then those
-    of all seals on the segment; in an exact task also that of the claim's end. path: for a replay, the path
-    of its start in the claim's tree. Salts and path bind the states to a vote, and the vote to the claim."""
+    """The k + 1 states, as `encode_state` writes them. `salts` and `path` tie a replay's states to its vote,
+    and the vote to the claim; they are empty for a claim. `salts` are those of the start and of all seals on
+    the segment, and in an exact task of the claim's end. `path` leads from the start to the claim's root."""
 
     states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
     salts: Annotated[tuple[Word, ...], Meta(max_length=STATES_MAX)] = ()
@@ -79,8 +79,8 @@ class StepAnswers:
     notify_loop: NotifyLoop
 
     def _look_at_news(self, account: str) -> None:
-        """Makes the loop look at what the handler has just noted, once a block for each account. At each look
-        all duties are listed, in the thread that serves."""
+        """Makes the loop look at what the handler has just noted, at most once a block for each account. More
+        often would slow the server, because each look lists all duties in its thread."""
         handler = self.cases.step_requests
         if handler.is_news:
             self.recompute_queue.look_again()
@@ -88,9 +88,9 @@ class StepAnswers:
                 self.notify_loop()
 
     async def answer_steps(self, account: str, body: bytes) -> StepsShown:
-        """Returns the states of a segment of this node's own. If they are not at hand, notes the request, and
-        computes them if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed
-        question."""
+        """Returns the states of a segment of this node. If they are not in the store, notes the request, and
+        they are computed if they may be shown. Raises EnvironmentFault until then, ProtocolFault for a
+        malformed question."""
         view = self.get_view()
         asked = ASKED_FORM.decode(body, account)
         if asked.task == view.task and is_served(view, account):
@@ -113,7 +113,7 @@ class StepAnswers:
 
 
 def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Returns whether a blob is shown because of a dispute, or of wanted steps."""
+    """Returns whether a blob may be read because a dispute or a request needs it."""
     return view.cases.may_read(account, kind, root, is_served(view, account))
 
 
@@ -127,9 +127,9 @@ def is_served(view: View, account: str) -> bool:
 
 
 def is_auditor(view: View, account: str, asked: StepsAsked) -> bool:
-    """Returns whether an account may have to judge the segment. It may if it was drawn for the segment in any
-    rank, is the solver that trained it, or has a whistleblower's seat while the claim is convicted. For each
-    only as long as it may have to judge the segment, which it does also in a round that is undone."""
+    """Returns whether an account may have to judge the segment now. It may if it was drawn for the segment in
+    any rank, if it trained the segment, or if it is a whistleblower and the claim is convicted. An undone
+    round counts too."""
     state, game_round = view.game, view.game.rounds.get(asked.round)
     if game_round is None or asked.slot not in game_round.claims:
         return False
@@ -146,8 +146,8 @@ def is_auditor(view: View, account: str, asked: StepsAsked) -> bool:
 
 
 def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: StepsAsked) -> bool:
-    """Returns whether a whistleblower may have to judge the vote of this node that stands by a convicted
-    claim. What it is not shown it disputes, and the vote may be right: then its bond is lost."""
+    """Returns whether a whistleblower may have to judge this node's vote for a convicted claim. If it were
+    shown no steps, it would dispute the vote; if the vote is right, it would lose its bond."""
     seat = find_seat(view.game, account)
     if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
         return False
@@ -156,7 +156,7 @@ def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: Steps
 
 
 def _show(view: View, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
-    """Returns the answer with these states. Those of this node's own claim need nothing that binds them."""
+    """Returns the answer with these states. States of this node's own claim need no salts and no path."""
     replays = list(view.audits.list_replays(asked.round))
     here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
     if not here:

@@ -1,4 +1,4 @@
-"""What a claimant shows of its own steps, in a dispute and before one."""
+"""Shows the steps that a claimant has computed, in a dispute and before one."""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def compute_place(view: View, slot: int, segment: int) -> int:
-    """Returns the number under which the steps of a segment of a slot's claim are asked for. An auditor may
-    have replayed the same segment of several claims."""
+    """Returns the number under which others ask for the steps of a segment. It has the claim's slot, because
+    an auditor may have replayed the same segment of several claims."""
     return slot * view.game.terms.segment_count + segment
 
 
 @dataclass(frozen=True)
 class StepServing:
-    """Shows the states of the steps of this node's own segments, and lets them go."""
+    """Shows the states of steps of this node's segments, and deletes them when nobody needs them."""
 
     get_view: GetView
     store: BlobStore
@@ -58,15 +58,15 @@ class StepServing:
         return headers
 
     def forget(self, name: object) -> None:
-        """Stops showing something, and deletes what nothing else needs."""
+        """Stops showing a thing, and deletes the blobs that nothing else needs."""
         book = self.cases
         keys = book.shown.pop(name, frozenset())
         for key in keys - list_spared(self.get_view()):
             self.store.delete(key)
 
     def forget_dispute(self, kind: str, name: bytes) -> None:
-        """Stops showing the steps or the trace of a dispute. Two disputes may be about one segment, whose
-        states then stay with the other one."""
+        """Stops showing the steps or the trace of a dispute. If another dispute is about the same segment,
+        the states stay for it."""
         self.forget((kind, name))
         book, disputes = self.cases, get_inner(self.get_view()).disputes
         book.traces.pop(name, None)
@@ -77,9 +77,9 @@ class StepServing:
             book.steps.pop(place, None)
 
     async def show_wanted(self, wanted: tuple[int, int]) -> None:
-        """Recomputes a segment that was asked for, (round, place), and shows the state after each step from
-        now on; of what others than auditors asked for only the last segments stay. While it waits its turn an
-        auditor may come to ask for it too."""
+        """Recomputes a requested segment, given as (round, place), and shows the state after each step from
+        now on. Of segments that only non-auditors asked for, just the latest stay. An auditor may come to ask
+        for this one while it waits for its turn."""
         (index, place), book, recompute_queue = wanted, self.cases, self.recompute_queue
         asked = (self.get_view().task, index, place)
         slot, segment = divmod(place, self.get_view().game.terms.segment_count)
@@ -108,7 +108,7 @@ def show_trace(view: View, dispute: InnerDispute, traced: TracedStep) -> None:
 
 
 def list_keys(headers: list[StateHeader]) -> frozenset[BlobKey]:
-    """Returns the blobs of states."""
+    """Returns the keys of the blobs of these states."""
     return frozenset(ref.key for header in headers for ref in refer_state(header, 1))
 
 
@@ -117,14 +117,14 @@ def _get_place(dispute: InnerDispute) -> tuple[int, int, int]:
 
 
 def list_spared(view: View) -> frozenset[BlobKey]:
-    """Returns the blobs that stay when something is no longer shown or read: those that a record names, until
-    they are pruned, and those in use."""
+    """Returns the blobs that stay when something is no longer shown or read: those in use, and those that a
+    record names and pruning has not reached."""
     book = view.audits.book
     return list_named(view.claims, book).union(list_in_use(view.cases, book))
 
 
 def list_wanted(view: View, block: int) -> list[tuple[int, int]]:
-    """Returns (round, place) of the requests that may be shown, and drops all other requests."""
+    """Returns (round, place) of each request that may be served, and drops all other requests."""
     handler, found = view.cases.step_requests, []
     for wanted in list(handler.wanted):
         task, index, place = wanted
@@ -137,8 +137,8 @@ def list_wanted(view: View, block: int) -> list[tuple[int, int]]:
 
 def find_own_start(view: View, index: int, place: int, block: int) -> StateHeader | None:
     """Returns the start of the segment at a place, if this node made a statement on it whose steps may be
-    shown. None otherwise, and if the start is not on disk: no round is trained again for a mere question.
-    What auditors may ask for before they dispute it stays as long as they need."""
+    shown. Returns None otherwise, or if the start is not on disk, because a question alone makes no node
+    train a round again. Pruning keeps the starts that auditors may ask for."""
     ref, segment = (
         _find_own_statement(view, index, place, block),
         place % view.game.terms.segment_count,

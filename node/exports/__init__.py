@@ -1,1 +1,1 @@
-"""Models in and out: folders of weights, exports, adapters, and the use of a trained model."""
+"""Exports and imports models: folders of weights, adapters, and the use of a trained model."""

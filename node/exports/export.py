@@ -38,9 +38,9 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 
 async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:
-    """Writes the newest global model of `task` that this account may have to `out`. Every byte is checked
-    against the roots on chain. tokenizer: a tokenizer.json, or a folder that has it, to put beside it.
-    Returns which model it is.
+    """Writes the newest global model of `task` that this account may read into the folder `out`. Every byte
+    is checked against the roots on chain. `tokenizer` is a tokenizer.json, or a folder with one, to be copied
+    there. Returns the model that it wrote.
 
     Raises InvalidInput (no model for this account yet, another tokenizer than the task's) and
     EnvironmentFault (no chain, no node serves it)."""
@@ -67,7 +67,7 @@ async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None
 
 
 async def load_newest(reader: Reader, config: NodeConfig, task: bytes) -> tuple[TaskSpec, Choice, Tensor]:
-    """Returns the spec of a task, the newest model that this account may have, and its flat weights
+    """Returns the spec of a task, the newest model that this account may read, and its flat weights
     (float32). Raises as `run` does."""
     game, spec = reader.state.games[task], read_spec(reader, task)
     refuse_broken(find_training_malformations(spec))
@@ -80,7 +80,7 @@ async def load_newest(reader: Reader, config: NodeConfig, task: bytes) -> tuple[
 
 
 def read_spec(reader: Reader, task: bytes) -> TaskSpec:
-    """Returns the spec as it was posted."""
+    """Returns the spec of a task as its submitter posted it."""
     return make_spec(reader.state.task_terms[task], decode_training(reader.state.texts[task]))
 
 
@@ -111,8 +111,8 @@ async def load_weights(
 
 
 def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
-    """Returns what a node of this home has computed behind an outer root. None if it has computed nothing, or
-    if it runs: then it is asked like any other node."""
+    """Returns the outer header of an outer root, if a node of this home has computed it. Returns None if not,
+    or if that node runs now: then it is asked like any other node."""
     path = home / JOURNAL_FILE
     if not path.exists():
         return None
@@ -124,8 +124,8 @@ def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
 
 
 async def _load_first(reader: Reader, spec: TaskSpec, peers: list[Peer]) -> Tensor:
-    """W before any training: starting weights from this node's own store, or from a peer, the submitter
-    first. Raises InvalidInput if there is no peer."""
+    """Returns W before any training: starting weights from this home, or from a peer, the submitter first.
+    Raises InvalidInput if there is no peer."""
     if not spec.training.is_start_given:
         return await asyncio.to_thread(make_start, spec)
     first = OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root)
@@ -138,7 +138,7 @@ async def _answer_self(header: OuterHeader) -> OuterHeader:
 
 
 async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list[Peer]) -> Tensor:
-    """W of an outer state, from this node's own store or from a peer that shows it."""
+    """Returns W of an outer state, from this home or from a peer."""
     ref = refer_tensor(header.weights_root, spec.terms.parameter_count)
     if not reader.store.has(ref):
         await reader.client.fetch_from_any(peers, ref)

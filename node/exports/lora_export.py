@@ -1,7 +1,7 @@
-"""Adapters of an export: added to their matrices, and as PEFT's files beside them.
+"""Exports adapters: added to their matrices, and as PEFT's files beside the weights.
 
-A layer with an adapter is known by the names of its parameters: base.weight, lora_A, lora_B and lora_scale
-(`touchstone/step/lora.py`). What has other names or shapes is exported as it is.
+A layer has an adapter if its parameters are named base.weight, lora_A, lora_B and lora_scale
+(`touchstone/step/lora.py`). Parameters with other names or shapes are exported unchanged.
 """
 
 import json
@@ -21,7 +21,8 @@ PEFT_PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter of the layer with this name: b a scale [out, in] is added to the layer's matrix."""
+    """The adapter of the layer `name`. The product b a times scale, [out, in], is added to the layer's
+    matrix."""
 
     name: str
     a: Tensor
@@ -31,7 +32,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Merged:
-    """A matrix with its adapter added, in float32. It is made some rows at a time."""
+    """A matrix with its adapter added, in float32. A few rows are computed at a time."""
 
     weight: Tensor
     adapter: Adapter
@@ -42,14 +43,14 @@ class Merged:
         return tuple(self.weight.shape)
 
     def list_pieces(self) -> Iterator[Tensor]:
-        """Yields its elements in their order, flat."""
+        """Yields the elements in order, as flat pieces."""
         rows = max(1, PIECE_ELEMENTS // self.weight.shape[1])
         for weight, b in zip(torch.split(self.weight, rows), torch.split(self.adapter.b, rows), strict=True):
             yield (weight + b @ self.adapter.a * self.adapter.scale).reshape(-1)
 
 
 def find_adapters(tensors: Mapping[str, Tensor]) -> list[Adapter]:
-    """Returns the adapters among the parameters of a model, in their order."""
+    """Returns the adapters among the parameters of a model, in the order of the parameters."""
     return [one for name in tensors if name.endswith(A) for one in _read(tensors, name.removesuffix(A))]
 
 
@@ -58,7 +59,7 @@ def _read(tensors: Mapping[str, Tensor], name: str) -> Iterator[Adapter]:
     if weight is None or a is None or b is None or scale is None or not a.dim() == b.dim() == 2:
         return
     fits = weight.shape == (b.shape[0], a.shape[1]) and b.shape[1] == a.shape[0] and scale.numel() == 1
-    # What is one number everywhere has no memory: a product would give it some.
+    # A tensor with one value everywhere takes no memory; a product would need memory for it.
     fits = fits and a.is_contiguous() and b.is_contiguous()
     is_free = name + ".weight" not in tensors and name + ".bias" not in tensors
     if fits and is_free:
@@ -66,7 +67,7 @@ def _read(tensors: Mapping[str, Tensor], name: str) -> Iterator[Adapter]:
 
 
 def merge(tensors: Mapping[str, Tensor], adapters: list[Adapter]) -> dict[str, Tensor | Made]:
-    """Returns the parameters of the model without adapters: each is added to its matrix."""
+    """Returns the model's parameters without adapters; each adapter is added to its matrix."""
     kept, merged = dict(tensors), dict[str, Tensor | Made]()
     for one in adapters:
         weight, *_ = (kept.pop(one.name + suffix) for suffix in SUFFIXES)
@@ -77,15 +78,14 @@ def merge(tensors: Mapping[str, Tensor], adapters: list[Adapter]) -> dict[str, T
 
 
 def name_for_peft(adapters: list[Adapter]) -> dict[str, Tensor | Made]:
-    """Returns tensors of PEFT's `adapter_model.safetensors`."""
+    """Returns the tensors of PEFT's `adapter_model.safetensors`."""
     pairs = ((f"{PEFT_PREFIX}{one.name}.lora_{part}.weight", one) for one in adapters for part in "AB")
     return {name: one.a if name.endswith("A.weight") else one.b for name, one in pairs}
 
 
 def describe_for_peft(adapters: list[Adapter], has_config: bool) -> bytes:
-    """Returns PEFT's `adapter_config.json`, in which each layer has its own rank and alpha. has_config:
-    whether the model is one of transformers. For another module PEFT must not ask for what only these can
-    do."""
+    """Returns PEFT's `adapter_config.json`, with rank and alpha for each layer. `has_config` says that the
+    model is one of transformers; for others PEFT must not use functions that only those have."""
     first = adapters[0]
     ranks = {one.name: one.a.shape[0] for one in adapters}
     alphas = {one.name: one.scale * one.a.shape[0] for one in adapters}

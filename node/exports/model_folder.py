@@ -1,4 +1,4 @@
-"""Weights of a model's folder, read as float32: `model.safetensors`, or shards with their index."""
+"""Reads a model's weights from a folder as float32: `model.safetensors`, or shards with an index."""
 
 import re
 import stat
@@ -27,42 +27,42 @@ SAFETENSORS_NAME = "model.safetensors"
 
 
 SAFETENSORS_METADATA = {"format": "pt"}
-"""What transformers wants in the file's header."""
+"""The metadata that transformers requires in the header of the file."""
 
 
 INDEX_NAME = "model.safetensors.index.json"
 
 
 OUTPUT = "lm_head.weight"
-"""The output matrix. A tied model's file may have it: it is the embedding then."""
+"""The name of the output matrix. If a tied model's file has it, it must equal the embedding."""
 
 
 LENGTH_BYTES = 8
-"""The length of a header comes first, little-endian."""
+"""A file begins with the length of its header, little-endian, in so many bytes."""
 
 
 MAX_HEADER_BYTES = 1 << 22
-"""Of a header, and of an index: 256 layers have 3,000 tensors, of some 150 bytes each."""
+"""The most bytes of a header or an index. A model of 256 layers has 3,000 tensors of some 150 bytes each."""
 
 
 MAX_BRACKETS = 64
-"""Tables and lists of an index: it has three."""
+"""The most tables and lists in an index. A real one has three."""
 
 
 TYPES = {"F32": 4, "F16": 2, "BF16": 2}
-"""Types whose numbers are float32 exactly, and their bytes."""
+"""Types that convert to float32 exactly, with their size in bytes."""
 
 
 SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}\.safetensors", re.ASCII)
 
 
 ROOM = 2
-"""A file more than so many times as large as the model in float32 is not opened. A smaller one is, so that a
-tensor too many is refused by its name."""
+"""A file more than so many times as large as the model in float32 is not opened. Smaller ones are opened, so
+that an extra tensor can be named in the error."""
 
 
 SHOWN = 3
-"""Names in an error."""
+"""So many names are listed in an error."""
 
 
 REMEDY = (
@@ -72,13 +72,13 @@ REMEDY = (
 
 
 class ShardIndex(msgspec.Struct, frozen=True):
-    """The used part of model.safetensors.index.json. weight_map: the file of each tensor."""
+    """The part of model.safetensors.index.json that is used. `weight_map` gives the file of each tensor."""
 
     weight_map: dict[str, str]
 
 
 class Found(NamedTuple):
-    """What a header says of a tensor."""
+    """A tensor as a file's header describes it."""
 
     file: Path
     kind: str
@@ -90,9 +90,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class WeightsFolder:
-    """A folder whose headers are those of the model. shapes: of all parameters, in the order in which they
-    lie in the flat vector; tied: other names of some, by which a file may have them too; tensors: what the
-    headers say, by name."""
+    """A folder whose headers fit the model. `shapes` are those of all parameters, in the order of the flat
+    vector. `tied` maps some parameters to a second name that a file may use. `tensors` are what the headers
+    say, by name."""
 
     folder: Path
     shapes: Shapes
@@ -100,14 +100,14 @@ class WeightsFolder:
     tensors: Mapping[str, Found]
 
     def read(self) -> Tensor:
-        """Returns all parameters as one flat float32 vector. Raises InvalidInput if a number is not finite
-        or so large that limits do not tell it from others, or a tied output matrix is not the embedding."""
+        """Returns all parameters as one flat float32 vector. Raises InvalidInput if a number is not finite or
+        too large for limits, or if a tied output matrix differs from the embedding."""
         flat = allocate(sum(map(prod, self.shapes.values())))
         pieces = torch.split(flat, [prod(shape) for shape in self.shapes.values()])
         parts = {
             name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
         }
-        # What is compared with another tensor comes last.
+        # Tensors that must equal another one are read last.
         for name in sorted(self.tensors, key=lambda one: one not in parts):
             found = self.tensors[name]
             tensor = _read_tensor(name, found)
@@ -125,8 +125,8 @@ class _Typed(msgspec.Struct):
 
 
 def list_file_names(config: str) -> Mapping[str, str]:
-    """Returns, by the name of a parameter in the class of transformers: its name in files, if that is
-    another. config: a `config.json` as text, or anything: it may be a stranger's."""
+    """Returns the names in files of parameters that have another name in the class of transformers. `config`
+    is the text of a `config.json`; it may come from a stranger and hold anything."""
     try:
         named = msgspec.json.decode(config, type=_Typed).model_type
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -145,8 +145,8 @@ def _refuse_step(folder: Path) -> None:
 
 
 def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
-    """Opens a folder, and checks its headers; arguments as in `WeightsFolder`. Raises InvalidInput if they
-    are not those of the model, or a file is missing, malformed, linked or too large."""
+    """Opens a folder, and checks its headers. The arguments are the fields of `WeightsFolder`. Raises
+    InvalidInput if a tensor does not fit the model, or a file is missing, malformed, a link or too large."""
     _refuse_step(folder)
     optional = {name: shapes[other] for name, other in tied.items()}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
@@ -169,16 +169,17 @@ def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> Weights
 
 
 def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
-    """Returns W of an export, by the names of the layout. Raises as `open_named` and `read` do."""
+    """Returns W of an exported model, read by the names in the layout. Raises as `open_named` and `read`
+    do."""
     trained = {entry.name: entry.shape for entry in layout.parameters}
     frozen = {entry.name: entry.shape for entry in layout.frozen}
     return open_named(folder, trained | frozen, {}).read()[: layout.count]
 
 
 def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: WeightsLayout) -> None:
-    """Puts the weights of a folder into a node's store, as those that the task begins with: nothing of them
-    is fetched then. Raises InvalidInput if they are others, and as `open_named` and `read` do. The folder
-    may have the first parameter, an embedding, once more, as files of tied models do."""
+    """Puts the weights of a folder into a node's store as the task's starting weights, so that it need not
+    fetch them. The folder may repeat the first parameter, an embedding, as files of tied models do. Raises
+    InvalidInput if the weights are not the task's, and as `open_named` and `read` do."""
     shapes = {entry.name: entry.shape for entry in layout.parameters}
     tied = {} if OUTPUT in shapes else {OUTPUT: layout.parameters[0].name}
     tree = build_tensor_tree(open_named(folder, shapes, tied).read())
@@ -195,7 +196,7 @@ def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: Weights
 
 
 def _list_files(folder: Path) -> dict[Path, set[str] | None]:
-    """Returns the files with weights, each with the names that the index gives it (None: there is no
+    """Returns the files with weights, each with the tensor names that the index gives it (None if there is no
     index)."""
     single, index = folder / SAFETENSORS_NAME, folder / INDEX_NAME
     is_single, is_sharded = single.exists() or single.is_symlink(), index.exists() or index.is_symlink()
@@ -219,7 +220,7 @@ def _has_pickle(folder: Path) -> bool:
 
 
 def _measure(path: Path) -> int:
-    """Returns the length in bytes of a file of this folder: no link, no device, nothing outside."""
+    """Returns the length in bytes of a file of this folder. Refuses links, devices and paths outside."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -233,7 +234,7 @@ def _read_index(path: Path) -> ShardIndex:
     if _measure(path) > MAX_HEADER_BYTES:
         raise _refuse_weights(f"an index of at most {MAX_HEADER_BYTES} bytes", "a longer one", path)
     data = path.read_bytes()
-    # A parser calls itself for each bracket, and may run out of stack.
+    # The JSON parser recurses at each bracket, and may overflow the stack.
     if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
         raise _refuse_weights("an index of shards", f"more than {MAX_BRACKETS} brackets", path)
     try:
@@ -243,7 +244,8 @@ def _read_index(path: Path) -> ShardIndex:
 
 
 def _read_header(path: Path, most_bytes: int) -> Iterator[tuple[str, Found]]:
-    """Name, type and shape of each tensor of a file. The library checks that they fill it without gaps."""
+    """Returns name, type and shape of each tensor in a file. The library checks that the tensors fill the
+    file without gaps."""
     size = _measure(path)
     with path.open("rb") as file:
         header_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -273,7 +275,7 @@ def _read_tensor(name: str, found: Found) -> Tensor:
 
 def _require_sound(tensor: Tensor, name: str, where: Path) -> None:
     least, greatest = (float(one) for one in torch.aminmax(tensor))
-    # A number that is none is above and below nothing.
+    # NaN fails both comparisons.
     if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
         raise _refuse_weights(
             f"{name}: finite numbers below {MAGNITUDE_LIMIT:.4g}", f"{least} to {greatest}", where
@@ -289,7 +291,7 @@ def _refuse_weights(expected: str, actual: str, where: Path) -> InvalidInput:
     return InvalidInput(
         what="not the weights of this model",
         expected=expected,
-        # Names in a file may be anything, and steer a terminal.
+        # Names in a file may contain anything, even control codes of a terminal.
         actual="".join(one if one.isprintable() else "?" for one in actual[:300]),
         where=str(where),
         remedy=REMEDY,
@@ -297,7 +299,7 @@ def _refuse_weights(expected: str, actual: str, where: Path) -> InvalidInput:
 
 
 def refuse_folder(expected: str, actual: str, where: Path) -> InvalidInput:
-    """Makes the refusal of a folder."""
+    """Returns the error that refuses a folder."""
     return InvalidInput(
         what="not the folder of a model",
         expected=expected,

@@ -1,4 +1,4 @@
-"""What lies beside the weights of a model's folder: where it comes from, its tokenizer."""
+"""Reads and writes the files beside a model's weights: where it comes from, and its tokenizer."""
 
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -19,11 +19,12 @@ CONFIG_NAME = "config.json"
 
 
 MAX_CONFIG_BRACKETS = 256
-"""Tables and lists of a config.json. A parser calls itself for each bracket, and may run out of stack."""
+"""The most tables and lists in a config.json. The parser recurses at each bracket, and may overflow the
+stack."""
 
 
 BYTE_VOCABULARY = 256
-"""Tokens that are the bytes of a text."""
+"""The size of the vocabulary if tokens are the bytes of a text."""
 
 
 MAX_NOTE_BYTES = 64 * 1024
@@ -36,15 +37,15 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 
 class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of touchstone.json. row_tokens: number of tokens in a row of the task; tokenizer_sha256:
-    SHA-256 of the tokenizer.json that the task names, in hex; empty if tokens are bytes."""
+    """The contents of touchstone.json. `row_tokens` is the number of tokens in a row of the task.
+    `tokenizer_sha256` is the SHA-256 of the task's tokenizer.json in hex, empty if tokens are bytes."""
 
     row_tokens: int
     tokenizer_sha256: Digest = ""
 
 
 def format_note(note: ModelNote) -> bytes:
-    """touchstone.json."""
+    """Returns the text of touchstone.json."""
     return msgspec.json.format(msgspec.json.encode(note)) + b"\n"
 
 
@@ -59,8 +60,8 @@ def format_tokenizer_config(row_tokens: int) -> bytes:
 
 
 def check_tokenizer(path: Path, expected: bytes) -> bytes:
-    """Returns the bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero if the
-    task names none. Raises InvalidInput if it is missing or another one."""
+    """Returns the bytes of a tokenizer.json, given itself or its folder. `expected` is its SHA-256, zero if
+    the task names none. Raises InvalidInput if the file is missing or has another hash."""
     file = path / TOKENIZER_NAME if path.is_dir() else path
     data = file.read_bytes() if file.is_file() else b""
     found = sha256(data).digest()
@@ -90,8 +91,8 @@ def hash_file(path: Path) -> str:
 
 
 def read_note(folder: Path) -> ModelNote | None:
-    """Returns what the touchstone.json of a folder says, None if there is none. Raises InvalidInput if it is
-    malformed."""
+    """Returns the contents of the touchstone.json in a folder, or None if there is none. Raises InvalidInput
+    if it is malformed."""
     path = folder / NOTE_NAME
     if not path.exists():
         return None

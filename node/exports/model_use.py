@@ -1,6 +1,6 @@
-"""Using a trained model of transformers: its loss on held-out rows, and tokens that it goes on with.
+"""Uses a trained model of transformers: measures its loss on held-out rows, and generates tokens.
 
-Plain PyTorch, without the task's program: nothing of it is ever judged.
+It runs plain PyTorch instead of the task's program, because these results are never audited.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +18,8 @@ ROWS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Measure:
-    """A measured loss. loss: mean cross entropy in nats for each token; tokens: how many tokens were
-    predicted."""
+    """A measured loss. `loss` is the mean cross entropy in nats for each token; `tokens` is the number of
+    predicted tokens."""
 
     loss: float
     tokens: int
@@ -27,8 +27,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Taste:
-    """How tokens are chosen. temperature: 0 takes the likeliest token; top_k: chooses among this many of the
-    likeliest tokens, 0 among all; seed: the same seed gives the same tokens."""
+    """How the next token is chosen. `temperature` 0 takes the likeliest token. `top_k` is how many of the
+    likeliest tokens to choose among, 0 for all. The same `seed` gives the same tokens."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -36,7 +36,7 @@ class Taste:
 
 
 def compute_logits(model: PublishedModel, tokens: Tensor) -> Tensor:
-    """float32 [sequences, tokens, vocabulary] of int64 [sequences, tokens]."""
+    """Returns logits, float32 [sequences, tokens, vocabulary], of tokens, int64 [sequences, tokens]."""
     module: Any = model.module
     with torch.no_grad():
         logits: Tensor = module(tokens, use_cache=False).logits
@@ -65,7 +65,7 @@ def measure_rows(model: PublishedModel, rows: Iterable[Tensor]) -> Measure:
 
 
 def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yields rows that follow each other and have one length, some at a time."""
+    """Yields batches of successive rows that have the same length."""
     batch: list[Tensor] = []
     for row in rows:
         if batch and (len(batch) == ROWS_AT_ONCE or row.numel() != batch[0].numel()):
@@ -78,9 +78,9 @@ def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def generate(model: PublishedModel, prompt: Sequence[int], taste: Taste) -> Iterator[int]:
-    """Yields tokens that follow the prompt (one token or more), for ever. Each depends on as many tokens
-    before it as the model's context has. Raises InvalidInput for a prompt that is empty or outside the
-    vocabulary, and for options that cannot choose tokens."""
+    """Yields tokens that follow the prompt (one token or more), without end. Each depends on the tokens
+    before it, up to the model's context length. Raises InvalidInput if the prompt is empty or outside the
+    vocabulary, or the options are out of range."""
     _require_taste(taste)
     tokens = list(prompt)
     if not tokens or not 0 <= min(tokens) <= max(tokens) < model.vocabulary_size:

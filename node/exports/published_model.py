@@ -1,9 +1,10 @@
-"""A model of Hugging Face as transformers' own class: shape from `config.json`, weights from safetensors.
+"""Opens a model of Hugging Face as its class in transformers: config from `config.json`, weights from
+safetensors.
 
-transformers is an extra, and needed only if steps are recorded. Nothing of a folder is executed: the class is
-one of transformers, found by `model_type` in a list of those that were tried. transformers takes what it does
-not know in silence, and loads folders that lack tensors. Here each field of a config is one that the class
-has, of the type that it has, and weights are read by `model_folder.py`, which refuses by name.
+transformers is an extra, needed only to record steps. No code of a folder is executed: the class is found by
+`model_type` in a list of those that were tried. transformers silently accepts fields that it does not know,
+and loads folders that lack tensors. So here each field of a config must be one that the class has, of the
+right type, and `model_folder.py` checks the weights and names what is wrong.
 """
 
 import json
@@ -32,26 +33,27 @@ HARMLESS = frozenset({
     "output_hidden_states", "initializer_range", "_remove_final_layer_norm", "model_type", "torch_dtype",
     "dtype",
 })  # fmt: skip
-"""Fields that change neither the parameters nor the logits of a model that is computed in float32."""
+"""Fields that change neither the parameters nor the logits of a model in float32."""
 NOT_TAKEN = frozenset({
     "id2label", "label2id", "classifier_dropout", "summary_type", "summary_use_proj", "summary_activation",
     "summary_first_dropout", "summary_proj_to_labels", "_name_or_path", "_attn_implementation_autoset",
     "architectures", "auto_map", "transformers_version", "transformers.js_config", "tokenizer_class",
     "is_llama_config", "task_specific_params", "problem_type", "prefix", "word_embed_proj_dim_original",
 })  # fmt: skip
-"""Fields that the class does not need: names, other software's hints, and code of a repository. The config
-of the model that was read has none of them."""
+"""Fields that the class does not need: names, hints for other software, and code of a repository. They are
+left out of the model's config."""
 TYPE_FIELDS = ("torch_dtype", "dtype")
 MAX_CONFIG_BYTES = 1 << 18
 MAX_SHOWN = 80
 MAX_LAYERS, MAX_SIZE = 1024, 1 << 32
-"""A class makes its layers one by one before anything can be counted."""
+"""A class builds its layers one by one before anything can be counted, so these two are limited first."""
 LAYERS = ("num_hidden_layers", "n_layer")
 OLD_NUMBERS = {"gpt_neox": {"rotary_pct": (0.0, 1.0), "rotary_emb_base": (1.0, 1e9)}}
-"""Fields that a class reads under names of older releases, with the least and the largest value."""
+"""Fields that older releases named otherwise and a class still reads, with the least and the largest
+value."""
 POSITIONS = ("rope_scaling", "rope_parameters")
 PART = "partial_rotary_factor"
-"""Of a head, how much is turned: a table has so many numbers."""
+"""The part of each head that is rotated. It sizes a table, so it is limited."""
 ROPE_KEYS: dict[str, frozenset[str]] = {
     "default": frozenset(),
     "linear": frozenset({"factor"}),
@@ -63,7 +65,7 @@ ROPE_KEYS: dict[str, frozenset[str]] = {
         "mscale_all_dim", "truncate",
     }),
 }  # fmt: skip
-"""By kind of rotary positions: what transformers reads. It passes over other keys."""
+"""For each kind of rotary positions, the keys that transformers reads. It ignores other keys."""
 REMEDY = "Change the field, or record another model: a field is refused rather than ignored."
 
 
@@ -77,22 +79,22 @@ class PublishedModel:
 
     @property
     def vocabulary_size(self) -> int:
-        """Tokens that it knows."""
+        """The number of tokens that the model knows."""
         config: Any = self.module.config
         return int(config.vocab_size)
 
     @property
     def context_tokens(self) -> int:
-        """The longest row that it reads."""
+        """The number of tokens in the longest row that the model reads."""
         config: Any = self.module.config
         return int(config.max_position_embeddings)
 
 
 def read_published(path: Path, with_weights: bool, seed: int = 0) -> PublishedModel:
-    """Returns the model of a folder, or of a `config.json` alone. with_weights: the weights are those of the
-    folder; else they are drawn as the class draws them. Raises InvalidInput if transformers is not
-    installed, for the first field that asks for what cannot be honoured, and as `open_named` and `read` do:
-    headers of weights are judged before the model takes memory."""
+    """Returns the model of a folder, or of a `config.json` alone. If `with_weights`, the weights are read
+    from the folder; else they are drawn at random as the class does it. Headers are checked before the model
+    takes memory. Raises InvalidInput if transformers is not installed, for the first field that is not
+    supported, and as `open_named` and `read` do."""
     file = path / CONFIG_NAME if path.is_dir() else path
     config, kind, outline = _read_config(_read_table(file), str(file))
     weights = _open_weights(outline, path) if with_weights else None
@@ -107,7 +109,7 @@ def read_published(path: Path, with_weights: bool, seed: int = 0) -> PublishedMo
 def _read_table(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as opened:
-            # One byte more shows that the file is too long.
+            # Reading one byte more shows if the file is too long.
             text = opened.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:
         raise _refuse(str(file), "a config.json", str(error.strerror)) from error
@@ -123,17 +125,18 @@ def _read_table(file: Path) -> dict[str, Any]:
 
 
 def _require_runs(module: nn.Module, where: str) -> None:
-    """Older versions of transformers take any type in a config, and fail when the model is run."""
+    """Raises InvalidInput unless the model runs. Older versions of transformers accept any type in a config,
+    and fail only at a run."""
     try:
         with torch.no_grad():
             module(torch.zeros((1, 2), dtype=torch.int64))
     except Exception as error:
-        # A library's own words again.
+        # The library's own message.
         raise _refuse(where, "a config whose model runs", f"{type(error).__name__}: {error}") from error
 
 
 def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Module]:
-    """Returns the config and the class of the model, and the model without memory: names and shapes."""
+    """Returns the config and the class of the model, and the model without memory, for names and shapes."""
     transformers: Any = load_extra("transformers", "a model of Hugging Face", "models")
     auto: Any = import_module("transformers.models.auto.modeling_auto")
     configs: Any = import_module("transformers.models.auto.configuration_auto")
@@ -146,7 +149,7 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
         _judge_field(config_class(), name, value, where)
     _judge_positions(config_class(), fields, where)
     try:
-        # The class judges what is not taken, too.
+        # The class also judges the fields that are left out.
         config_class.from_dict(dict(fields), attn_implementation="eager")
         taken = {name: value for name, value in fields.items() if name not in NOT_TAKEN}
         config = config_class.from_dict(taken, attn_implementation="eager")
@@ -155,7 +158,7 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
         with torch.device("meta"):
             outline: nn.Module = kind(config)
     except Exception as error:
-        # A library's own words, of whatever kind, on a file that may come from anywhere.
+        # The library may raise anything, since the file may come from anywhere.
         said = f"{type(error).__name__}: {error}"
         raise _refuse(where, f"a config that transformers {transformers.__version__} takes", said) from error
     counts = [sum(one.numel() for one in found) for found in (outline.parameters(), outline.buffers())]
@@ -171,7 +174,8 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
 
 
 def _judge_field(plain: Any, name: str, value: Any, where: str) -> None:
-    """Raises InvalidInput if the class has no such field, or one of another type. plain: with defaults."""
+    """Raises InvalidInput if the class has no such field, or expects another type. `plain` is the config with
+    defaults."""
     place = f"{where}, {_show(name)}"
     if name in NOT_TAKEN:
         return
@@ -200,7 +204,7 @@ def _judge_field(plain: Any, name: str, value: Any, where: str) -> None:
 
 
 def _judge_harmless(name: str, value: Any, place: str) -> None:
-    """Raises InvalidInput for free text: the field is written into the config that travels."""
+    """Raises InvalidInput for free text, because the field is written into the published config."""
     if name in TYPE_FIELDS:
         is_type = isinstance(value, str) and isinstance(getattr(torch, value, None), torch.dtype)
         if value is not None and not is_type:
@@ -212,8 +216,8 @@ def _judge_harmless(name: str, value: Any, place: str) -> None:
 
 
 def _judge_positions(plain: Any, fields: Mapping[str, Any], where: str) -> None:
-    """Raises InvalidInput if rotary positions are said twice, or by a key that transformers passes over.
-    plain: with defaults."""
+    """Raises InvalidInput if rotary positions are given twice, or by a key that transformers ignores. `plain`
+    is the config with defaults."""
     own = {"rope_type", "type", "rope_theta", *(getattr(plain, "rope_parameters", None) or {})}
     stated = [name for name in POSITIONS if fields.get(name) is not None]
     if len(stated) > 1:
@@ -245,7 +249,7 @@ def _judge_positions(plain: Any, fields: Mapping[str, Any], where: str) -> None:
 
 
 def _open_weights(outline: nn.Module, folder: Path) -> WeightsFolder:
-    """Returns the tensors of a folder, which are those of the model by their headers."""
+    """Opens the weights of a folder, after their headers were checked against the model."""
     config: Any = outline.config
     written = list_file_names(config.to_json_string())
     named = {written.get(name, name): one for name, one in outline.named_parameters()}

@@ -20,40 +20,40 @@ from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.errors import InvalidInput
 
 PIECE_ELEMENTS = 1 << 20
-"""In memory at a time: 4 MB."""
+"""Elements in memory at a time: 4 MB."""
 LENGTH_BYTES = 8
 ALIGNMENT = 8
-"""A header is filled up with blanks to a multiple of it."""
+"""A header is padded with blanks to a multiple of this many bytes."""
 
 
 class Made(Protocol):
-    """A tensor that is made while it is written."""
+    """A tensor whose elements are computed while it is written."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of its dimensions."""
+        """The sizes of the dimensions."""
 
     def list_pieces(self) -> Iterator[Tensor]:
-        """Yields its elements in their order, flat, some at a time."""
+        """Yields the elements in order, as flat pieces."""
 
 
 Tensors = Mapping[str, Tensor | Made]
 
 
 def fill(number: float, shape: tuple[int, ...]) -> Tensor:
-    """Returns a tensor of one number everywhere, which takes the memory of one element."""
+    """Returns a tensor with the same number everywhere, which takes the memory of one element."""
     return torch.full((), number, dtype=torch.float32).expand(shape)
 
 
 def save_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, str] | None = None) -> None:
-    """Writes a safetensors file, whole or not at all. Raises OSError if the disk has no room; a file that was
-    there before stays. Raises InvalidInput if a tensor is not float32."""
+    """Writes a safetensors file, whole or not at all. An older file stays if this fails. Raises OSError if
+    the disk has no room, InvalidInput if a tensor is not float32."""
     header = _make_header(tensors, metadata)
     with write_aside(path) as temporary, temporary.open("wb") as file:
         file.write(header)
         for name in sorted(tensors):
             for piece in _list_pieces(tensors[name]):
-                # One element counts as contiguous whatever its stride, and has no view as bytes then.
+                # A single element counts as contiguous with any stride, and then cannot be viewed as bytes.
                 is_dense = piece.stride() == (1,)
                 dense = piece if is_dense else piece.clone(memory_format=torch.contiguous_format)
                 file.write(tensor_bytes(dense))

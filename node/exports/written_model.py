@@ -1,4 +1,4 @@
-"""Writes a model as a folder: weights, config, tokenizer, and where it comes from."""
+"""Writes a model as a folder: weights, config, tokenizer, and a note of its origin."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ LAYOUT_NAME, ADAPTER_FOLDER = "layout.json", "adapter"
 NOT_WRITTEN = frozenset({
     "auto_map", "custom_pipelines", "attn_implementation", "experts_implementation", "quantization_config",
 })  # fmt: skip
-"""Fields of a config.json by which transformers loads code or another class; an export has plain float32."""
+"""Fields of a config.json that make transformers load code or another class. They are left out."""
 
 
 def write_model(
@@ -40,11 +40,11 @@ def write_model(
     note: ModelNote | None = None,
     tokenizer: bytes | None = None,
 ) -> None:
-    """Writes the folder of a model: `model.safetensors` with all parameters by their names in the module,
-    frozen ones included, for `load_state_dict`; the layout, and the config.json if the layout has one, for
-    transformers; the tokenizer if there is one. Adapters are added to their matrices there, and lie in the
-    folder `adapter` as PEFT has them. Raises InvalidInput, before anything is written, if the folder has the
-    model of another step or the disk too little room, and OSError if the disk refuses a file."""
+    """Writes a model into a folder. `model.safetensors` has all parameters, frozen ones too, by their names
+    in the module, for `load_state_dict`. The layout, its config.json and the tokenizer lie beside it, if
+    there are any. Adapters are added to their matrices, and the folder `adapter` has them as PEFT does.
+    Raises InvalidInput, before anything is written, if the folder has the model of another step or the disk
+    too little room, and OSError if the disk refuses a file."""
     layout = encode_layout(step.layout)
     _refuse_other(folder, layout)
     tensors, config = list_tensors(weights, step), clean_config(step.layout.config)
@@ -76,7 +76,8 @@ def write_model(
 
 
 def _refuse_other(folder: Path, layout: bytes) -> None:
-    """A file that this model does not have would stay, and another program would read both as one model."""
+    """Raises InvalidInput if the folder has weights of another model. They would stay, and a program would
+    read both as one."""
     held = folder / LAYOUT_NAME
     if held.is_file() and (held.stat().st_size != len(layout) or held.read_bytes() != layout):
         raise InvalidInput(
@@ -88,7 +89,7 @@ def _refuse_other(folder: Path, layout: bytes) -> None:
 
 
 def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
-    """Returns all parameters of a model by their names in the module, none of them copied."""
+    """Returns all parameters of a model by their names in the module, without copies."""
     program, constants = step.built.program, step.built.constants
     frozen = {buffer.constant_root: number for number, buffer in enumerate(program.buffers)}
     tensors = {
@@ -102,8 +103,9 @@ def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
 
 
 def clean_config(text: str) -> bytes | None:
-    """Returns the config.json of an export, without fields by which transformers would load code. text: of a
-    layout, which may be a stranger's. None if it is no table in JSON, or has too many tables and lists."""
+    """Returns the config.json of an export, without fields by which transformers would load code. `text`
+    comes from a layout, perhaps a stranger's. Returns None if it is no JSON table, or has too many tables and
+    lists."""
     if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
         return None
     try:
@@ -118,7 +120,7 @@ def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_room(folder: Path, needed_bytes: int) -> None:
-    """Raises InvalidInput if the disk of a folder, which need not be there, has fewer bytes free."""
+    """Raises InvalidInput if fewer bytes are free on the disk of a folder. The folder need not exist."""
     nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     free_bytes = shutil.disk_usage(nearest).free
     if needed_bytes > free_bytes:

@@ -1,1 +1,1 @@
-"""What an operator has to know of a node: health issues, metrics, money."""
+"""Shows an operator the state of a node: health issues, metrics, money."""

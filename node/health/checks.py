@@ -1,10 +1,10 @@
 """A node's checks of its own health.
 
-Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
-disk has; every few seconds it asks each endpoint whether it still shows the chain of the deployment. What
-comes and what goes is one line of the log each. The home's file `node-state.json` has the same, for
-`touchstone status`: a file can be read if the node hangs or has ended, and it needs no port. It is no
-journal: without it nothing is lost but the count of restarts.
+Every second it checks whether the chain's node answers, how old the newest block is, and how much room the
+disk has. Every few seconds it checks that each endpoint still shows the deployment's chain. The log gets one
+line when an issue begins and one when it ends. The file `node-state.json` in the home has the same for
+`touchstone status`: it can be read even if the node hangs or has ended, and needs no port. If it is lost,
+only the count of restarts is lost.
 """
 
 import asyncio
@@ -53,24 +53,25 @@ GWEI = 10**9
 LOOK_S = 1.0
 WRITE_S = 2.0
 PROBE_S = 2.0
-"""So long the watch waits for an answer of its own questions to the chain's node."""
+"""Seconds that a check waits for an answer of the chain's node."""
 PROBE_LOOKS = 6
-"""On a chain that providers serve, and count requests of, the watch asks at one look in so many."""
+"""Providers count requests, so on such a chain only one check in so many asks the chain's node."""
 COIN_LOOKS = 60
-"""So seldom it asks for how much gas the account can pay."""
+"""One check in so many asks how much gas the account's coin can pay."""
 QUIET_S = 2.5
-"""The loop asks the chain's node every 2 s at least, once it runs. While it does not (a node opens its task,
-and trains a step before it takes its seat), the watch asks in its place."""
+"""While the loop runs, it asks the chain's node at least every 2 s. Before that (the node opens its task, and
+trains a step before it takes its seat), the checks ask instead."""
 SILENT_S = 4.0
-"""So a silence is seen within 7 s, a probe included."""
+"""Seconds without an answer before it counts as silence. It is seen within 7 s, a probe included."""
 UNREAD_S = 15.0
-"""So long nothing may be read though the chain's nodes answer, before that is told: one may be behind."""
+"""Seconds without a new block, although endpoints answer, before the operator is told. One of them may be
+behind."""
 
 log = logging.getLogger(__name__)
 
 
 TOLD_BY_NAME = (HealthIssue.ENDPOINT_SILENT, HealthIssue.CHAIN_CHANGED)
-"""Each endpoint says these of itself, when they begin and when they end."""
+"""Health issues that each endpoint reports about itself."""
 ENDS = {
     HealthIssue.RPC_SILENT: "the chain's node answers again",
     HealthIssue.RPC_LAGGING: "the chain's node tells of new blocks again",
@@ -85,8 +86,8 @@ ENDS = {
 
 @dataclass(frozen=True)
 class Past:
-    """The runs before this one: how often a node of this home was restarted, how many runs were killed, and
-    how the last one ended."""
+    """Earlier runs of this home's node: how often it was restarted, how many runs were killed, and how the
+    last one ended."""
 
     restarts: int = 0
     kills: int = 0
@@ -94,13 +95,13 @@ class Past:
 
 
 def take_over(home: Path) -> Past:
-    """Reads what the home's file says about earlier runs, and logs it. It must be called before the chain is
-    asked, which may keep a node waiting."""
+    """Reads and logs what the home's file says about earlier runs. Must be called before the chain is asked,
+    because that may take long."""
     earlier = read_node_state(home)
     if earlier is None:
         return Past()
     if earlier.end is End.DECLINED:
-        # What was declined is no run.
+        # A run that was declined does not count.
         return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
     log.log(
@@ -115,10 +116,10 @@ def take_over(home: Path) -> Past:
 
 @dataclass
 class Watch:
-    """The watch of one node. max_fee_wei: the most that one gas may cost; find_view: what may be looked at of
-    the task; health_issues: those of now; counts: how often each began; gas_left: gas that the
-    account's coin pays for at the price of now, gas_factor: how many times the gas of the
-    figures calls take on this chain; None before that is known."""
+    """The health checks of one node. `max_fee_wei` is the most that one gas may cost. `health_issues` are the
+    present ones, `counts` how often each began. `gas_left` is the gas that the account's coin pays for at
+    today's price; `gas_factor` is the gas of calls on this chain over the stored figures. Both are None until
+    they are known."""
 
     chain: GameChain
     chain_state: ChainState
@@ -142,7 +143,7 @@ class Watch:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Watch"]:
-        """Watches the node inside the block, and writes down how it ends."""
+        """Runs the checks inside the `with` block, and writes down how the node ends."""
         self.write()
         looking, end = asyncio.create_task(self._run()), End.FAILED
         try:
@@ -165,17 +166,17 @@ class Watch:
             try:
                 await self.check()
             except Exception:
-                # A bug of ours: the node goes on, and so does its watch.
+                # A bug here stops neither the node nor the checks.
                 log.exception("the watch cannot look")
             await asyncio.sleep(LOOK_S)
 
     async def check(self) -> None:
-        """Looks at everything once, notifies the operator, and writes it down."""
+        """Runs all checks once, tells the operator what is new, and writes the file."""
         connection = self.chain.connection
         is_probing = self._looks % (PROBE_LOOKS if self.chain.limits.name in BLOCK_S else 1) == 0
         if is_probing:
             await self._probe()
-        # A lone endpoint was just asked by the connection that counts.
+        # The node's own connection has just asked its only endpoint.
         is_asked = is_probing and len(self._endpoints) == 1
         if not is_asked and time.monotonic() - connection.health.answered_s > QUIET_S:
             await self._ask(connection.head)
@@ -187,8 +188,8 @@ class Watch:
             await asyncio.to_thread(self.write)
 
     async def _probe(self) -> None:
-        """Asks each endpoint whether its chain is still that of the deployment, and now and then for the
-        coin: each in a time of its own, or a slow node would never tell of the coin."""
+        """Asks each endpoint whether it still shows the deployment's chain, and sometimes for the account's
+        coin. Each question has its own timeout, so that one slow answer does not stop the others."""
         is_known = await self._look_at_endpoints()
         await self._ask(self.chain.gate.pass_through)
         if is_known and self._looks % COIN_LOOKS == 0:
@@ -197,8 +198,8 @@ class Watch:
             await self._ask(self._note_gas_factor)
 
     async def _ask(self, question: Callable[[], Awaitable[object]]) -> bool:
-        """Returns whether an answer came. What does not answer is silent; an answer that is none must not
-        hide what else is wrong."""
+        """Asks, and returns whether an answer came. No answer is noted as silence. A malformed answer must
+        not hide other issues."""
         try:
             async with asyncio.timeout(PROBE_S):
                 await question()
@@ -210,7 +211,7 @@ class Watch:
         return False
 
     async def _look_at_endpoints(self) -> bool:
-        """Returns whether one has answered."""
+        """Asks each endpoint, and returns whether one has answered."""
         chain = self.chain
         connection, deployment = chain.connection, chain.deployment
         if not self._endpoints:
@@ -227,7 +228,8 @@ class Watch:
         self._origin = await find_origin(self._endpoints, self.chain.gate.folded)
 
     async def _note_header(self) -> None:
-        """Whether the newest block could be proven to the contracts. No answer tells nothing."""
+        """Notes whether the newest block could be proven to the contracts. Without an answer nothing is
+        noted."""
         self._unproven = ""
         try:
             await self.chain.require_provable()
@@ -261,15 +263,15 @@ class Watch:
             self.health_issues[kind] = SeenHealthIssue(kind, since_s, said)
 
     def write(self, end: End = End.KILLED) -> None:
-        """Writes the home's file. If the disk refuses it, the next check reports a health issue. After an end
-        nothing is written any more: a look may still run in another thread."""
+        """Writes the home's file. If the disk refuses it, the next check reports a health issue. After the
+        node's end nothing is written any more, although a check may still run in another thread."""
         with self._writing:
             if self._end is End.KILLED:
                 self._end, self._written_s = end, time.monotonic()
                 self._refused = self._try_to_write()
 
     def _try_to_write(self) -> str:
-        """Returns what the system says if it refuses; else empty."""
+        """Writes the file. Returns the system's message if it refuses, else an empty text."""
         past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
         now = (self.chain_state.head_block, tuple(self.health_issues.values()))
@@ -280,7 +282,8 @@ class Watch:
             return error.strerror or str(error)
         return ""
 
-    # --- What may be wrong ----------------------------------------------------------------------------------
+    # --- Possible issues
+    # -------------------------------------------------------------------------------------
     def _list_issues(self) -> Iterator[tuple[HealthIssue, str]]:
         of_chain = list(self._list_chain_issues())
         yield from of_chain
@@ -298,7 +301,7 @@ class Watch:
         yield from self._list_disk_issues()
 
     def _describe_fees(self) -> str:
-        """Returns what one gas costs, and what it may cost."""
+        """Describes the price of gas now, and the most that the node pays."""
         head, cap_wei = self.chain.connection.health.head, self.max_fee_wei
         asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
         return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
@@ -340,7 +343,7 @@ class Watch:
             )
 
     def _compute_needed_bytes(self) -> int:
-        """Returns what a solver writes in one round, or an auditor for one replay; not less than some spare
+        """Returns the bytes that a solver writes in one round, or an auditor for one replay, plus some spare
         room."""
         view = self.find_view()
         if view is None:

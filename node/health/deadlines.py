@@ -1,4 +1,4 @@
-"""What an account has to bring to the chain, and the last block that takes it."""
+"""Lists what an account must send to the chain, and by which block."""
 
 from collections.abc import Iterator
 
@@ -27,8 +27,8 @@ OPENER, ACCUSED, OPEN = "opener", "accused", "open"
 
 
 def list_deadlines(view: View, block: int) -> Iterator[tuple[str, int]]:
-    """Yields what this node's account has to send to the chain, as a duty's name and the last block that
-    takes it, if a call of `block` finds it missing."""
+    """Yields what this account still has to send to the chain, as the name of a duty and the last block for
+    it. It looks at the state that a call in `block` would find."""
     game, account = get_state_at(view.game, block), view.account
     yield from ((CONTEST, last_block) for last_block in _list_contest_moves(view, game))
     for dispute in view.chain_state.inner[view.task].disputes.values():
@@ -56,7 +56,8 @@ def _list_commitments(game: GameState, account: str) -> Iterator[int]:
 
 
 def _get_last_block(game: GameState, drawn: DrawnAudit, block: int) -> int:
-    """Until when a vote can have its claim merged; later, until when it counts at all."""
+    """Returns the last block in which a vote lets its claim be merged; after that, the last one in which it
+    counts."""
     place, audit_max = drawn.place, game.terms.windows.audit_max
     start = get_votes_from(game, game.rounds[place.round], place.draw) or block
     is_merging = not is_late_draw(game, place.draw) and block <= start + audit_max
@@ -64,7 +65,7 @@ def _get_last_block(game: GameState, drawn: DrawnAudit, block: int) -> int:
 
 
 def _has_move(game: GameState, dispute: InnerDispute, account: str, block: int) -> bool:
-    """Returns whether the dispute waits for this account: to end one is nobody's duty."""
+    """Returns whether the dispute waits for a move of this account. Ending a dispute is nobody's duty."""
     claimant = game.seats.get(dispute.seat)
     is_gone = claimant is None or is_closed(game, dispute.seat)
     moves = list_moves(dispute, account, "" if claimant is None else claimant.account, block, is_gone)
@@ -72,7 +73,7 @@ def _has_move(game: GameState, dispute: InnerDispute, account: str, block: int) 
 
 
 def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
-    """Of contests of a root that this node has signed, and of its own."""
+    """Yields moves in this node's own contests, and in contests of roots that it has signed."""
     for contest in view.chain_state.contests[view.task].contests.values():
         side = find_side(game, contest.contester, contest.round, view.account)
         is_contesters = contest.turn == InnerTurn.CONTESTER
@@ -81,7 +82,7 @@ def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
 
 
 def find_side(game: GameState, contester: str, index: int, account: str) -> str:
-    """Returns the side of an account in a contest; empty if it has none."""
+    """Returns the side of an account in a contest; empty if it is in neither."""
     if contester == account:
         return OPENER
     seat, game_round = find_seat(game, account), game.rounds.get(index)

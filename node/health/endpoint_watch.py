@@ -1,7 +1,8 @@
-"""Watches each endpoint of the chain by itself: whether it answers, and shows the deployment's chain.
+"""Watches each endpoint of the chain apart: whether it answers, and shows the deployment's chain.
 
-One endpoint answers for another that is silent. So without this nobody would know that a node stands on its
-last one. Asked together, an alien endpoint among right ones seemed to come and go with each look.
+If one endpoint is silent, the others answer in its place. Without this watch nobody would notice that only
+one is left. An endpoint of another chain would seem to come and go, since another one answers the next
+question.
 """
 
 import logging
@@ -15,17 +16,17 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.rpc import name_place
 
 SILENT_LOOKS = 2
-"""So many looks in a row without an answer are a silence: one may be a request too many."""
+"""So many failed checks in a row count as silence. A single one may be a refused request."""
 RIGHT_LOOKS = 3
-"""So many in a row are right before a health issue of an endpoint is over."""
+"""So many good checks in a row end a health issue of an endpoint."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Lasting:
-    """A health issue of an endpoint, reported once when it begins and once when it ends. over: the words when
-    it ends; least: how many bad looks in a row begin it; said: its words while it lasts."""
+    """A health issue of an endpoint, reported when it begins and when it ends. `over` is the message at the
+    end. `least` is how many bad checks in a row begin it. `said` is the message while it lasts."""
 
     over: str
     least: int = 1
@@ -35,7 +36,7 @@ class Lasting:
     _since_s: float = 0.0
 
     def note(self, found: str) -> None:
-        """Notes one more look. found: what is wrong, empty if nothing is."""
+        """Notes one more check. `found` says what is wrong, empty if nothing is."""
         self._wrong, self._right = (self._wrong + 1, 0) if found else (0, self._right + 1)
         if found and not self.said and self._wrong >= self.least:
             self.said, self._since_s = found, time.monotonic()
@@ -47,9 +48,9 @@ class Lasting:
 
 @dataclass
 class EndpointWatch:
-    """One endpoint. connection: to it alone; name: its key in config.toml and its place; is_lone: the node
-    has no other, and tells of silence itself; found: in what its chain is another one by the last answer;
-    first: its block where the deployment begins."""
+    """One endpoint. `connection` reaches this one alone. `name` is its key in config.toml and its place.
+    `is_lone` says that the node has no other. `found` says how its chain differed in the last answer. `first`
+    is its block where the deployment begins."""
 
     connection: Connection
     name: str
@@ -65,7 +66,7 @@ class EndpointWatch:
         self.change = Lasting(f"the endpoint {self.name} shows the deployment's chain again")
 
     async def check(self, deployment: GameDeployment) -> None:
-        """Asks for the chain's id, for one contract after another at each check, and for the block where the
+        """Checks the chain's id, one of the contracts (another at each check), and the block where the
         deployment begins. Raises EnvironmentFault if the endpoint does not answer."""
         chain_id = await self.connection.chain_id()
         if chain_id != deployment.chain_id:
@@ -81,8 +82,8 @@ class EndpointWatch:
         self._turn += not self.found
 
     def note(self, *, is_answering: bool, origin: bytes | None, deployment: GameDeployment) -> None:
-        """Notes the result of the last look. origin: hash of the block where the deployment begins, None if
-        it is not known. No answer does not tell which chain it is."""
+        """Notes the result of the last check. `origin` is the hash of the block where the deployment begins,
+        None if unknown. Without an answer, the chain counts as unchanged."""
         if not self.is_lone:
             self.silence.note("" if is_answering else f"the endpoint {self.name} does not answer")
         if is_answering:
@@ -93,13 +94,13 @@ class EndpointWatch:
 
 
 def describe_other_origin(deployment: GameDeployment) -> str:
-    """Returns that a chain begins otherwise."""
+    """Describes that a chain has another block where the deployment begins."""
     return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
 
 
 def open_endpoints(connection: Connection, timeout_s: float) -> list[EndpointWatch]:
-    """Returns a watch for each endpoint; for a single one on the connection that the node has. timeout_s: for
-    one question. Close them with `close_endpoints`."""
+    """Returns a watch for each endpoint. A single endpoint is watched on the node's own connection.
+    `timeout_s` limits one question. Close them with `close_endpoints`."""
     keys = ["rpc_url", *(f"rpc_urls[{index}]" for index in range(len(connection.rpc_urls) - 1))]
     names: dict[str, str] = {}
     for url, key in zip(connection.rpc_urls, keys, strict=True):
@@ -113,15 +114,15 @@ def open_endpoints(connection: Connection, timeout_s: float) -> list[EndpointWat
 
 
 async def close_endpoints(endpoints: Sequence[EndpointWatch], connection: Connection) -> None:
-    """Closes all but the node's own connection."""
+    """Closes all connections but the node's own."""
     for one in endpoints:
         if one.connection is not connection:
             await one.connection.close()
 
 
 async def find_origin(endpoints: Sequence[EndpointWatch], folded: Head | None) -> bytes | None:
-    """Returns the hash of the block where the deployment begins: what all that answer agree on, else as the
-    endpoint has it that has the newest folded block; None if nothing tells."""
+    """Returns the hash of the block where the deployment begins. It is the hash that all endpoints agree on,
+    else the one of the endpoint that has the newest folded block; None if none can tell."""
     shown = [(one, one.first.block_hash) for one in endpoints if not one.found and one.first is not None]
     if len({block_hash for _, block_hash in shown}) == 1:
         return shown[0][1]
@@ -132,5 +133,5 @@ async def find_origin(endpoints: Sequence[EndpointWatch], folded: Head | None) -
 
 
 def list_said(lasting: Iterator[Lasting]) -> str:
-    """Returns the lasting health issues in one line; empty if there are none."""
+    """Returns the present health issues in one line; empty if there are none."""
     return "; ".join(one.said for one in lasting if one.said)

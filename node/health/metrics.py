@@ -1,7 +1,7 @@
-"""What a node counts: the metrics of its chain, deadlines, seat, work and machine, as they are now.
+"""Gathers a node's metrics: chain, deadlines, seat, work and machine.
 
-All values are read from memory, from what the chain told and the journal knows. Labels have values that the
-code lists: no text of a peer, no account and no id is one.
+All values are read from memory: from the folded chain and the journal. The values of labels are listed in the
+code, so no text of a peer, no account and no id becomes a label.
 """
 
 import logging
@@ -77,7 +77,7 @@ METRICS = (
     Metric("touchstone_restarts", "Starts of this home's node after the first."),
     Metric("touchstone_kills", "Runs of this home's node that ended without a word."),
 )
-"""Beside them the library tells of the process: `process_resident_memory_bytes` and others."""
+"""The Prometheus library adds metrics of the process: `process_resident_memory_bytes` and others."""
 
 
 Values = dict[str, Samples]
@@ -85,7 +85,7 @@ Values = dict[str, Samples]
 
 @dataclass
 class Measures:
-    """The sources of a node's metrics. For a large task, deadlines and money take a tenth of a second: they
+    """The sources of a node's metrics. Deadlines and money take a tenth of a second in a large task, so they
     are computed once for each state of the task."""
 
     chain: GameChain
@@ -100,8 +100,8 @@ class Measures:
     _money: Values = field(default_factory=dict)
 
     def read(self) -> Values:
-        """Returns the current value of all metrics. A bug in one part is logged, and does not remove the
-        others."""
+        """Returns the current values of all metrics. A bug in one part is logged, and the other parts are
+        still returned."""
         values: Values = {}
         parts: tuple[Callable[[], Values], ...] = (
             self._read_chain,
@@ -160,7 +160,7 @@ class Measures:
         }
 
     def _read_task(self) -> Values:
-        """Nothing before a task is joined, or while the chain has taken it back."""
+        """Returns metrics of the task; none before a task is joined, or while a reorg has removed it."""
         view = self.find_view()
         if view is None:
             return {}
@@ -180,7 +180,7 @@ class Measures:
 
     def _list(self, view: View, block: int) -> None:
         state, task, game = self.chain_state, view.task, view.game
-        # What is folded anew is another object.
+        # A fold makes a new object, so identity shows a change.
         now = (block, game, state.inner[task], state.contests[task])
         if not _is_same(now, self._listed_for):
             nearest: dict[tuple[str, ...], float] = {}
@@ -192,8 +192,8 @@ class Measures:
 
 
 def _is_same(now: tuple[object, ...], before: tuple[object, ...]) -> bool:
-    """Returns whether the block is the same, and all else the same objects: to compare them would take
-    longer."""
+    """Returns whether the block and all objects are the same. It compares identities, because comparing
+    values would take longer."""
     return now[:1] == before[:1] and all(a is b for a, b in zip(now[1:], before[1:], strict=True))
 
 
@@ -230,8 +230,8 @@ def _read_money(money: AccountMoney) -> Values:
 
 
 async def show_metrics(measures: Measures, host: str, port: int, stack: AsyncExitStack) -> None:
-    """Listens at `host` and `port` until `stack` is closed; does nothing without a port. If the port is
-    taken, it is logged: it stops no node, since silence would cost more."""
+    """Serves metrics at `host` and `port` until `stack` is closed; does nothing if the port is 0. If the port
+    is taken, it logs that, and the node goes on."""
     if not port:
         return
     server = MetricsServer(METRICS, measures.read)

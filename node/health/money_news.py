@@ -1,6 +1,7 @@
-"""What a node tells its operator of its money: a line for each event that concerns its seat.
+"""Tells an operator about money: one line for each event that concerns its seat.
 
-A line is told once, and as soon as the state says so. What had happened before the node began is one line.
+Each line is printed once, as soon as the state shows it. All that happened before the node began is summed up
+in one line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,10 +28,10 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.tokens import format_tokens
 
 MEASURED_BLOCKS = 8
-"""From so many blocks on this node's own measure of a block's time counts, not the preset's."""
+"""After so many blocks this node's own measure of the block time counts instead of the preset's."""
 MERGED, UNMERGED = "merged", "unmerged"
 Key = tuple[int, int, int, str, int]
-"""(first round of the seat, its number, round, what, wei): what is told once."""
+"""(first round of the seat, seat number, round, kind, wei): identifies a line that is printed once."""
 
 ROUND_LINES: Mapping[str, str] = {
     MoneyReason.ACCEPTED_CLAIM: "your claim was accepted, {wei} earned, paid out {when}",
@@ -44,7 +45,7 @@ ROUND_LINES: Mapping[str, str] = {
         "you and another auditor got no data from a solver. Each of you is charged too: {wei}, taken {when}"
     ),
 }
-"""By what is told of a round."""
+"""The message for each kind of event of a round."""
 ROUND_WARNINGS: Mapping[str, str] = {
     MoneyReason.REJECTED_CLAIM: "your claim was rejected by its auditors, {wei} are not paid",
     MoneyReason.LATE_REJECTED_CLAIM: "your claim was rejected by a late audit, {wei} are not paid",
@@ -59,7 +60,7 @@ ROUND_WARNINGS: Mapping[str, str] = {
     MoneyReason.UNSERVED_FEE: "a fee of {wei} for data that auditors did not get is taken {when}",
     MoneyReason.MISSED_ROUND: "it closed without your claim. A fee of {wei} is taken {when}",
 }
-"""The same of what an operator should look at. A conviction is one line, not one a round."""
+"""The same for events that an operator should look into. A conviction is one line, not one a round."""
 ACCOUNT_LINES: Mapping[MoneyReason, str] = {
     MoneyReason.SLASH_SHARE: "{wei} of a convicted seat's stake are your credit: touchstone withdraw",
     MoneyReason.BOND_SHARE: "{wei} of a bond that was lost are your credit: touchstone withdraw",
@@ -78,9 +79,10 @@ EARNED = PAID | {MoneyReason.RESTITUTION}
 
 @dataclass
 class MoneyNews:
-    """The news of one account's money that were reported. rounds: as they were last seen; open: rounds with a
-    claim that audits still decide; sums: wei by reason, as far as reported; settled: settled rounds of seats;
-    first: the head at the first line, from which the pace is measured; looked_at: what the last look saw."""
+    """The money lines that were already printed for one account. `rounds` are as last seen, `open` those
+    whose claims are still audited. `sums` is wei by reason. `settled` are the settled rounds of seats.
+    `first` is the head at the first line, from which the block time is measured. `looked_at` is the state
+    that was looked at last."""
 
     told: set[Key] = field(default_factory=set)
     rounds: dict[int, GameRound] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class MoneyNews:
     looked_at: tuple[LoggedGame, int] | None = None
 
     def list_lines(self, view: View, chain: GameChain) -> list[str]:
-        """Returns what is new, in words."""
+        """Returns the new lines."""
         game, block = view.game, view.head_block + 1
         before, self.looked_at = self.looked_at, (game, block)
         if before is not None and before[0] is game and before[1] == block:
@@ -107,7 +109,7 @@ class MoneyNews:
         return lines
 
     def _find_pace(self, view: View, chain: GameChain) -> Pace:
-        """As it was measured since the first line; before, that of the preset."""
+        """Returns the block time as measured since the first line; until then, the preset's."""
         head = chain.connection.health.head
         if head is None:
             return Pace(view.head_block, None)
@@ -118,7 +120,7 @@ class MoneyNews:
 
     # --- Rounds -----------------------------------------------------------------------------------------
     def _list_of_rounds(self, now: GameState, view: View, chain: GameChain, block: int) -> Iterator[str]:
-        """Yields rounds that have changed since they were looked at, and those that the clock may decide."""
+        """Yields rounds that have changed since the last look, and those that a deadline may have decided."""
         seat, before, self.rounds = find_seat(now, view.account), self.rounds, dict(now.rounds)
         if seat is None:
             return
@@ -139,7 +141,7 @@ class MoneyNews:
                         game_round.index, what, wei, self._find_pace(view, chain).show_wait(due)
                     )
 
-    # --- What is over -----------------------------------------------------------------------------------
+    # --- Settlements and ends --------------------------------------------------------------------------
     def _list_of_account(self, game: LoggedGame, account: str) -> Iterator[str]:
         sums = game.money.find(account).sums
         for reason, line in ACCOUNT_LINES.items():
@@ -173,7 +175,7 @@ def _format_round(index: int, what: str, wei: int, when: str) -> str:
 
 
 def describe_settled(rounds: Mapping[tuple[int, int], SettledRound]) -> str:
-    """Returns the line about a settlement. rounds: the settled rounds, by seat and round."""
+    """Describes a settlement. `rounds` are the settled rounds, by seat and round."""
     indices = sorted(index for _, index in rounds)
     first, last = indices[0], indices[-1]
     name = f"round {first} is settled" if first == last else f"rounds {first} to {last} are settled"
@@ -189,7 +191,8 @@ def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
 
 
 def describe_beginning(money: AccountMoney) -> Iterator[str]:
-    """Yields what the account has in the task as the node begins; nothing if it has nothing yet."""
+    """Yields a line on what the account already has in the task when the node begins; none if it has
+    nothing."""
     settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
     if money.earned or money.owed or settled or lost:
         earned, fees = format_tokens(money.earned), format_tokens(money.owed)

@@ -1,4 +1,4 @@
-"""Counts the open disputes, asks and contests of an account, by side."""
+"""Counts the open disputes, queries and contests of an account, by side."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.state import Seat
 
 
 def count_disputes(view: View) -> Samples:
-    """Counts disputes, asks and contests that this account opened, or has to answer, by how they ended."""
+    """Counts the disputes, queries and contests that this account opened or has to answer, by outcome."""
     game, account, found = view.game, view.account, Counter[tuple[str, ...]]()
     seat, inner = find_seat(game, account), view.chain_state.inner[view.task]
     for dispute in inner.disputes.values():

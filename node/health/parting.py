@@ -1,4 +1,4 @@
-"""Tells an operator that stops a node what its seat keeps locked, and until when to be back."""
+"""Tells an operator that stops a node what its seat keeps locked, and when to be back."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ ANY_TIME = "if somebody questions a statement of this seat now, no answer by the
 
 @dataclass(frozen=True)
 class Parting:
-    """Tells it an operator that stops a node."""
+    """Describes what stays behind when a node is stopped."""
 
     chain: GameChain
     notify: Notify
 
     def notify_end(self, view: View | None) -> None:
-        """Tells the operator if the account has a seat of the task, or has sent transactions that are not
-        mined yet. view: None while the chain has no task that this node works on."""
+        """Tells the operator if the account has a seat of the task, or transactions that are not mined yet.
+        `view` is None while the chain has no task that this node works on."""
         if unsent := self._describe_unsent():
             self.notify(f"WARNING: {unsent}")
         if view is None:
@@ -53,7 +53,7 @@ class Parting:
         )
 
     def _describe_unsent(self) -> str:
-        """Returns what of this account waits for a block, empty if nothing does."""
+        """Describes transactions of this account that are not mined yet; empty if there are none."""
         sender = self.chain.sender
         count = 0 if sender is None else len(sender.queue.list_all())
         if not count:
@@ -75,7 +75,7 @@ class Parting:
 
 
 def _describe_next_round(view: View, seat: Seat) -> Iterator[str]:
-    """Yields what it costs to miss a round that may open before the node is back."""
+    """Yields a line on what it costs to miss a round that may open before the node is back."""
     game, block = view.game, view.head_block + 1
     if game.next_round >= game.terms.rounds or is_over(get_state_at(game, block), block):
         return

@@ -1,4 +1,4 @@
-"""What an operator has to know of its task, and could not tell from the silence that follows."""
+"""Tells an operator news of its task that it could not notice otherwise."""
 
 from collections.abc import Iterator
 
@@ -10,8 +10,8 @@ from touchstone.protocol.spec.tokens import format_tokens
 
 
 def list_news(game: LoggedGame, account: str) -> Iterator[str]:
-    """Yields what an operator has to know about its task and could not see otherwise: that no further round
-    opens, which is days before the seats are paid out; and that its own seat is in no round."""
+    """Yields two kinds of news: no further round opens (seats are paid out days later), and the operator's
+    own seat is in no round."""
     seat = find_seat(game, account)
     is_through = game.next_round >= game.terms.rounds and get_live_round(game) is None
     if game.is_halted or is_through:

@@ -1,1 +1,1 @@
-"""Joining a task: what is read, refused, fetched and proven before a stake is locked."""
+"""Joins a task: reads it, refuses what is harmful, fetches and checks its data before a stake is locked."""

@@ -1,4 +1,4 @@
-"""The dataset of a task as a node opens it: whole, or in parts that come with their proofs."""
+"""Opens the dataset of a task: whole, or in parts that come with their proofs."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """Opens the dataset of a task that this node joins. is_whole: whether the operator wants all of it on the
-    disk."""
+    """Opens the dataset of a task that this node joins. `is_whole` says that the operator wants all of it on
+    the disk."""
 
     store: BlobStore
     parts: PartStore | None
@@ -35,11 +35,10 @@ class DatasetSource:
     is_whole: bool
 
     async def open(self, spec: TaskSpec) -> PartedCorpus:
-        """Returns the dataset of a task, of which this node fetches what its samples touch. If the
-        configuration says `whole_dataset` and there is no seat yet, it fetches all of it beforehand. A node
-        with a seat does not wait for slow or silent peers, because it has disputes to answer. Raises
-        ProtocolFault or EnvironmentFault if not even its outline can be had, InvalidInput if there is no
-        peer."""
+        """Returns the dataset of a task. Later this node fetches the parts that its samples need. If the
+        configuration says `whole_dataset` and the account has no seat yet, it fetches everything now. With a
+        seat it does not wait for slow peers, because it has disputes to answer. Raises ProtocolFault or
+        EnvironmentFault if nobody serves the outline, InvalidInput if there is no peer."""
         game = self.peers.chain_state.games[self.peers.task]
         ref, source = refer_dataset(spec.training), LeafSource(self.store, self.parts)
         if self.is_whole and not has_duties(game, self.peers.account):
@@ -74,7 +73,7 @@ class DatasetSource:
         return ref
 
     async def fetch(self, spec: TaskSpec) -> bytes:
-        """Returns the raw tokens, all in memory."""
+        """Returns all raw tokens in memory."""
         return await asyncio.to_thread(self.store.get, await self.fetch_whole(spec))
 
 
@@ -86,9 +85,9 @@ async def open_data(
     spec: TaskSpec,
     notify: Callable[[str], None],
 ) -> PartedCorpus:
-    """Returns the dataset of a task for an account that does not join it. It is fetched from the task's nodes
-    as it is read, and not kept. notify: shows the operator a fault of the dataset. Raises EnvironmentFault if
-    no node serves it."""
+    """Returns the dataset of a task for an account that does not join it. Parts are fetched from the task's
+    nodes when they are read, and not kept. `notify` shows the operator a fault of the dataset. Raises
+    EnvironmentFault if no node serves it."""
     peers, source = partial(sort_peers, state, task, spec), LeafSource(store)
     outline = await open_outline(source, client, refer_dataset(spec.training), peers)
     parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0, notify)
@@ -96,7 +95,8 @@ async def open_data(
 
 
 def count_kept_blocks(terms: GameTerms) -> int:
-    """Returns for how many blocks a leaf may still be needed: until the round is committed to; then as long
-    as a statement about it can be disputed or asked about, and until that dispute or ask has ended."""
+    """Returns for how many blocks a leaf may still be needed. It is needed until the round takes no more
+    commitments, then while a statement about it can be disputed or queried, and until that dispute or query
+    has ended."""
     w = terms.windows
     return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond

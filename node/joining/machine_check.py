@@ -1,4 +1,4 @@
-"""Checks a machine on a task's first step: its arithmetic, and what the deployed referee says of it."""
+"""Checks a machine on a task's first step: its arithmetic, and the verdict of the deployed referee."""
 
 import asyncio
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ VERDICTS = {True: "a fault", False: "no fault"}
 
 @dataclass(frozen=True)
 class MachineCheck:
-    """Rehearses one step of a task, and has the referee judge it, before a stake is locked."""
+    """Computes one step of a task, and has the referee judge it, before a stake is locked."""
 
     get_view: GetView
     chain: GameChain
@@ -41,10 +41,10 @@ class MachineCheck:
     model: GlobalModel
 
     async def check_machine(self) -> None:
-        """Refuses a task that this node could lose its stake on although it is honest. Raises InvalidInput if
-        the referee judges otherwise, EnvironmentFault if this machine leaves the bounds (in an exact task: if
-        two kinds of kernels differ) or the chain does not answer. A node that has a seat already says so
-        instead and goes on: silence would cost more."""
+        """Refuses a task in which this node could lose its stake although it is honest. Raises InvalidInput
+        if the referee judges otherwise. Raises EnvironmentFault if this machine exceeds the bounds (in an
+        exact task: if two kinds of kernels differ), or the chain does not answer. A node with a seat only
+        tells its operator, because silence would cost more."""
         try:
             await self._rehearse()
         except (InvalidInput, EnvironmentFault) as reason:
@@ -67,7 +67,7 @@ class MachineCheck:
         self.notify(describe_check(found, spec.training.numeric_format))
 
     async def require_referee(self) -> None:
-        """Raises InvalidInput unless the deployment's referee is the one that disputes ask."""
+        """Raises InvalidInput unless disputes use the referee of the deployment."""
         named, asked = self.chain.deployment.referee, str(await self.chain.disputes.referee()).lower()
         if named != asked:
             raise InvalidInput(
@@ -79,7 +79,7 @@ class MachineCheck:
             )
 
     async def require_verdict(self, facts: StepFacts, found: Rehearsal, exhibit: Exhibit) -> None:
-        """Raises InvalidInput unless the referee judges the exhibit as this node does."""
+        """Raises InvalidInput unless the referee judges the example as this node does."""
         context, proof = StepContext(facts, found.start, exhibit.trace_root), exhibit.proof
         try:
             is_fault = await self.chain.referee.judge(context, proof.node, proof.element, proof.openings)
@@ -108,7 +108,7 @@ class MachineCheck:
 
 
 def describe_check(found: Rehearsal, numeric_format: str) -> str:
-    """Returns what a check without a fault has shown."""
+    """Describes what a passed check has shown."""
     held = "all inside the bounds"
     if numeric_format in PRODUCT_BITS:
         held = "two kinds of kernels give the same bits"

@@ -1,9 +1,8 @@
 """Asks peers whether they reach this node's endpoint, before a seat is taken and for `touchstone doctor`.
 
-No machine sees the firewall or the router in front of itself. Auditors say UNSERVED of a solver that nobody
-reaches: it pays a fee, and so do they. So a node that no peer reaches takes no seat. A peer may
-lie. So a node stakes nothing only if every peer that can tell says no; at least two must say so if others
-answer that they cannot tell.
+No machine sees the firewall or the router in front of itself. If nobody reaches a solver, auditors vote
+UNSERVED: the solver pays a fee, and so do they. So a node takes no seat if no peer reaches it. A peer may
+lie, so every peer that can tell must say no, and at least two must if others cannot tell.
 """
 
 import asyncio
@@ -22,13 +21,14 @@ from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, 
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ANSWERS, MOST_ASKED = 3, 9
-"""So many answers of peers are enough; so many peers are asked at most, since some may be down."""
+"""Three answers of peers are enough; at most so many peers are asked, because some may be down."""
 AGAIN, AGAIN_S = 2, 10.0
-"""Peers that say "not now" are asked so many times more, after a pause: strangers may use up their looks."""
+"""Peers that say "not now" are asked so many times more, with a pause in seconds. Strangers may have used up
+their probes."""
 DOUBT = 2
-"""So many peers must not reach this node if others answered that they could not tell: one may lie."""
+"""If some peers could not tell, so many others must report a failure, because one may lie."""
 ASK_S = 20.0
-"""A peer takes up to ten seconds for its look."""
+"""Seconds to wait for a peer, which may take ten seconds for its probe."""
 REACH_WORDS = {
     Reach.REACHED: "reaches this node",
     Reach.REFUSED: "the connection is refused",
@@ -40,8 +40,8 @@ REACH_WORDS = {
 
 @dataclass(frozen=True)
 class SeenBy:
-    """What a peer saw: who it is, and its answer in words. reach: None if that is not known; is_there:
-    whether it answered at all; is_busy: whether it does not serve the question now."""
+    """A peer's answer about this node's endpoint. `reach` says whether it reached this node, None if unknown.
+    `is_there` says whether the peer answered at all, `is_busy` whether it serves no probes now."""
 
     who: str
     reach: Reach | None
@@ -61,11 +61,11 @@ class Reachability:
     client: BlobClient
     notify: Notify
     is_wanted: bool
-    """Whether no seat is to be taken if peers answer and none reaches this node."""
+    """Whether this node takes no seat if peers answer and none of them reaches it."""
 
     async def require_reached(self) -> None:
-        """Raises EnvironmentFault if peers answer and none of them reaches this node (`is_unreached`).
-        Tells the operator what they saw, or that nobody could tell."""
+        """Raises EnvironmentFault if peers answer and none of them reaches this node (`is_unreached`). Tells
+        the operator what the peers saw."""
         view = self.get_view()
         own = view.chain_state.network.peers.get(view.account)
         if not self.is_wanted or own is None:
@@ -94,9 +94,9 @@ class Reachability:
 
 
 def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
-    """Returns whether what peers saw keeps a node out: none reaches it. If others answered that they could
-    not tell, the word of one alone does not; and if one of those has a stake, only words of peers with a
-    stake count. Strangers can use up the looks of honest peers, and who is left may lie."""
+    """Returns whether the peers' answers keep this node from a seat: none of them reaches it. If others could
+    not tell, a single peer's word is not enough. If one of those others has a stake, only peers with a stake
+    count: strangers can use up the probes of honest peers and then lie."""
     both = list(zip(seen, have_stake, strict=False))
     noes = [has_stake for one, has_stake in both if one.reach not in (None, Reach.REACHED)]
     unsure = [has_stake for one, has_stake in both if one.reach is None and one.is_there]
@@ -106,7 +106,7 @@ def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
 
 
 def make_unreached(url: str, told: str) -> EnvironmentFault:
-    """Returns the fault of an endpoint that no peer reaches. told: who saw what."""
+    """Returns the error of an endpoint that no peer reaches. `told` are the peers' answers."""
     return EnvironmentFault(
         what="no peer that was asked reaches this node",
         expected="this node's certificate at its announced endpoint",
@@ -121,9 +121,9 @@ def make_unreached(url: str, told: str) -> EnvironmentFault:
 async def ask_peers(
     client: BlobClient, waiting: Sequence[Peer], own: Peer, describe: Callable[[Peer], str]
 ) -> list[SeenBy]:
-    """Returns what peers see at this node's own endpoint. They are asked in the order of `waiting` until
-    three have answered; those that say "not now" again, unless one of the others reaches it. describe:
-    says who a peer is."""
+    """Returns what peers see at this node's endpoint. They are asked in the order of `waiting` until three
+    have answered. Those that say "not now" are asked again, unless another one reaches this node. `describe`
+    returns a peer's name."""
 
     async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
         return await asyncio.gather(*(ask_peer(client, peer, describe(peer), own) for peer in peers))
@@ -143,19 +143,18 @@ async def ask_peers(
 
 
 def count_missing(seen: Sequence[SeenBy]) -> int:
-    """Returns how many peers are to be asked next: as many as are missing for three answers, as long as few
-    were asked."""
+    """Returns how many peers to ask next: as many as three answers lack, within the limit."""
     return min(ANSWERS - sum(one.reach is not None for one in seen), MOST_ASKED - len(seen))
 
 
 def list_askable(state: ChainState, own: Peer, task: bytes | None, first: str = "") -> list[Peer]:
-    """Returns all other peers in the order in which to ask: the account `first`, members of the task, then
-    accounts with any seat, then others; in each group by chance. Last come those of this node's own host:
-    they do not see what is in front of it."""
+    """Returns all other peers in the order in which to ask: the account `first`, members of the task,
+    accounts with any seat, then others, in random order within each group. Peers on this node's own host come
+    last, because they do not pass its router."""
     host = urlsplit(own.url).hostname
 
     def rank(peer: Peer) -> tuple[bool, bool, bool, bool]:
-        """Returns the sort key."""
+        """Returns the sort key of a peer."""
         is_member = task is not None and state.is_member(peer.account, task)
         is_near = urlsplit(peer.url).hostname == host
         return is_near, peer.account != first, not is_member, not state.is_staked(peer.account)
@@ -166,7 +165,7 @@ def list_askable(state: ChainState, own: Peer, task: bytes | None, first: str = 
 
 
 async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenBy:
-    """Returns what one peer sees at this node's own endpoint, or why that is not known."""
+    """Returns what one peer sees at this node's endpoint, or why it cannot tell."""
     try:
         async with asyncio.timeout(ASK_S):
             said = await client.ask(peer, REACH, ReachAsked(), REACH_SAID)

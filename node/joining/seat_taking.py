@@ -1,4 +1,4 @@
-"""Takes a seat in a task, and refuses one that could not be kept."""
+"""Takes a seat in a task, unless the machine or the network could not keep it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -25,19 +25,19 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import find_first_round
 
 SHUT_PAUSE_S = 1.0
-"""Before it is asked again whether anything may be signed."""
+"""Seconds before this node checks again whether it may sign."""
 
 
 DISPUTE_MOVES = 8
-"""Moves of a dispute that begins in the last block of its window, and two more."""
+"""The moves of a dispute that begins in the last block of its window, and two more."""
 
 
 @dataclass(frozen=True)
 class SeatRequest:
-    """The seat that an account wants. stake_wei: 0 for what the task asks for; figures: what the operator
-    assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it, or a
-    bond, when this was agreed on, so none is to be taken; require_wanted: asked last before the stake is
-    locked, once the machine was checked; raises if the operator does not want the seat."""
+    """The seat that an account wants. `stake_wei` is 0 for the amount that the task requires. `figures` are
+    the operator's assumptions, by which the task's amounts are judged; None skips that. `is_held` says that
+    the account already had the seat or a bond, so no new seat is taken. `require_wanted` is called last
+    before the stake is locked, and raises if the operator does not want the seat any more."""
 
     role: SeatRole
     stake_wei: int = 0
@@ -48,8 +48,8 @@ class SeatRequest:
 
 @dataclass(frozen=True)
 class SeatTaking:
-    """Takes a seat, once this machine was checked and peers reach it. keep_up: folds the chain's events, for
-    ever."""
+    """Takes a seat after this machine was checked and peers reach it. `keep_up` folds the chain's events
+    without end."""
 
     get_view: GetView
     chain: GameChain
@@ -60,9 +60,9 @@ class SeatTaking:
     reachability: Reachability
 
     async def take_seat(self, request: SeatRequest) -> None:
-        """Takes a seat of the joined task, staked from this account's tokens, unless it has one. Raises
-        GameRefusal if the task takes no such seat, EnvironmentFault if no peer reaches this node; no token is
-        moved then."""
+        """Takes a seat of the joined task with a stake from this account's tokens, unless the account has
+        one. Raises GameRefusal if the task takes no such seat, EnvironmentFault if no peer reaches this node;
+        no token is moved then."""
         view = self.get_view()
         self.require_records()
         stake_wei = request.stake_wei or get_required_stake(view.game, request.role)
@@ -75,8 +75,8 @@ class SeatTaking:
         await self._keep_up_with(self._check_and_join(request, call, is_new=is_new))
 
     async def _keep_up_with(self, work: Coroutine[Any, Any, None]) -> None:
-        """Folds what the chain does meanwhile: nothing is signed behind a block that is not of now. Raises
-        what either raises: the work would go on with a fold that is wrong."""
+        """Folds new events while other work runs, because nothing is signed on an old block. Raises what
+        either of them raises: with a wrong fold the work would be wrong too."""
         both = asyncio.ensure_future(self.keep_up()), asyncio.ensure_future(work)
         try:
             done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -101,8 +101,8 @@ class SeatTaking:
         )
 
     async def _send_until_accepted(self, call: JoinSeat) -> None:
-        """Deposits and joins. While nothing may be signed, waits: an endpoint that is wrong now may be right
-        soon. Raises GameRefusal if the task does not take the seat any more."""
+        """Deposits and joins. Waits while this node may not sign, because a wrong endpoint may recover soon.
+        Raises GameRefusal if the task does not take the seat any more."""
         told = ""
         while True:
             try:
@@ -119,9 +119,8 @@ class SeatTaking:
             await asyncio.sleep(SHUT_PAUSE_S)
 
     def require_records(self) -> None:
-        """Raises EnvironmentFault if the chain has a claim or a vote of this account that still counts,
-        and the journal lacks it: it is another journal than the one that was written to, or an older copy of
-        it."""
+        """Raises EnvironmentFault if the chain has a claim or a vote of this account that still counts, but
+        the journal does not. Then it is the journal of another node, or an older copy."""
         view = self.get_view()
         seat = find_seat(view.game, view.account)
         rounds = [] if seat is None else [r for r in view.game.rounds.values() if r.index >= seat.settled]
@@ -168,8 +167,8 @@ def _describe_when(game: GameState) -> str:
 
 
 def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:
-    """Raises GameRefusal if the machine refuses the seat for any reason except missing credit, which is
-    deposited next. block: the next one."""
+    """Raises GameRefusal if the rules refuse the seat for any reason except missing credit, which is
+    deposited next. `block` is the next block."""
     try:
         apply(game, call, account, block)
     except GameRefusal as refusal:

@@ -1,4 +1,4 @@
-"""Leaves of a task's dataset, fetched when a batch needs them."""
+"""Fetches leaves of a task's dataset when a batch needs them."""
 
 import asyncio
 import logging
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 
 MOST_PEERS = 64
-"""that are asked for the same leaves, one after the other"""
+"""At most so many peers are asked for the same leaves, one after the other."""
 
 
 @dataclass
 class DatasetParts:
-    """Fetches leaves of a dataset. list_peers: peers that may have them, in the order in which to ask;
-    get_head: the chain's head; kept_blocks: for how many blocks a leaf stays on this disk after its last use.
-    Only one event loop uses it."""
+    """Fetches leaves of a dataset. `list_peers` returns the peers to ask, in order. `get_head` returns the
+    chain's head. `kept_blocks` is for how many blocks a leaf stays on this disk after its last use. Use it in
+    one event loop only."""
 
     source: LeafSource
     client: BlobClient
@@ -45,7 +45,7 @@ class DatasetParts:
     kept_blocks: int
     notify: Callable[[str], None]
     fetched_bytes: int = 0
-    """Leaves and proofs so far, chunk roots left out."""
+    """Bytes of leaves and proofs fetched so far, without chunk roots."""
     _liars: set[str] = field(default_factory=set)
     _asked: str = "nobody"
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -57,7 +57,7 @@ class DatasetParts:
         found = await self._read(wanted)
         if len(found) == len(wanted):
             return found
-        # One at a time: who asks next finds what was fetched before.
+        # One caller at a time: the next one finds what this one has fetched.
         async with self._asking:
             found |= await self._read([leaf for leaf in wanted if leaf not in found])
             had = set(found)
@@ -76,8 +76,8 @@ class DatasetParts:
         )
 
     async def _keep(self, leaves: dict[int, LeafProof]) -> None:
-        """Raises EnvironmentFault if the disk does not take them: nothing is computed on leaves that a
-        dispute could not be answered with."""
+        """Writes leaves to the disk. Raises EnvironmentFault if the disk refuses, because nothing may be
+        computed on leaves that this node could not show in a dispute."""
         if leaves and self.source.parts is not None:
             root, head = self.outline.ref.key.root, self.get_head()
             await run_apart(self.source.parts.put, root, leaves, head + self.kept_blocks, head)
@@ -94,8 +94,8 @@ class DatasetParts:
         return await run_apart(self.source.read, self.outline, leaves, until)
 
     async def _ask_all(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> None:
-        """Asks one peer after the other for what is missing, each for what the ones before did not have; who
-        is slow, once more at the end, with more retries."""
+        """Asks peers one after the other for the leaves that are still missing. Slow peers are asked once
+        more at the end, with more retries."""
         last, slow = "no peer is known that may have it", list[Peer]()
         peers = [peer for peer in self.list_peers() if peer.account not in self._liars][:MOST_PEERS]
         for peer in peers:
@@ -115,7 +115,7 @@ class DatasetParts:
     async def _try(
         self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
     ) -> str:
-        """As `_ask`; why there is no answer that can be used, empty if there is one."""
+        """Asks a peer as `_ask` does. Returns why its answer cannot be used; empty if it can."""
         self._asked = str(peer)
         try:
             await self._ask(peer, wanted, found, is_hasty=is_hasty)
@@ -140,7 +140,7 @@ class DatasetParts:
 
 
 def _lengthen(outline: Outline, leaf: int, proof: LeafProof) -> LeafProof:
-    """Returns the path inside the chunk, and on to the dataset's root."""
+    """Returns the path from a leaf through its chunk up to the dataset's root."""
     ref, chunk = outline.ref, leaf // outline.ref.key.kind.chunk_leaves
     padding = ZERO_WORD
     for _ in range(ref.key.kind.chunk_depth):
@@ -162,7 +162,7 @@ def _unserved(ref: BlobRef, missing: Sequence[int], peers: int, last: str) -> En
 async def open_outline(
     source: LeafSource, client: BlobClient, ref: BlobRef, peers: Callable[[], Sequence[Peer]]
 ) -> Outline:
-    """Returns the roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
+    """Returns the roots of a dataset's chunks, from this disk or from the first peer that serves them. Raises
     EnvironmentFault or ProtocolFault if none does."""
     known = await run_apart(source.find_outline, ref.key)
     if known is not None and known.ref == ref and len(known.chunk_roots) == ref.chunk_count:
@@ -177,8 +177,8 @@ async def open_outline(
 
 @dataclass
 class PartedCorpus:
-    """Rows of a task's dataset from its parts (a `compute.batches.Corpus`). loop: the event loop in which
-    `parts` is used."""
+    """Rows of a task's dataset, read from parts; implements `compute.batches.Corpus`. `loop` is the event
+    loop in which `parts` is used."""
 
     parts: DatasetParts
     spec: TrainingSpec
@@ -187,15 +187,16 @@ class PartedCorpus:
     _is_told: bool = False
 
     async def prepare(self, starts: Sequence[int], length: int) -> None:
-        """As `Corpus.prepare`."""
+        """Does what `Corpus.prepare` says."""
         await self.parts.get(leaf for start in starts for leaf in self._list_leaves(start, length))
 
     async def open_leaf(self, leaf: int) -> LeafProof:
-        """As `Corpus.open_leaf`."""
+        """Does what `Corpus.open_leaf` says."""
         return await self.parts.open_leaf(leaf)
 
     def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
-        """As `Corpus.read_rows`, from any thread but the loop's: a row that is not here is waited for."""
+        """Reads rows as `Corpus.read_rows` says, in any thread but the loop's. It waits for rows that are not
+        on this disk."""
         leaves = [leaf for start in starts for leaf in self._list_leaves(start, length)]
         found = self.parts.source.read(self.parts.outline, leaves)
         if any(leaf not in found for leaf in leaves):
@@ -215,8 +216,8 @@ class PartedCorpus:
         return read_tokens(data[first : first + length * size], size)
 
     def _notify_of_outside(self, largest: int) -> None:
-        """Tells the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
-        the contract take such an entry for the same token."""
+        """Tells the operator, once, that the submitter's dataset has a token outside the vocabulary. The node
+        goes on, because every node and the contract read it as the same valid token."""
         if largest >= self.spec.vocabulary_size and not self._is_told:
             self._is_told = True
             self.notify(

@@ -1,4 +1,4 @@
-"""Reads a task from the chain, and refuses one that could hurt."""
+"""Reads a task from the chain, and refuses a harmful one."""
 
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.models.start_weights import compute_start_bytes
@@ -17,7 +17,7 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 
 def read_spec(state: ChainState, task: bytes) -> TaskSpec:
-    """Returns the spec as it was posted."""
+    """Returns the spec of a task as its submitter posted it."""
     if task not in state.games:
         known = ", ".join(f"0x{name.hex()}" for name in state.games) or "none"
         raise InvalidInput(
@@ -32,8 +32,8 @@ def read_spec(state: ChainState, task: bytes) -> TaskSpec:
 def refuse_harmful(
     terms: GameTerms, spec: TaskSpec, figures: Figures | None, limits: DeploymentLimits
 ) -> None:
-    """Raises InvalidInput if the task could hurt an honest node: windows that no node can meet, roots that
-    are not those of its text, amounts that do not pay."""
+    """Raises InvalidInput if the task could hurt an honest node: with windows that no node can meet, roots
+    that do not fit its text, or amounts that do not pay."""
     refusal = check_terms(terms, limits)
     if refusal is not None:
         raise refusal
@@ -49,8 +49,9 @@ def refuse_harmful(
 
 
 def require_format(posted: int, spec: TaskSpec) -> None:
-    """Raises InvalidInput if the contracts compare in another numeric format than is trained in. If they want
-    equal bits of a program with bounds, honest ends differ, and who disputes one loses its bond."""
+    """Raises InvalidInput if the contracts expect another numeric format than the program computes in. If
+    they expect equal bits of an inexact program, honest ends differ, and an honest opener of a dispute loses
+    its bond."""
     expected = FORMAT_NUMBERS[spec.training.numeric_format]
     if posted != expected:
         raise InvalidInput(
@@ -62,13 +63,13 @@ def require_format(posted: int, spec: TaskSpec) -> None:
 
 
 def compute_dataset_bytes(training: TrainingSpec) -> int:
-    """Returns how large the dataset is."""
+    """Returns the length of the dataset in bytes."""
     return (training.token_count + training.heldout_tokens) * training.token_bytes
 
 
 def compute_task_bytes(training: TrainingSpec, costs: ProgramCosts) -> int:
-    """Returns how many bytes each node of a task has on its disk, whatever it does: the dataset, starting
-    weights, and the step."""
+    """Returns how many bytes a task takes on each node's disk: the dataset, starting weights, and the
+    step."""
     step_bytes = training.program.size_bytes + training.layout.size_bytes + costs.constant_bytes
     return compute_dataset_bytes(training) + compute_start_bytes(training, costs.parameters) + step_bytes
 

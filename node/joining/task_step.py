@@ -25,12 +25,12 @@ from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.task_spec import TaskSpec
 
 MAX_PROOF_BYTES = 120_000
-"""Of the longest proof of one number: a transaction has 131,072 bytes at most."""
+"""The longest proof of one number, in bytes. A transaction has 131,072 bytes at most."""
 
 
 @dataclass(frozen=True)
 class StepSource:
-    """Where blobs of steps come from, and who is notified."""
+    """Where the parts of a step are fetched from, and who is notified."""
 
     store: BlobStore
     client: BlobClient
@@ -38,8 +38,8 @@ class StepSource:
     notify: Callable[[str], None]
 
     async def have(self, refs: Collection[BlobRef], what: str) -> None:
-        """Fetches blobs into the store, each from the first peer that serves it; what is missing is told in
-        one line. Raises EnvironmentFault if none does."""
+        """Fetches blobs into the store, each from the first peer that serves it. Prints one line on what is
+        missing. Raises EnvironmentFault if no peer serves a blob."""
         missing = [ref for ref in refs if not self.store.has(ref)]
         if missing:
             self.notify(f"fetching {what}, {sum(ref.size_bytes for ref in missing) / 1e6:.1f} MB")
@@ -51,13 +51,13 @@ class StepSource:
 
 
 def as_reader(reader: Reader, task: bytes, spec: TaskSpec, notify: Callable[[str], None]) -> StepSource:
-    """Returns the source for a command that does not join the task."""
+    """Returns the same source for a command that does not join the task."""
     return StepSource(reader.store, reader.client, partial(sort_peers, reader.state, task, spec), notify)
 
 
 async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
-    """Returns the program and the layout of a task, checked and in the store; notifies what the step costs.
-    Raises InvalidInput if they are not what a task may have, EnvironmentFault if no peer serves them."""
+    """Returns the program and the layout of a task, checked and in the store, and prints what the step costs.
+    Raises InvalidInput if a task may not have them, EnvironmentFault if no peer serves them."""
     await source.have([refer_named(spec.training.program)], "the program of the task's step")
     await source.have([refer_named(spec.training.layout)], "the layout of its weights")
     program, _ = await asyncio.to_thread(
@@ -70,8 +70,7 @@ async def fetch_program(source: StepSource, spec: TaskSpec) -> Program:
 
 
 async def fetch_step(source: StepSource, spec: TaskSpec) -> TaskStep:
-    """Loads the whole step of a task, which this process knows from now on. Raises as `fetch_program`
-    does."""
+    """Loads the whole step of a task, so that this process can run it. Raises as `fetch_program` does."""
     program = await fetch_program(source, spec)
     refs = set(list_constants(program).values())
     await source.have(refs, f"constants of its program ({len(refs)} in all)")
@@ -85,15 +84,15 @@ def sort_peers(state: ChainState, task: bytes, spec: TaskSpec) -> list[Peer]:
     submitter = spec.terms.submitter.lower()
 
     def rank(peer: Peer) -> tuple[bool, bool]:
-        """Returns the sort key."""
+        """Returns the sort key of a peer."""
         return peer.account != submitter, not state.is_member(peer.account, task)
 
     return sorted(state.network.peers.values(), key=rank)
 
 
 def refuse_costs(costs: ProgramCosts) -> None:
-    """Raises InvalidInput if a number of the step could not be shown to the contracts, or no node should
-    fetch its constants."""
+    """Raises InvalidInput if a number of the step could not be proven to the contracts in one transaction, or
+    the constants are too large to fetch."""
     if costs.constant_bytes > MAX_CONSTANT_BYTES:
         raise InvalidInput(
             what="the constants of the task's program are too large",
@@ -118,7 +117,7 @@ def refuse_costs(costs: ProgramCosts) -> None:
 
 
 def describe_costs(costs: ProgramCosts) -> str:
-    """Returns what a step costs, in words."""
+    """Describes what a step costs."""
     return (
         f"the task's step: {costs.parameters:,} parameters, {costs.nodes:,} nodes, "
         f"{costs.operations / 1e9:,.2f} billion operations, {costs.step_bytes / 1e6:,.0f} MB of memory "

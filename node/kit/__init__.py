@@ -1,1 +1,1 @@
-"""What every member has: settings, the chain's state folded, a store, windows of retention."""
+"""Parts that every member's node has: settings, the folded chain, a store, retention windows."""

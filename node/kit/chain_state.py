@@ -1,8 +1,8 @@
-"""What the chain tells, folded: tasks with their games, peers, stakes, and moves inside disputes.
+"""Folds the chain's events: tasks with their games, peers, stakes, and moves inside disputes.
 
-Which accounts have a stake, and where each account serves, is answered from memory, because every request of
-a stranger asks it. After a reorg the fold goes on from a snapshot, of which there is one every 64 blocks. Of
-tasks that a node does not work on, only the seats are folded.
+Each request of a stranger asks which accounts have a stake and where they serve, so the answer comes from
+memory. A snapshot is taken every 64 blocks; after a reorg the fold goes on from one. Of tasks that a node
+does not work on, only the seats are folded.
 """
 
 import logging
@@ -32,8 +32,8 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass
 class Seated:
-    """The seats of all tasks that were neither convicted nor paid out. Feed it every event of a task, in
-    order."""
+    """The seats of all tasks that were neither convicted nor paid out. Call `take` with each event of each
+    task, in order."""
 
     _accounts: dict[tuple[bytes, int], str] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
@@ -42,18 +42,18 @@ class Seated:
     _convicted: set[tuple[str, bytes]] = field(default_factory=set)
 
     def copy(self) -> "Seated":
-        """Returns the same seats, apart."""
+        """Returns a copy."""
         return replace(self, **{one.name: copy(getattr(self, one.name)) for one in fields(self)})
 
     def take(self, event: Event) -> None:
-        """Folds one event; those of no interest change nothing."""
+        """Folds one event. Events of other kinds change nothing."""
         values = event.arguments
         if event.name == "SeatJoined":
             self._accounts[values["task"], values["seat"]] = values["account"]
             self._counts[values["account"]] += 1
             self._members[values["account"], values["task"]] += 1
             self._tasks.add((values["account"], values["task"]))
-            # Who takes a seat after a conviction knows of it.
+            # An account that takes a seat after a conviction knows of it.
             self._convicted.discard((values["account"], values["task"]))
         elif event.name in ("SeatFreed", "SeatConvicted"):
             account = self._accounts.pop((values["task"], values["seat"]), None)
@@ -64,11 +64,11 @@ class Seated:
                     self._convicted.add((account, values["task"]))
 
     def holds(self, account: str) -> bool:
-        """Returns whether the account has such a seat."""
+        """Returns whether the account has an unconvicted seat in any task."""
         return self._counts.get(account, 0) > 0
 
     def holds_in(self, account: str, task: bytes) -> bool:
-        """Returns whether it has one in this task."""
+        """Returns whether the account has such a seat in this task."""
         return self._members.get((account, task), 0) > 0
 
     def is_in(self, account: str, task: bytes) -> bool:
@@ -82,7 +82,7 @@ class Seated:
 
 @dataclass
 class Network:
-    """The endpoints of all accounts. Feed it every announcement, in order."""
+    """The endpoints of all accounts. Call `announce` with each announcement, in order."""
 
     peers: dict[str, Peer] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class Network:
         return Network(dict(self.peers))
 
     def announce(self, account: str, url: str, certificate_sha256: bytes) -> None:
-        """Sets where the account serves from now on. Any account may announce anything; a malformed endpoint
+        """Notes where an account serves from now on. Any account may announce anything; a malformed endpoint
         counts as none."""
         try:
             self.peers[account] = Peer(account, url, certificate_sha256)
@@ -98,7 +98,7 @@ class Network:
             self.peers.pop(account, None)
 
     def find(self, account: str) -> Peer:
-        """Returns where the account serves. Raises EnvironmentFault if it never announced an endpoint."""
+        """Returns an account's endpoint. Raises EnvironmentFault if it never announced one."""
         if account not in self.peers:
             raise EnvironmentFault(
                 what="a peer has announced no endpoint",
@@ -115,12 +115,12 @@ class Network:
 
 SNAPSHOT_BLOCKS = 64
 KEPT_BLOCKS = 2 * NEAR_BLOCKS
-"""So many blocks can be undone: more than the follower ever takes back."""
+"""The state can go back so many blocks; that is more than the follower ever undoes."""
 FOLDS = (
     "games", "texts", "task_terms", "inner", "contests", "refused", "credits", "seals", "network", "_others",
     "_unnamed",
 )  # fmt: skip
-"""What is folded, beside the seats. All values in them are frozen."""
+"""The folded parts beside the seats. All values in them are frozen."""
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 """Events of the purse that change a credit."""
 _BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
@@ -141,9 +141,10 @@ class Snapshot:
 class ChainState:
     """The fold of all events up to `head_block`.
 
-    By task id: games, texts (the training text), task_terms (as the contracts have them), inner (asks and
-    disputes) and contests. refused: the tasks that this node cannot fold and does not join, and why. credits:
-    what each account may withdraw or stake, in wei; seals: when this account sealed which proof."""
+    By task id: `games`, `texts` (the training text), `task_terms` (as the contracts have them), `inner`
+    (queries and disputes) and `contests`. `refused` are the tasks that this node cannot fold and does not
+    join, with the reason. `credits` is what each account may withdraw or stake, in wei. `seals` is when this
+    account committed to which proof."""
 
     account: str
     limits: DeploymentLimits
@@ -159,13 +160,14 @@ class ChainState:
     network: Network = field(default_factory=Network)
     head_block: int = 0
     _unnamed: bytes | None = field(default=None, repr=False)
-    """The task of a log behind which the purse tells, at once, who gets a part of a bond."""
+    """The task of an event that the purse's next events belong to: they say who gets a part of a bond, but
+    not in which task."""
     _seated: Seated = field(default_factory=Seated, repr=False)
     _focus: bytes | None = field(default=None, repr=False)
     _others: set[bytes] = field(default_factory=set, repr=False)
     """Tasks of which only the seats are folded."""
     _events: list[Event] = field(default_factory=list, repr=False)
-    """Those since the oldest snapshot."""
+    """The events since the oldest snapshot."""
     _snapshots: list[Snapshot] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
@@ -173,7 +175,7 @@ class ChainState:
 
     @classmethod
     def of(cls, chain: GameChain) -> "ChainState":
-        """Returns the state of a chain before any block is read."""
+        """Returns the state before any block is read."""
         return cls(chain.address, chain.limits, chain.signing)
 
     def is_staked(self, account: str) -> bool:
@@ -185,27 +187,26 @@ class ChainState:
         return self._seated.holds_in(account, task)
 
     def is_convicted(self, account: str, task: bytes) -> bool:
-        """Returns whether the last seat that the account took in this task was convicted. Unlike the
-        contracts, which forget a seat once its number is another account's, this is known as long as the task
-        is."""
+        """Returns whether the last seat that the account took in this task was convicted. The contracts
+        forget this when another account gets the seat's number; here it is kept as long as the task."""
         return self._seated.is_convicted(account, task)
 
     def forget_all(self) -> None:
-        """Forgets all state before all events are folded again."""
+        """Forgets all state, before all events are folded again."""
         fresh = ChainState(self.account, self.limits, self.signing)
         for name in (*FOLDS, "_seated", "_events", "_snapshots"):
             setattr(self, name, getattr(fresh, name))
 
     def focus(self, task: bytes) -> None:
-        """From now on folds of all other tasks only who has a seat: any account can post a task, and each of
-        its events would cost every node time and memory."""
+        """Folds only the seats of all other tasks from now on. Any account can post a task, and its events
+        must not cost every node time and memory."""
         self._focus = task
         self._drop_others()
 
     def take(self, batch: LogBatch) -> None:
-        """Folds a batch. Any account can post a task, so an event that cannot be folded stops only its own
-        task. If this account has, or had, a seat in that task, the error is raised. Raises EnvironmentFault
-        if the batch voids more than is kept: then all has to be folded anew."""
+        """Folds a batch of events. If an event cannot be folded, only its own task stops, because any account
+        can post a task. If this account has, or had, a seat in that task, the error is raised. Raises
+        EnvironmentFault if a reorg reaches deeper than what is kept; then everything must be folded anew."""
         if batch.forget_from is not None:
             self._go_back(batch.forget_from)
         self.head_block = batch.head.number
@@ -227,7 +228,7 @@ class ChainState:
         return Snapshot(block, {name: copy(getattr(self, name)) for name in FOLDS}, self._seated.copy())
 
     def _forget_old(self) -> None:
-        """Keeps what a reorg may need: a snapshot that lies `KEPT_BLOCKS` deep, and the events since."""
+        """Keeps what a reorg may need: a snapshot at least `KEPT_BLOCKS` deep, and the events since."""
         count = len(self._snapshots)
         while len(self._snapshots) > 1 and self._snapshots[1].block <= self.head_block - KEPT_BLOCKS:
             del self._snapshots[0]
@@ -236,7 +237,7 @@ class ChainState:
             self._events = [event for event in self._events if event.block_number > oldest]
 
     def _go_back(self, forget_from: int) -> None:
-        """To the state before block `forget_from`."""
+        """Goes back to the state before block `forget_from`."""
         while self._snapshots and self._snapshots[-1].block >= forget_from:
             self._snapshots.pop()
         if not self._snapshots:
@@ -267,8 +268,8 @@ class ChainState:
             fold.pop(task, None)
 
     def fold(self, event: Event) -> None:
-        """Folds one event without keeping it: for a reader that keeps the events itself, and folds all that
-        stand into a new state after a reorg."""
+        """Folds one event without keeping it. It is for a reader that keeps the events itself, and folds them
+        into a new state after a reorg."""
         task = event.arguments.get("task")
         if task is None:
             self._take_common(event)
@@ -280,7 +281,7 @@ class ChainState:
             self._fold(task, event)
 
     def _take_common(self, event: Event) -> None:
-        """What is of no task: the purse's, the peers' and seals of proofs."""
+        """Folds events that belong to no task: those of the purse, of peers, and commitments to proofs."""
         values = event.arguments
         if event.name in _CREDITS:
             self.credits[values["account"]] += _CREDITS[event.name] * values["wei_"]
@@ -320,7 +321,7 @@ class ChainState:
         self._seated.take(event)
 
     def _give_up(self, task: bytes, event: Event, error: Exception) -> None:
-        """A task that this program does not understand must not stop a node that is not in it."""
+        """Stops folding a task that this program does not understand. Nodes outside the task go on."""
         if self._seated.is_in(self.account, task):
             raise error
         log.error(

@@ -1,4 +1,4 @@
-"""Who acts, where its files are, and what its process is told once."""
+"""Holds a node's settings: its account, its files, and how its process is set up."""
 
 import sys
 from collections import Counter
@@ -45,26 +45,32 @@ CODE = Path(__file__).resolve().parents[2]
 
 
 SWITCH_S = 5e-5
-"""A hundredth of Python's default."""
+"""Seconds: a hundredth of Python's default."""
 
 
 @dataclass(frozen=True)
 class NodeConfig:
-    """Who acts, where its files are, which chain, and where it listens. `deployment_sha256`: of the
-    deployment for which the home was made (empty: not noted). `listen_port` 0: any free port; `public_url`
-    empty: the address it listens on. `check_reach`: take no seat if peers answer and none reaches this node.
-    `device`: where steps are computed (`determinism.require_device`). `memory_mb`: as much of this machine's
-    memory is to be used at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk
-    for parts of datasets, beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking
-    a seat. `replay_processes`: so many segments are replayed at once, each in a process of `executor`
-    ("process": a child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of
-    its own). `workers`: so many processes train a segment of a solver together (1: this process).
-    `object_storage`: this node's own bucket, and those of peers. `metrics_port`: where Prometheus reads what
-    the node counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are written for
-    TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as its blocks
-    come). `use`: tells whether somebody else uses this machine; the node pauses then (None: it works on).
-    `rpc_urls`: more endpoints of the same chain; `max_fee_wei`: the most that one gas may cost. `notify`
-    shows a line to the operator."""
+    """The settings of a node: account, files, chain, address, and limits on what it uses.
+
+    `home` holds its files; `deployment` and `rpc_url` name the chain. `deployment_sha256` is the hash of the
+    deployment that the home was made for (empty: not noted). `rpc_urls` are more endpoints of the same chain.
+    `poll_s` is the pause between two looks at the head (None: until the next block comes). `max_fee_wei` is
+    the most that one gas may cost.
+
+    With `listen_port` 0 it takes any free port; with `public_url` empty, peers use the address that it
+    listens on. With `check_reach` it takes no seat if peers answer and none reaches it. `object_storage`
+    names its own bucket and those of peers.
+
+    `device` computes the steps (`determinism.require_device`). If the process needs more than `memory_mb`,
+    large tensors lie in files (0: no limit). `dataset_cache_mb` limits the parts of datasets on disk, apart
+    from those that must stay. With `whole_dataset` it fetches all of a dataset before it takes a seat. It
+    replays `replay_processes` segments at once, each in a process of `executor`: "process" is a child (1:
+    this process itself), "ray" a process of Ray at `ray_address` (empty: its own Ray). `workers` processes
+    train a solver's segment together (1: this process).
+
+    Prometheus reads metrics at `metrics_host` and `metrics_port` (0: nowhere). Losses go into
+    `tensorboard_dir` (None: nowhere). The node pauses while `use` reports somebody else on this machine
+    (None: never). `notify` shows the operator a line."""
 
     home: Path
     deployment: Path
@@ -96,7 +102,7 @@ class NodeConfig:
 
     @property
     def endpoints(self) -> list[str]:
-        """All endpoints of the chain, the first one first."""
+        """All endpoints of the chain, in order."""
         return [self.rpc_url, *self.rpc_urls]
 
     def read_deployment(self) -> GameDeployment:
@@ -108,12 +114,12 @@ Notify = Callable[[str], None]
 """Shows the operator a line."""
 
 FAR = 1 << 62
-"""A block that never comes."""
+"""A block number that never comes."""
 
 
 @dataclass
 class Status:
-    """What GET /status says: how far this node has read the chain, and for which block it waits (the head
+    """The answer to GET /status: how far this node has read the chain, and for which block it waits (the head
     while it is busy)."""
 
     account: str
@@ -121,16 +127,16 @@ class Status:
     waiting_for_block: int = 0
 
     def show(self) -> NodeStatus:
-        """Returns the status as it is sent."""
+        """Returns the status as JSON sends it."""
         return NodeStatus(self.account, self.processed_block, self.waiting_for_block)
 
 
 @dataclass
 class Meter:
-    """What a node counts of its own work since its process began. due: duties that are due, by name
-    (`name_duty`); failures: failed attempts at a duty; refolds: how often all events were folded again; loss:
-    that of the last training step; tokens_trained: tokens in the rows of trained steps, which workers
-    share."""
+    """Counters of a node's own work since its process began. `due` is how many duties are due, `failures` how
+    many attempts failed, both by name (`name_duty`). `refolds` is how often all events were folded again.
+    `loss` is that of the last training step. `tokens_trained` are tokens in the rows of trained steps, those
+    of workers included."""
 
     due: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -141,45 +147,44 @@ class Meter:
 
 
 def share_interpreter() -> None:
-    """Makes threads give the interpreter to each other sooner: boundaries are hashed beside training, which
-    needs it for microseconds between kernels and would wait for milliseconds each time."""
+    """Makes threads hand over the interpreter sooner. Boundaries are hashed beside training, and training
+    needs the interpreter for microseconds between kernels; with Python's default it would wait milliseconds
+    each time."""
     sys.setswitchinterval(SWITCH_S)
 
 
 def describe_code() -> str:
-    """Describes what computes a training step besides the machine: the files of this version, and their
-    compiler. A process that is started after an update of the files computes with other ones than its
-    node."""
+    """Describes the software that computes a training step: files of this version, and their compiler. If the
+    files are updated while a node runs, its new processes compute with other files than the node."""
     return f"code {hash_sources(CODE / 'compute', CODE / 'spec')}, numba {version('numba')}"
 
 
 def describe_machine() -> str:
-    """Describes everything on this machine whose change may change the bits of a training step."""
+    """Describes everything on this machine that may change the bits of a training step."""
     return f"{describe_bits()}, {describe_code()}, {read_processor_model()}"
 
 
 def has_replay_processes(config: NodeConfig) -> bool:
-    """Returns whether segments are replayed in other processes than this one."""
+    """Returns whether segments are replayed in other processes."""
     return config.executor != "process" or config.replay_processes > 1
 
 
 def limit_memory(config: NodeConfig) -> None:
-    """Keeps large tensors of this process in files, if its operator wants so. Raises EnvironmentFault if the
-    system cannot."""
+    """Keeps large tensors of this process in files, if the operator has limited its memory. Raises
+    EnvironmentFault if the system cannot."""
     keep_to_memory(make_scratch(config), share_memory_mb(config))
 
 
 def share_memory_mb(config: NodeConfig) -> int:
-    """Returns how much memory each process of this node may use: replay processes and workers get the same
-    share as the node itself."""
+    """Returns how many MB of memory each process of this node may use. Replay processes and workers get the
+    same share as the node itself."""
     on_this_machine = config.replay_processes if has_replay_processes(config) else 0
     on_this_machine += config.workers if config.workers > 1 else 0
     return -(-config.memory_mb // (1 + on_this_machine))
 
 
 def make_scratch(config: NodeConfig) -> Path:
-    """Returns the home's folder for files that nobody needs after this process. It is made if something will
-    use it."""
+    """Returns the home's folder for temporary files. It is made if something will use it."""
     folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:
         require_mapping()
@@ -189,8 +194,8 @@ def make_scratch(config: NodeConfig) -> Path:
 
 
 def clear_scratch(config: NodeConfig) -> None:
-    """Removes the files that a killed process of this home left, whatever the configuration was. Only the
-    holder of the journal may call it: then no other process uses them."""
+    """Removes temporary files that a killed process of this home left. Only the holder of the journal may
+    call it, since no other process uses them then."""
     for left in (config.home / SCRATCH_FOLDER).glob("*"):
         with suppress(OSError):
             left.unlink()
@@ -198,8 +203,8 @@ def clear_scratch(config: NodeConfig) -> None:
 
 @contextmanager
 def hold_folder(home: Path, name: str) -> Iterator[Path]:
-    """A new folder `NAME-...` of the home that is gone afterwards, whatever lies in it. Several processes may
-    hold one each. What those left that were killed meanwhile goes when none is held."""
+    """Makes a new folder `NAME-...` in the home, and removes it at the end. Several processes may each hold
+    one. Folders that killed processes left are removed once none is held."""
     with (home / f"{name}.lock").open("ab") as lock:
         with suppress(BlockingIOError):
             flock(lock, LOCK_EX | LOCK_NB)
@@ -211,6 +216,7 @@ def hold_folder(home: Path, name: str) -> Iterator[Path]:
 
 
 def keep_to_memory(folder: Path, memory_mb: int) -> None:
-    """Keeps large tensors of this process in files of `folder`; 0: nothing changes."""
+    """Keeps large tensors of this process in files of `folder`, to use at most so many MB of memory. With 0
+    nothing changes."""
     if memory_mb:
         use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))

@@ -1,4 +1,4 @@
-"""How a node follows the chain: it folds each batch of events once, and tells who waits for a block."""
+"""Follows the chain: folds each batch of events once, and wakes whoever waits for a block."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 REFOLD_PAUSE_BLOCKS = 64
-"""If a fold is wrong again so soon after all was folded anew, the node ends."""
+"""If a fold fails again within so many blocks after a complete one, the node ends."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Following:
-    """state: the fold of all events up to its head; batches: the chain's events, each to be folded once;
-    status: how far the node has come, as it reports it; changed: set if the loop has to look again before the
-    next block; refolded_at: the head when all was last folded again."""
+    """A node's place on the chain. `state` is the fold of all events up to its head, `batches` the events
+    still to fold. `status` is how far the node has come, as it reports it. `changed` is set if the loop must
+    look again before the next block. `refolded_at` is the head at the last complete fold."""
 
     chain: GameChain
     state: ChainState
@@ -34,19 +34,19 @@ class Following:
     refolded_at: int = -REFOLD_PAUSE_BLOCKS
 
     def read(self) -> "asyncio.Future[LogBatch]":
-        """Returns the pending read of the next batch; the same future until `take`."""
+        """Returns the pending read of the next batch. It is the same future until `take` is called."""
         if self.reading is None:
             self.reading = asyncio.ensure_future(anext(self.batches))
         return self.reading
 
     def stop_reading(self) -> None:
-        """Reads no more of `batches`."""
+        """Stops reading `batches`."""
         if self.reading is not None:
             self.reading.cancel()
             self.reading = None
 
     async def take(self, batch: LogBatch) -> None:
-        """Folds what the chain tells, and all anew if that fails. Raises as `fold_anew`."""
+        """Folds a batch. If that fails, folds everything anew. Raises as `fold_anew`."""
         try:
             self._fold(batch)
         except Exception as error:
@@ -54,25 +54,24 @@ class Following:
             await self.fold_anew(f"block {batch.head.number}: {type(error).__name__}: {error}")
 
     def _fold(self, batch: LogBatch) -> None:
-        """From now on the node signs for that chain."""
+        """Folds the batch; from now on the node signs on that chain."""
         self.reading = None
         self.state.take(batch)
         self.chain.note(batch.head)
 
     async def take_next(self) -> None:
-        """Folds the next batch; the first one reaches to the head."""
-        # Who is cancelled leaves the read to whoever comes next: there is one at a time.
+        """Folds the next batch. The first batch reaches up to the head."""
+        # If a caller is cancelled, the read stays for the next caller: only one runs at a time.
         await self.take(await asyncio.shield(self.read()))
 
     async def keep_up(self) -> None:
-        """Folds the chain's events, for ever: used while a node does something long before its loop
-        begins."""
+        """Folds the chain's events without end, while a node does something long before its loop begins."""
         while True:
             await self.take_next()
 
     async def fold_anew(self, why: str) -> None:
-        """Reads the whole chain again: what was folded may be wrong. Raises EnvironmentFault if that was
-        done a short while ago: then the service starts the node again."""
+        """Reads the whole chain again, because the fold may be wrong. Raises EnvironmentFault if that was
+        done a short while ago; then the service restarts the node."""
         head = self.state.head_block
         self.meter.refolds += 1
         if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
@@ -91,15 +90,15 @@ class Following:
             raise _make_unreadable(f"{type(error).__name__}: {error}") from error
 
     async def wait_for_block(self, number: int) -> int:
-        """Waits until block `number` is folded; returns the newest folded one. Deadlines count by folded
-        blocks alone: what an endpoint tells of may be another chain."""
+        """Waits until block `number` is folded, and returns the newest folded block. Only folded blocks count
+        for deadlines, because an endpoint may report blocks of another chain."""
         while self.state.head_block < number:
             await asyncio.sleep(self.chain.connection.poll_s)
         return self.state.head_block
 
     def notify_loop(self) -> None:
-        """Makes the loop look again: something came that may make a duty due. Until then the status shows the
-        node as busy."""
+        """Makes the loop look again, because something may have made a duty due. Until then the status shows
+        the node as busy."""
         self.status.waiting_for_block = self.state.head_block
         self.changed.set()
 

@@ -1,19 +1,19 @@
-"""Which statements this node knows, whether a seat answers for them now, and spot asks.
+"""Finds the statements that this node knows, the seats that answer for them now, and random queries.
 
-Statements are also put into the forms that the contracts take. Whether one can be held against its seat is a
-pure function of the state.
+It also puts statements into the forms that the contracts take. Whether a statement can be held against a seat
+is a pure function of the state.
 
-Spot asks: some ACCEPTs are asked for a leaf although nothing speaks against them. A lone auditor could seal
-noise instead of a replay, say ACCEPT and be paid. If hardware noise is allowed, its own end may differ from
-the claim's, and two roots do not show how far. When it is asked for a leaf of its end, it cannot show one
-inside the limits, and loses its seat. An auditor whose end is the claim's has replayed, or was handed the
-right root by the solver; it is never asked. One that makes up both ends as one root names a leaf that the
-claim does not have: the solver proves that (`evidence.py`).
+Some ACCEPTs are queried at random, although nothing speaks against them. Otherwise a lone auditor could seal
+noise instead of a replay, vote ACCEPT and be paid: where hardware noise is allowed, its own end may differ
+from the claim's, and two roots do not show how far. Queried for a leaf of its end, it cannot show one inside
+the limits, and loses its seat. An auditor whose end equals the claim's is never queried: it has replayed, or
+was handed the right root by the solver. If it made up one root for both ends, it names a leaf that the claim
+does not have, and the solver proves that (`evidence.py`).
 
-Whistleblowers ask; if a task has none, verifiers do. For the place of each vote each asker throws its own
-secret dice. On average all askers together ask about one of SPOT_ASKS such votes.
-`protocol/economics/money_rules.py` makes a stake large enough for that. Askers read those votes from the
-chain first, because auditors hand their votes only to solvers.
+Whistleblowers send these queries; if a task has none, verifiers do. Each of them picks votes by a secret of
+its own. Together they query about one of SPOT_ASKS such votes, and `protocol/economics/money_rules.py` makes
+stakes large enough for that. They first read the votes from the chain, because auditors hand their votes only
+to solvers.
 """
 
 import hashlib
@@ -70,19 +70,19 @@ def seal_form(said: Sealed, signature: bytes) -> dict[str, Any]:
 
 
 def get_question(opened: InnerAsk) -> dict[str, Any]:
-    """As `IAsks.Question` has it."""
+    """Returns the fields of a query as `IAsks.Question` has them."""
     return {"vote": opened.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
 
 
 def find_claim(state: GameState, index: int, slot: int) -> SlotClaim | None:
-    """Returns the claim of a slot, None if there is none."""
+    """Returns the claim in a slot, or None."""
     game_round = state.rounds.get(index)
     return None if game_round is None else game_round.claims.get(slot)
 
 
 def find_solver(state: GameState, index: int, slot: int) -> str | None:
-    """Returns the account of a claim's solver, which may have no seat any more; None if there is no
-    claim."""
+    """Returns the account of a claim's solver, or None if there is no claim. The solver may have no seat any
+    more."""
     claim = find_claim(state, index, slot)
     return None if claim is None else claim.account
 
@@ -98,8 +98,8 @@ def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:
 
 
 def is_of_chain(state: GameState, game_round: GameRound, said: Sealed) -> bool:
-    """Returns whether a statement is about the round, claim and seed of the current chain: after a reorg it
-    may not be."""
+    """Returns whether a statement is about the round, claim and seed of the current chain. After a reorg it
+    may be about others."""
     claim = game_round.claims.get(said.slot)
     seed = game_round.late_seed if is_late_draw(state, said.draw) else game_round.seed
     if claim is None or seed is None or said.draw > state.terms.draws or said.segment >= claim.segments:
@@ -109,8 +109,8 @@ def is_of_chain(state: GameState, game_round: GameRound, said: Sealed) -> bool:
 
 
 def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -> Seat | None:
-    """Returns the seat that answers for a claim, or for a vote that is known. None if no seat answers for it
-    any more."""
+    """Returns the seat that answers for a claim, or for a known vote. None if no seat answers for it any
+    more."""
     if known is not None:
         is_whole = is_vote_complete(known.vote)
         return find_signer(state, known.vote, known.auditor) if is_whole else None
@@ -120,14 +120,15 @@ def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -
 
 
 def is_counted(state: GameState, known: KnownVote) -> bool:
-    """Returns whether a vote of its place counts on chain."""
+    """Returns whether this vote is the one that counts on chain for its place."""
     vote = known.vote
     return vote.rank in get_votes(state.rounds[vote.round], vote.slot, vote.draw)
 
 
 def is_withheld(view: View, known: KnownVote) -> bool:
-    """Returns whether the signer of a counted vote does not open it. Either it has answered an ask instead,
-    or no opening counts any more. A vote that does not count is left alone: it harms no claim."""
+    """Returns whether the signer of a counted vote withholds its opening. It does if it answered a query
+    instead, or if it is too late for an opening. A vote that does not count harms no claim, so it is left
+    alone."""
     state = get_now(view)
     if known.opening is not None or not is_counted(state, known):
         return False
@@ -138,7 +139,7 @@ def is_withheld(view: View, known: KnownVote) -> bool:
 
 
 def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
-    """Returns whether a statement of another's open seat can be proven false in `block`."""
+    """Returns whether a statement can be proven false in `block`: its seat is open, and another account's."""
     if seat is None or seat.status == SeatStatus.CLOSED or seat.account == me:
         return False
     return block <= get_statement_until(state, ref)
@@ -154,9 +155,9 @@ def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: st
 
 def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
     """Returns whether the steps of a segment may be shown before a dispute. They may once no auditor can copy
-    what follows from them. Its own draw and that of the segment before it, which ends where this one starts,
-    are over: the claim may have failed by another one. A segment that is not drawn waits until the late draw
-    is known; and for a late audit of it, or of the segment before it."""
+    from them: the draws of this segment and of the one before it are over. (The claim may have failed by
+    another draw.) For undrawn segments, the late draw must be known too, and late audits of these two
+    segments be over."""
     if get_claim_status(state, game_round, slot, block) not in (ClaimStatus.ACCEPTED, ClaimStatus.VOID):
         return False
     segments = get_segments(state, game_round, slot)
@@ -184,7 +185,7 @@ def _is_recent(game_round: GameRound, since: int) -> bool:
 def find_spot_leaf(
     game: GameState, account: str, dice: bytes, known: KnownVote, leaf_count: int
 ) -> int | None:
-    """Returns the leaf for which `account` asks the signer of a vote; None if it does not ask. dice: 32
+    """Returns the leaf that `account` asks the signer of a vote for, None if it does not ask. `dice` are 32
     random bytes that `account` keeps secret."""
     opening = known.opening
     if known.vote.word != VoteWord.ACCEPT or opening is None:
@@ -195,13 +196,13 @@ def find_spot_leaf(
 
 
 def is_spot(game: GameState, account: str, dice: bytes, ref: StatementRef) -> bool:
-    """Returns whether the dice of `account` say that it asks about an ACCEPT in this place."""
+    """Returns whether the secret dice of `account` pick the ACCEPT in this place for a query."""
     askers = count_askers(game, account)
     return askers > 0 and int.from_bytes(_throw(dice, ref)[:8]) % (SPOT_ASKS * askers) == 0
 
 
 def list_spot_slots(game: GameState, account: str, dice: bytes, game_round: GameRound) -> Iterator[int]:
-    """Yields slots of a round with a vote that `account` may have to ask about, once it has read it."""
+    """Yields slots of a round that have a vote `account` may have to query once it has read it."""
     for (slot, draw), votes in game_round.votes.items() if not game.terms.is_exact else ():
         for rank, counted in votes.items():
             ref = StatementRef(game_round.index, slot, draw, rank)
@@ -216,7 +217,7 @@ def _throw(dice: bytes, ref: StatementRef) -> bytes:
 
 
 def count_askers(game: GameState, account: str) -> int:
-    """Returns how many seats share the random asks; 0 if `account` has none of them."""
+    """Returns how many seats share the random queries; 0 if `account` has none of them."""
     seated = [one for one in game.seats.values() if one.status == SeatStatus.OPEN]
     for role in (SeatRole.WHISTLEBLOWER, SeatRole.VERIFIER):
         asking = [one.account for one in seated if one.role == role]
@@ -226,7 +227,7 @@ def count_askers(game: GameState, account: str) -> int:
 
 
 def list_playable(view: View, block: int) -> Iterator[tuple[InnerDispute, tuple[Move, ...]]]:
-    """Yields open disputes, and what this node may do in them."""
+    """Yields open disputes, with what this node may do in each."""
     for dispute in get_inner(view).disputes.values():
         seat = get_now(view).seats.get(dispute.seat)
         if dispute.is_open and seat is not None:

@@ -3,4 +3,5 @@
 import asyncio
 
 Locks = dict[tuple[str, object], asyncio.Lock]
-"""(kind of work, what it is about) -> held while that is done. A missing name makes a lock."""
+"""Maps (kind of work, subject) to a lock that is held while the work runs. Missing locks are made when they
+are asked for."""

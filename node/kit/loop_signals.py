@@ -1,9 +1,9 @@
-"""How a node's work waits for the chain, and makes the loop look again."""
+"""Lets a node's work wait for the chain, or make the loop look again."""
 
 from collections.abc import Awaitable, Callable
 
 WaitForBlock = Callable[[int], Awaitable[int]]
-"""wait_for_block(number): the newest folded block, once it is `number` or later."""
+"""`wait_for_block(number)` waits for this block, and returns the newest folded one."""
 
 NotifyLoop = Callable[[], None]
-"""Has the loop look again before the next block: something came that may make a duty due."""
+"""Makes the loop look again before the next block, because something may have made a duty due."""

@@ -18,8 +18,8 @@ LOSS_TAG = "loss_nats"
 
 
 class LossBoard:
-    """Writes the loss of each training step into event files of a folder. If the folder cannot be written,
-    only these losses are lost."""
+    """Writes the loss of each training step into event files of a folder. If writing fails, training goes on
+    without them."""
 
     def __init__(self, folder: Path) -> None:
         """Raises InvalidInput if the library is not installed."""
@@ -36,12 +36,12 @@ class LossBoard:
             for step, loss in enumerate(losses if self._writer else (), start=first_step):
                 self._writer.add_scalar(LOSS_TAG, loss, step)
         except Exception as error:
-            # A library of others: whatever it fails at, training goes on.
+            # The library may fail in any way; training goes on.
             log.warning("no more losses are written to %s: %s", self._folder, error)
             self._writer, self._is_broken = None, True
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the remaining losses, and closes."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()

@@ -1,4 +1,4 @@
-"""The other nodes: in which order to ask them, and what they answer."""
+"""Lists the other nodes in the order in which to ask them, and asks them."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,8 +14,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Peers:
-    """All reachable nodes except this one. task: members of this task are asked first; account: this node's
-    own; chain_state: where each account serves, as the chain says now."""
+    """All reachable nodes except this one. Members of `task` are asked first. `account` is this node's own;
+    `chain_state` says where each account serves."""
 
     client: BlobClient
     chain_state: ChainState
@@ -23,15 +23,15 @@ class Peers:
     task: bytes
 
     def list(self, first: str = "") -> list[Peer]:
-        """Lists all other reachable peers, in the order in which to ask: members of the task and `first`,
-        then strangers.
+        """Lists all other reachable peers in the order in which to ask: members of the task and `first`, then
+        strangers.
 
-        Members go first because an endpoint costs nothing: otherwise the account that announced the first
-        hundred would be asked first. In each group, peers that were silent come last, in the order of their
-        last silence. Of equally silent ones `first` leads."""
+        Members go first because an endpoint costs nothing, and a hundred strangers could announce one first.
+        In each group, peers that were silent come last, in the order of their last silence. Among equals
+        `first` leads."""
 
         def rank(peer: Peer) -> tuple[bool, float, bool]:
-            """Returns the sort key: members first, then the peer that was silent longest ago."""
+            """Returns the sort key of a peer: members first, then those whose silence is longest ago."""
             is_stranger = peer.account != first and not self.chain_state.is_member(peer.account, self.task)
             return is_stranger, self.client.get_silence(peer), peer.account != first
 
@@ -43,6 +43,6 @@ class Peers:
         await self.client.fetch_from_any(self.list(first), ref)
 
     async def ask(self, peer: Peer, handler: str, question: Message, form: Form[Answer]) -> Answer:
-        """Returns what a peer answers. Raises ProtocolFault for what no honest node says, EnvironmentFault if
-        it does not answer now."""
+        """Returns a peer's answer. Raises ProtocolFault if no honest node would give it, EnvironmentFault if
+        the peer does not answer now."""
         return await self.client.ask(peer, handler, question, form)

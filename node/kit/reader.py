@@ -1,7 +1,7 @@
 """Opens a reader of the chain and of what nodes serve.
 
-A reader announces no endpoint and sends no transaction. So it takes an account that can sign requests, and no
-coin and no stake. It takes no journal either: it works beside a running node of the same home.
+A reader announces no endpoint and sends no transaction. Its account signs requests, and needs neither coin
+nor stake. It opens no journal, so it can run beside a node of the same home.
 """
 
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 
 @dataclass
 class Reader:
-    """A snapshot of a chain, and a client for what nodes serve. account: lower-case address that signs the
-    requests."""
+    """A snapshot of a chain, and a client for what nodes serve. `account` is the lower-case address that
+    signs the requests."""
 
     account: str
     chain: GameChain

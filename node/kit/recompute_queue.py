@@ -1,19 +1,19 @@
-"""What a node trains again to answer for it: one piece at a time, the most urgent first.
+"""Trains pruned steps again to answer for them: one piece of work at a time, the most urgent first.
 
-    answers in disputes and asks    by the last block of the turn
-    boundaries for auditors         by the last block in which these wait
+    answers in disputes, queries    by the last block of the turn
+    boundaries for auditors         by the last block in which the auditors wait
     AUDITS                          carried moments, proofs, steps of a dispute or for an auditor, steps of
-                                    others that are judged
-    QUESTIONS                       steps that others than auditors ask for: between two own claims
+                                    others that this node judges
+    QUESTIONS                       steps for others than auditors, between two claims of this node
 
-Several pruned rounds may be disputed at once: they are answered one after the other, the earliest clock
-first. Meanwhile the node's own claim is trained if there is time. Silence costs the seat and a late claim
-only a fee, but a dispute costs little, and must not buy the claims of an honest solver. An answer waits for
-the claim as long as its clock leaves room for both. That room counts a whole round of training for the claim,
-one for each answer that must be given, and one segment: what the claim trains when an answer becomes urgent.
-The clock is read anew whenever one of them goes on, and so is until when others wait for a piece of work:
-that may change meanwhile, and who waits for nobody any more stops. The work has a thread of its own, so that
-asyncio's threads stay free: the server reads its files in them.
+If several pruned rounds are disputed at once, they are answered one after the other, the earliest deadline
+first. Meanwhile the node trains its own claim if there is time. Silence costs the seat and a late claim only
+a fee, but a dispute costs its opener little, so it must not stop an honest solver's claims. So an answer
+waits for the claim while its deadline leaves room for both. The room is a whole round of training for the
+claim, a round for each answer that is due, and one segment, because a claim is paused only between segments.
+
+Deadlines may change, so they are read again whenever work is resumed. Work that nobody waits for any more
+stops. The queue has a thread of its own, because the server needs asyncio's threads to read files.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 Until = int | Callable[[], int]
-"""The last block for a piece of work, or one of the names below; or what tells it now."""
+"""The last block for a piece of work, one of the names below, or a function that returns it."""
 
 AUDITS = 1 << 61
-"""In place of a block: after all answers."""
+"""Work after all answers, instead of a block."""
 QUESTIONS = 1 << 62
-"""After all else."""
+"""Work after everything else."""
 NOBODY = 1 << 63
-"""No peer waits for it any more."""
+"""Work that no peer waits for any more."""
 
 
 class NotWanted(Exception):
@@ -43,14 +43,14 @@ class NotWanted(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """A place in the queue. number: the order of arrival; entered: set once it is its turn."""
+    """A place in the queue. `number` is the order of arrival; `entered` is set once its turn has come."""
 
     until: Until
     number: int
     entered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def find_until(self) -> int:
-        """Returns the last block for it, as of now."""
+        """Returns the last block for the work, as of now."""
         return self.until() if callable(self.until) else self.until
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class Turn:
 
 
 class RecomputeQueue:
-    """Who is at work, and who waits for it."""
+    """Runs one piece of work at a time, and keeps the order of those that wait."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "retrain")
@@ -72,8 +72,8 @@ class RecomputeQueue:
 
     @asynccontextmanager
     async def take_turn(self, until: Until) -> AsyncIterator[Turn]:
-        """Gives this piece of work its turn inside the block. Raises NotWanted if no peer waits for it once
-        it is."""
+        """Waits for the turn of a piece of work, and holds it inside the `with` block. Raises NotWanted if no
+        peer waits for the work by then."""
         turn = Turn(until, next(self._numbers))
         try:
             await self._enter(turn)
@@ -82,15 +82,15 @@ class RecomputeQueue:
             self._leave(turn)
 
     async def give_way(self, turn: Turn) -> None:
-        """Lets other work whose answers are due earlier go first, between two pieces of work. Raises
-        NotWanted if no peer waits for this one."""
+        """Lets more urgent work go first, between two pieces of this one. Raises NotWanted if no peer waits
+        for this one."""
         turn.check()
         if self._find_first() is not turn:
             self._leave(turn)
             await self._enter(turn)
 
     async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """Runs a piece of work whose turn it is."""
+        """Runs a piece of work whose turn has come."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
 
     async def compute(self, until: Until, work: Callable[..., Result], *arguments: object) -> Result:
@@ -99,9 +99,9 @@ class RecomputeQueue:
             return await self.run(work, *arguments)
 
     async def let_own_go(self, get_block: Callable[[], int], round_blocks: int, segment_blocks: int) -> None:
-        """Waits, before each segment of this node's own claim, for what must be answered first, and holds
-        back what can wait, until `end_own`. get_block: the head of the chain now; round_blocks and
-        segment_blocks: the longest that training a round, or one of its segments, takes."""
+        """Lets this node's own claim train a segment: waits for what must be answered first, and holds back
+        what can wait, until `end_own`. `get_block` returns the head. The longest training of a round and of a
+        segment takes `round_blocks` and `segment_blocks`."""
         self._own = (get_block, round_blocks, segment_blocks)
         while True:
             self.look_again()
@@ -110,20 +110,19 @@ class RecomputeQueue:
             await self._changed.wait()
 
     def end_own(self) -> None:
-        """Notes that this node's own claim is trained, or given up: nothing waits for it any more."""
+        """Notes that this node's own claim is trained or given up, so that nothing waits for it."""
         self._own = None
         self.look_again()
 
     def look_again(self) -> None:
-        """Starts the next piece of work that may start: the blocks until which others wait may have
-        changed."""
+        """Starts the next piece of work that may start, because deadlines may have changed."""
         first = self._find_first()
         if self._holder is None and first is not None:
             self._holder = first
             first.entered.set()
 
     def close(self) -> None:
-        """Lets the thread go."""
+        """Ends the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _enter(self, turn: Turn) -> None:
@@ -143,7 +142,7 @@ class RecomputeQueue:
         self._changed = asyncio.Event()
 
     def _find_first(self) -> Turn | None:
-        """Of those that may go the one whose last block comes first."""
+        """Returns the waiting piece of work with the earliest deadline, of those that may start."""
         untils = {turn: turn.find_until() for turn in self._entered}
         may_go = [turn for turn, until in untils.items() if self._may_go(until)]
         return min(may_go, key=lambda turn: (untils[turn], turn.number), default=None)
@@ -154,8 +153,8 @@ class RecomputeQueue:
         return self._own is None or until == AUDITS or self._is_urgent(until)
 
     def _is_urgent(self, until: int) -> bool:
-        """Returns whether the time until this block does not hold this node's own claim and all answers, a
-        round each."""
+        """Returns whether the time until this block is too short for this node's own claim and all answers,
+        with a round for each."""
         assert self._own is not None
         get_block, round_blocks, segment_blocks = self._own
         answers = sum(turn.find_until() < AUDITS for turn in self._entered)

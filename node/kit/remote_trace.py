@@ -1,4 +1,4 @@
-"""The trace of another's step: only what a search looks at is fetched."""
+"""Reads the trace of another node's step, and fetches only what a search looks at."""
 
 import asyncio
 from collections import OrderedDict
@@ -22,28 +22,28 @@ from touchstone.protocol.spec.merkle import hash_leaf
 
 @dataclass
 class RemoteTrace:
-    """The trace of another node, fetched as it is needed. Fetched parts lie in the store, at most
-    `limit_bytes` of them (and always the last tensor); what was there before stays. Opened by
-    `open_trace`."""
+    """The trace of another node, opened by `open_trace`. Parts are fetched when they are needed, and lie in
+    the store: at most `limit_bytes` of them, and always the last tensor. Older blobs of the store stay."""
 
     store: BlobStore
     client: BlobClient
     peer: Peer
     layout: TraceLayout
     roots: tuple[bytes, ...]
-    """Of each buffer, as the contract will take it."""
+    """The root of each buffer, as the contract will take it."""
     listed: tuple[bytes, ...]
-    """As they stand under the trace root: what lies beside them there is the claimant's to choose."""
+    """The roots as the claimant listed them under the trace root. It may list anything there."""
     limit_bytes: int = FETCHED_BYTES
     received_bytes: int = 0
-    """Fetched so far."""
+    """Bytes fetched so far."""
     _fetched: OrderedDict[BlobKey, tuple[int, FilePrint]] = field(default_factory=OrderedDict)
-    """Bytes, and what was written: by the same name something else of this node may lie there later."""
+    """For each fetched blob, its bytes and what was written, because this node may store something else under
+    the same name later."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def size_bytes(self) -> int:
-        """Of all buffers."""
+        """Bytes of all buffers."""
         return sum(buffer.size_bytes for buffer in self.layout)
 
     def refer(self, buffer: int) -> BlobRef:
@@ -51,9 +51,9 @@ class RemoteTrace:
         return refer_buffer(self.roots[buffer], self.layout[buffer])
 
     async def fetch(self, buffer: int) -> Tensor:
-        """Returns a whole buffer, as `load_buffer` gives it; it may hold anything. Raises ProtocolFault,
-        naming the claimant, if it delivers anything else, and EnvironmentFault if it does not deliver: then
-        its leaves can be demanded on chain."""
+        """Returns a whole buffer, as `load_buffer` gives it; its numbers may be anything. Raises
+        ProtocolFault, naming the claimant, if it sends something else. Raises EnvironmentFault if it sends
+        nothing; then its leaves can be demanded on chain."""
         ref = self.refer(buffer)
         async with self._lock:
             if not self.store.has(ref):
@@ -69,8 +69,8 @@ class RemoteTrace:
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
 
     async def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """Returns the first leaf of a buffer that differs from this node's own, proven under the claimant's
-        root. Fetches the roots of its chunks and one chunk. Raises as `fetch` does."""
+        """Returns the first leaf of a buffer that differs from this node's own, with a proof under the
+        claimant's root. Fetches the chunk roots and one chunk. Raises as `fetch` does."""
         ref = self.refer(buffer)
         roots = await self.client.fetch_chunk_roots(self.peer, ref)
         mine = get_chunk_level(own.levels, ref.key.kind)
@@ -85,7 +85,7 @@ class RemoteTrace:
         raise AssertionError(f"chunk {number} of {ref.key} differs, and none of its leaves does")
 
     def evict(self) -> None:
-        """Removes everything that was fetched; it can be fetched again."""
+        """Removes everything that was fetched. It can be fetched again."""
         self._evict(0, keep=0)
 
     def _evict(self, limit_bytes: int, keep: int) -> None:
@@ -105,10 +105,11 @@ async def open_trace(
     known: Mapping[int, bytes],
     limit_bytes: int = FETCHED_BYTES,
 ) -> RemoteTrace:
-    """Returns the claimant's trace under the root that it posted, with the list of roots fetched and judged.
+    """Fetches and checks the list of buffer roots, and returns the trace under the root that the claimant
+    posted.
 
-    known: roots that no proof takes from the list, whatever stands there: of the state before the step and of
-    the constants. Raises as `RemoteTrace.fetch` does."""
+    `known` are roots that replace those in the list: of the state before the step and of the constants.
+    Raises as `RemoteTrace.fetch` does."""
     ref = refer_roots(trace_root, len(layout))
     is_here = store.has(ref)
     await client.fetch(peer, ref)

@@ -1,13 +1,13 @@
-"""Until when a node can be asked for states, which blobs its records name, and pruning's memory.
+"""Says until when others can ask a node for states, which blobs its records name, and what pruning remembers.
 
-The windows tell until which block a peer can still ask for states of a round. They are pure functions of the
-machine's state. Each answers for a block; the window's last block is inside.
+The windows say until which block a peer can ask for states of a round. They are pure functions of the game's
+state, and the last block is included.
 
-The records of a task name blobs, whether those are still needed or not. A blob that no record names is a
-stray: a state that is being fetched or replayed, or a pseudo-gradient of another solver after a restart.
-`pruning.py` deletes it later, and never at first sight.
+Records of a task name blobs, whether these are still needed or not. A blob that no record names is a stray: a
+state that is being fetched or replayed, or, after a restart, a pseudo-gradient of another solver.
+`pruning.py` deletes strays later, never at first sight.
 
-What a node remembers of its pruning while it runs is lost at a restart, and nothing else is lost with it.
+At a restart a node forgets what it remembers of pruning, and loses nothing by that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,14 +33,15 @@ from touchstone.protocol.spec.game.timing import (
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 WHOLE_ROUNDS = 2
-"""The rounds that were opened last: of these everything is kept."""
+"""Of so many rounds, the last to open, everything is kept."""
 NEWEST_SPECULATIONS = 2
-"""The newest speculations that a round to come is trained on: of these too."""
+"""Of so many speculations, the newest that a coming round is trained on, everything is kept too."""
 ASKED_AUDITS = 4
-"""Auditors may ask for the steps of a segment for so many `audit_max` from when votes on it count: openings
-are heard for three of them (`get_heard_until`), and then there is time to look."""
+"""Auditors may ask for a segment's steps for so many times `audit_max` after votes on it begin to count:
+openings are taken during three of them (`get_heard_until`), then there is time to look."""
 WHOLE_SPECULATIONS = NEWEST_SPECULATIONS + 1
-"""And of the one that merges the most claims, among those that can still be right."""
+"""Also kept are so many of those speculations that can still be right: the ones that merge the most
+claims."""
 
 
 def is_recent(state: GameState, index: int) -> bool:
@@ -54,20 +55,20 @@ def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def is_just_assigned(game_round: GameRound, block: int) -> bool:
-    """Returns whether a round was opened, or got its beacon, in `block`. If a reorg undoes that, what was
-    trained from something else may be right again."""
+    """Returns whether a round was opened, or got its beacon, in `block`. If a reorg undoes that, training
+    from an earlier base may be right again."""
     return block <= max(game_round.opened, game_round.trained_from or 0)
 
 
 def is_questioned(state: GameState, index: int) -> bool:
-    """Returns whether an ask or a dispute on a statement of the round is open."""
+    """Returns whether a query or a dispute on a statement of the round is open."""
     asked = {one.statement.round for one in state.asks.values()}
     return index in asked | {one.statement.round for one in state.disputes.values()}
 
 
 def is_contestable(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether the inputs of the round's outer step may be needed. They may as long as it has no root,
-    or as its root is or can be contested."""
+    """Returns whether the inputs of the round's outer step may still be needed: while it has no root, or its
+    root is or can be contested."""
     if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
         return True
     is_open = any(contest.round == game_round.index for contest in state.contests.values())
@@ -75,19 +76,18 @@ def is_contestable(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def is_answerable(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether a statement of the round can still be asked about, disputed or earn something, or
-    is."""
+    """Returns whether a statement of the round is, or can still be, queried, disputed or paid."""
     until = get_duty_until(state, game_round)
     return until is None or block <= until or is_questioned(state, game_round.index)
 
 
 def is_disputable(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Returns whether a statement can be disputed or convicted, or one of its round is."""
+    """Returns whether a statement of the round is, or can still be, disputed or convicted."""
     return block <= get_statement_until(state, ref) or is_questioned(state, ref.round)
 
 
 def is_vote_wanted(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Returns whether votes of a draw may still count, so that its solver shows states."""
+    """Returns whether votes of a draw may still count, so that the solver must show states."""
     until = find_votes_until(state, ref)
     return until is not None and block <= until
 
@@ -99,9 +99,9 @@ def find_votes_until(state: GameState, ref: StatementRef) -> int | None:
 
 
 def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Returns whether the signer of a vote can be asked, or an ask or dispute on its round is open. A draw
-    that this chain does not know, after a reorg, may be back: then yes. In an exact task it is so as long as
-    votes count."""
+    """Returns whether the signer of a vote can be queried, or a query or dispute on its round is open. A draw
+    that a reorg has removed may come back, so the answer is yes. In an exact task it is yes while votes
+    count."""
     until = get_ask_until(state, ref)
     if until is None or is_questioned(state, ref.round):
         return True
@@ -109,7 +109,7 @@ def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
 
 
 def list_shown_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
-    """Returns segments of a claim whose ends its solver owes to auditors: the drawn ones while votes
+    """Returns the segments of a claim whose ends the solver must show to auditors: drawn ones, while votes
     count."""
     draws = [
         draw
@@ -121,9 +121,8 @@ def list_shown_segments(state: GameState, game_round: GameRound, slot: int, bloc
 
 
 def find_shown_until(state: GameState, game_round: GameRound, slot: int, block: int) -> int | None:
-    """Returns the last block in which the auditor that gives up first waits for ends of
-    `list_shown_segments`. If no auditor waits any more, the last block in which a vote counts; None if no
-    vote counts."""
+    """Returns the last block in which every auditor still waits for ends of `list_shown_segments`. If none
+    waits any more, returns the last block in which a vote counts, or None."""
     places = [(draw, rank) for draw in range(state.terms.draws + 1) for rank in range(RANKS)]
     refs = [StatementRef(game_round.index, slot, draw, rank) for draw, rank in places]
     votes = [until for until in (find_votes_until(state, ref) for ref in refs) if until and block <= until]
@@ -133,8 +132,8 @@ def find_shown_until(state: GameState, game_round: GameRound, slot: int, block: 
 
 
 def list_asked_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
-    """Segments of a claim whose steps an auditor may ask for before it disputes them: `audit_max` longer than
-    votes count, for a late draw's steps are shown only then."""
+    """Returns the segments of a claim whose steps an auditor may ask for before a dispute. They stay
+    `audit_max` longer than votes count, because the steps of a late draw are shown only then."""
     return list_shown_segments(state, game_round, slot, block - state.terms.windows.audit_max)
 
 
@@ -148,9 +147,8 @@ def find_asked_until(state: GameState, game_round: GameRound, slot: int, segment
 
 
 def find_supported_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
-    """Returns the last block in which whistleblowers may ask for the steps of a segment of a convicted claim.
-    Until then they can dispute a vote that supports the claim. None if the claim is not convicted, or the
-    segment is not drawn."""
+    """Returns the last block in which whistleblowers may ask for the steps of a segment of a convicted claim,
+    to dispute votes that accepted it. None if the claim is not convicted, or the segment is not drawn."""
     claim = game_round.claims.get(slot)
     if claim is None or not claim.is_convicted:
         return None
@@ -166,11 +164,11 @@ def _list_draws(state: GameState, game_round: GameRound, slot: int, segment: int
 
 
 def find_settled(state: GameState, block: int) -> GameRound | None:
-    """Returns the newest round whose root nothing replaces any more; None if there is none."""
+    """Returns the newest round whose root is final; None if there is none."""
     found = None
     for _, game_round in sorted(state.rounds.items()):
         if game_round.phase == RoundPhase.POSTED:
-            # A root that falls takes all later ones with it.
+            # A root that falls undoes all later ones.
             if is_contestable(state, game_round, block):
                 break
             found = game_round
@@ -178,7 +176,8 @@ def find_settled(state: GameState, block: int) -> GameRound | None:
 
 
 def list_stages(state: GameState, block: int) -> tuple[object, ...]:
-    """Returns a value that changes when one of these windows ends or something opens, and only then."""
+    """Returns a value that changes whenever one of these windows ends or something opens, and at no other
+    time."""
     rounds = [_list_round_stages(state, one, block) for one in state.rounds.values()]
     questions = (frozenset(state.asks), frozenset(state.disputes), frozenset(state.contests))
     return (state.next_round, state.root, *questions, *rounds)
@@ -201,12 +200,12 @@ def _find_start(state: GameState, ref: StatementRef) -> int | None:
 
 
 def name_tensors(*roots: bytes) -> Iterator[BlobKey]:
-    """Yields the keys of tensors by their roots."""
+    """Yields the keys of the tensors with these roots."""
     return (BlobKey(BlobKind.TENSOR, root) for root in roots)
 
 
 def name_delta(root: bytes) -> BlobKey:
-    """Returns a pseudo-gradient by its root."""
+    """Returns the key of the pseudo-gradient with this root."""
     return BlobKey(BlobKind.DELTA, root)
 
 
@@ -221,13 +220,13 @@ def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
 
 
 def list_named(claims: ClaimBook, audits: AuditBook) -> frozenset[BlobKey]:
-    """Returns every blob that a record of the task names, or that was fetched for it by name."""
+    """Returns every blob that a record of the task names, or that was fetched for it."""
     return frozenset([*_list_claimed(claims), *_list_audited(audits)])
 
 
 def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
-    """Returns what must not be deleted now, each blob with a reason, whether or not a record names it. Safe
-    from any thread."""
+    """Returns the blobs that must not be deleted now, each with a reason, named by a record or not. Safe in
+    any thread."""
     shown = frozenset[BlobKey]().union(*cases.shown.values())
     held = frozenset[BlobKey]().union(*audits.held.values())
     return {
@@ -238,7 +237,7 @@ def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
 
 
 def list_foreign(journal: Journal, task: bytes) -> frozenset[BlobKey]:
-    """Returns the blobs that records of all other tasks in the journal name."""
+    """Returns the blobs that records of other tasks in the journal name."""
     others = {getattr(record, "task", task) for record in journal.replay()} - {task}
     return frozenset(
         key for one in others for key in list_named(ClaimBook(journal, one), AuditBook(journal, one))
@@ -271,11 +270,11 @@ def _chain(groups: Iterable[Iterable[BlobKey]]) -> Iterator[BlobKey]:
 
 @dataclass
 class PruningMemory:
-    """done: the stages (`windows.list_stages`) of the last pruning; strays: blobs that no record names, and
-    the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
-    looked up; begun: (round, basis) of the last claims that were trained, the newest last; merged: the merge
-    that was computed last; unlike_until: up to this round claims and votes were computed with other bits than
-    this machine computes now, -1 if there are none."""
+    """What pruning remembers while the node runs. `done` are the stages (`list_stages`) at the last pruning.
+    `strays` are blobs that no record names, with the block of the first sight. `foreign` are blobs of other
+    tasks of this home, None until they were looked up. `begun` is (round, basis) of the last trained claims,
+    newest last. `merged` is the latest computed merge. Up to round `unlike_until`, claims and votes have
+    other bits than this machine computes now; -1 if none have."""
 
     done: object = None
     strays: dict[BlobKey, int] = field(default_factory=dict)
@@ -285,6 +284,6 @@ class PruningMemory:
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:
-        """Notes what a round is now trained from, by speculation or not."""
+        """Notes the base that a round is now trained from, speculative or not."""
         older = [place for place in self.begun if place != (index, basis) and place[0] >= index - 1]
         self.begun = (*older, (index, basis))

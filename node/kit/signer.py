@@ -10,13 +10,13 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass(frozen=True)
 class Signer:
-    """An account's key, behind the gate. domain: where its signatures are valid."""
+    """Signs with an account's key, if the gate allows it. `domain` is where its signatures are valid."""
 
     key: AccountKey
     gate: Gate
     domain: SigningDomain
 
     async def sign(self, statement: Signed) -> bytes:
-        """Returns this account's signature of a statement. Raises GateShut while nothing may be signed."""
+        """Returns this account's signature of a statement. Raises GateShut while this node may not sign."""
         await self.gate.pass_through()
         return sign_statement(self.key, statement, self.domain)

@@ -1,4 +1,4 @@
-"""Training states between tensors, roots and the store: kept, loaded, fetched, opened leaf by leaf."""
+"""Moves training states between tensors, roots and the store: keeps, loads, fetches and opens them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ class StateStore:
     parameter_count: int
 
     def refer(self, header: StateHeader) -> tuple[BlobRef, BlobRef, BlobRef]:
-        """Returns the blobs of a state: W, m, v."""
+        """Returns the references of a state's blobs: W, m, v."""
         return refer_state(header, self.parameter_count)
 
     def has(self, header: StateHeader) -> bool:
-        """Tells whether all three tensors of a state are here."""
+        """Returns whether all three tensors of a state are in the store."""
         return all(map(self.store.has, self.refer(header)))
 
     def has_blob(self, ref: BlobRef) -> bool:
-        """Tells whether a blob is here."""
+        """Returns whether a blob is in the store."""
         return self.store.has(ref)
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
-        """Returns the length of a blob; None if it is not here."""
+        """Returns the length of a blob in bytes; None if it is not in the store."""
         return self.store.get_size_bytes(key)
 
     def keep(self, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
-        """Hashes a state once, after moving it to this machine's memory, and puts its three tensors into the
-        store. is_cached: as for `fill_file`. Raises ProtocolFault if a tensor is not finite."""
+        """Copies a state to this machine's main memory, hashes it once, and puts its three tensors into the
+        store. `is_cached` is that of `fill_file`. Raises ProtocolFault if a tensor is not finite."""
         trees = build_state_trees(state.bring_home())
         self.put(trees, is_cached=is_cached)
         return trees.header
@@ -50,12 +50,12 @@ class StateStore:
         keep_state_trees(self.store, trees, is_cached=is_cached)
 
     def load(self, header: StateHeader) -> TrainingState:
-        """Returns a state from the store. Raises InvalidInput if a tensor is not there."""
+        """Returns a state from the store. Raises InvalidInput if a tensor is missing."""
         weights, first, second = (load_tensor(self.store, ref) for ref in self.refer(header))
         return TrainingState(weights, first, second, header.local_step, header.global_step)
 
     def open(self, header: StateHeader) -> StoredState:
-        """Opens a state that is looked at piece by piece. Raises as `load` does."""
+        """Opens a state to read it piece by piece. Raises as `load` does."""
         return StoredState(header, tuple(open_tensor(self.store, ref) for ref in self.refer(header)))
 
     def open_leaves(self, header: StateHeader, indices: Sequence[int]) -> list[StateLeaves]:
@@ -65,15 +65,15 @@ class StateStore:
         return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
 
     async def fetch(self, client: BlobClient, peers: Sequence[Peer], header: StateHeader) -> None:
-        """Fetches the tensors of a state that are missing into the store, from the first of `peers` that has
-        each. Raises ProtocolFault or EnvironmentFault."""
+        """Fetches the missing tensors of a state into the store, each from the first of `peers` that has it.
+        Raises ProtocolFault or EnvironmentFault."""
         for ref in self.refer(header):
             await client.fetch_from_any(peers, ref)
 
     async def fetch_and_load(
         self, client: BlobClient, peers: Sequence[Peer], header: StateHeader
     ) -> TrainingState:
-        """Returns a state from the store, or from the first of `peers` that shows it. Raises as `fetch`
+        """Returns a state from the store, or from the first of `peers` that serves it. Raises as `fetch`
         does."""
         await self.fetch(client, peers, header)
         return await asyncio.to_thread(self.load, header)

@@ -28,7 +28,7 @@ MAPPED_BYTES = 1 << 20
 
 
 def refer_named(named: NamedBytes) -> BlobRef:
-    """Returns the blob of a program or of a layout."""
+    """Returns the reference of the blob of a program or of a layout."""
     return BlobRef(BlobKey(BlobKind.STEP, named.root), named.size_bytes)
 
 
@@ -48,7 +48,7 @@ def list_step_keys(training: TrainingSpec) -> set[BlobKey]:
 
 
 def keep_step(store: BlobStore, training: TrainingSpec, step: TaskStep) -> None:
-    """Puts the whole step into a store from which it is served."""
+    """Puts the whole step into a store, which serves it to peers."""
     store.put(refer_named(training.program), encode_program(step.built.program))
     store.put(refer_named(training.layout), encode_layout(step.layout))
     for number, ref in list_constants(step.built.program).items():
@@ -67,8 +67,8 @@ def read_program(
 
 
 def open_step(store: BlobStore, training: TrainingSpec, parameter_count: int) -> TaskStep:
-    """Returns the step of a task from a store that has all of it. This process knows it from now on. Raises
-    InvalidInput if it is not what a task may have, or not here."""
+    """Returns the step of a task from a store that has all of it, and lets this process use it. Raises
+    InvalidInput if a part is missing, or is not what a task may have."""
     if knows_step(training):
         step = get_step(training)
         require_fit(training, step.built.program, step.layout, parameter_count)
@@ -82,7 +82,7 @@ def open_step(store: BlobStore, training: TrainingSpec, parameter_count: int) ->
 
 
 def _read_constant(store: BlobStore, ref: BlobRef) -> Tensor:
-    """Large ones stay in their files, which are mapped and not open; processes share their pages."""
+    """Reads a constant. Large ones are mapped from their files, so that processes share the memory."""
     if ref.size_bytes >= MAPPED_BYTES:
         return view_mapped(store.open_map(ref))
     return torch.frombuffer(bytearray(store.get(ref)), dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Tensors and states in a node's store, looked at whole or piece by piece."""
+"""Reads tensors and states of a node's store, whole or piece by piece."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.state_headers import StateHeader
 
 FETCHED_BYTES = 1 << 30
-"""of other nodes' traces on disk at a time, unless told otherwise."""
+"""The most bytes of other nodes' traces on disk at a time, unless told otherwise."""
 
 
 def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree, *, is_cached: bool = True) -> BlobRef:
-    """Keeps the bytes under a tree that was just built over them, without hashing them a second time. Raises
-    as `BlobStore.put_hashed` does."""
+    """Puts a tree's bytes into the store without hashing them again. Raises as `BlobStore.put_hashed`
+    does."""
     ref, roots = BlobRef(BlobKey(kind, tree.root), len(tree.data)), get_chunk_level(tree.levels, kind)
     store.put_hashed(ref, tree.data, roots, is_cached=is_cached)
     relax()
@@ -28,43 +28,44 @@ def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree, *, is_cached: bo
 
 
 def keep_state_trees(store: BlobStore, trees: StateTrees, *, is_cached: bool = True) -> None:
-    """Keeps the tensors of a state that was just hashed. Raises as `BlobStore.put_hashed` does."""
+    """Puts the tensors of a state that was just hashed into the store. Raises as `BlobStore.put_hashed`
+    does."""
     for tree in (trees.weights, trees.first_moment, trees.second_moment):
         keep_tree(store, BlobKind.TENSOR, tree, is_cached=is_cached)
 
 
 def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:
-    """Returns a flat finite float32 vector whose bytes stay in the store: do not write to it. Raises
-    InvalidInput if it is not there, EnvironmentFault if it is damaged."""
+    """Returns a flat finite float32 vector, mapped from the store: do not write to it. Raises InvalidInput if
+    it is missing, EnvironmentFault if it is damaged."""
     return view_mapped(store.open_map(ref))
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A flat finite float32 vector of the store. This process holds only the pieces that it asks for."""
+    """A flat finite float32 vector of the store, of which only the requested pieces are read."""
 
     mapped: memoryview
 
     @property
     def elements(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return len(self.mapped) // 4
 
     def cut(self, start: int, stop: int) -> Tensor:
-        """Returns a copy of elements start .. stop; fewer at the end, as a slice has."""
+        """Returns a copy of elements start .. stop, or fewer at the end."""
         piece = torch.empty(max(0, min(stop, self.elements) - start))
         read_piece(self.mapped, 4 * start, tensor_bytes(piece))
         return piece
 
 
 def open_tensor(store: BlobStore, ref: BlobRef) -> StoredTensor:
-    """Returns a vector that is looked at piece by piece. Raises as `load_tensor` does."""
+    """Opens a vector to read it piece by piece. Raises as `load_tensor` does."""
     return StoredTensor(store.open_map(ref))
 
 
 @dataclass(frozen=True)
 class StoredState:
-    """A state in the store, of which this process holds the pieces that it asks for: a `PiecewiseState`."""
+    """A state in the store, of which only the requested pieces are read: a `PiecewiseState`."""
 
     header: StateHeader
     tensors: tuple[StoredTensor, ...]
@@ -82,7 +83,7 @@ class StoredState:
 
     @property
     def elements(self) -> int:
-        """Of each vector."""
+        """The number of elements of each vector."""
         return self.tensors[0].elements
 
     def cut(self, start: int, stop: int) -> TrainingState:

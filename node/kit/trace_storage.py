@@ -1,4 +1,4 @@
-"""The trace of this node's own step in the store: its buffers and their layout."""
+"""Keeps the trace of this node's own step in the store: its buffers and their layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from touchstone.protocol.spec.program import ELEMENT_BYTES, INDEX_ROLES, Program
 
 @dataclass(frozen=True)
 class TraceBuffer:
-    """A buffer as a trace holds it: so many elements in a tree with leaves of `leaf_bytes`. role: says what
-    the elements are, float32, uint32 indices or quantized integers."""
+    """A buffer as a trace stores it: `elements` numbers in a tree with leaves of `leaf_bytes`. `role` says
+    what the numbers are: float32, uint32 indices or quantized integers."""
 
     elements: int
     leaf_bytes: int
@@ -28,12 +28,12 @@ class TraceBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """Without the padding of the last leaf."""
+        """The length in bytes, without the padding of the last leaf."""
         return ELEMENT_BYTES[self.role] * self.elements
 
     @property
     def leaf_count(self) -> int:
-        """Leaves of its tree."""
+        """The number of leaves of the tree."""
         return -(-self.size_bytes // self.leaf_bytes)
 
 
@@ -50,19 +50,19 @@ def describe_layout(program: Program) -> TraceLayout:
 
 
 class TraceKeeper:
-    """Puts the trace of a step into the store, tensor by tensor in any order; at last the list of roots."""
+    """Puts the trace of a step into the store: its tensors in any order, at last the list of roots."""
 
     def __init__(self, store: BlobStore, layout: TraceLayout, roots: Mapping[int, bytes]) -> None:
-        """roots: the roots that are known already, by buffer: of constants, which are the same for every
-        node, and of others. Raises EnvironmentFault if the disk does not take the trace."""
+        """Begins a trace. `roots` are known already, by buffer: those of constants, the same for every node,
+        and others. Raises EnvironmentFault if the disk refuses the trace."""
         store.require_space(sum(buffer.size_bytes for buffer in layout), "the trace of a step")
         self._store = store
         self._layout = layout
         self._roots = dict(roots)
 
     def keep(self, number: int, data: bytes | memoryview, levels: Levels) -> None:
-        """Keeps one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput if
-        it does not fit the layout, or its root is not the known one."""
+        """Keeps one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput if it
+        does not fit the layout, or has another root than the known one."""
         _require_fit(self._layout, number, data, levels)
         root, buffer = levels[-1][0], self._layout[number]
         if self._roots.setdefault(number, root) != root:
@@ -73,7 +73,8 @@ class TraceKeeper:
         relax()
 
     def finish(self) -> bytes:
-        """Keeps the list of roots; returns the trace root. Raises InvalidInput if a buffer has none."""
+        """Keeps the list of roots, and returns the trace root. Raises InvalidInput if a buffer has no
+        root."""
         roots, count = self._roots, len(self._layout)
         if roots.keys() != set(range(count)):
             missing = next((n for n in range(count) if n not in roots), count)
@@ -82,9 +83,8 @@ class TraceKeeper:
 
 
 def load_buffer(store: BlobStore, root: bytes, buffer: TraceBuffer) -> Tensor:
-    """Returns a buffer of a kept trace, flat. It is float32, or int64 if it holds indices, or int8, int16 or
-    int32 if it holds quantized values. Raises InvalidInput if it is not in the store, EnvironmentFault if it
-    is damaged."""
+    """Returns a buffer of a kept trace, flat: float32, int64 for indices, or int8, int16 or int32 for
+    quantized values. Raises InvalidInput if it is missing, EnvironmentFault if it is damaged."""
     mapped = store.open_map(refer_buffer(root, buffer))
     if buffer.role in INDEX_ROLES:
         return torch.from_numpy(np.frombuffer(mapped, dtype="<u4").astype(np.int64))

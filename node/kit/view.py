@@ -1,4 +1,4 @@
-"""What a decision may look at: one task as the chain tells it, and this node's own records. Nothing acts."""
+"""Defines what a decision may look at: one task as folded, and this node's own records. Nothing here acts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 
 class StoredData(Protocol):
-    """What lies on the disk. A decision may ask what is there, and cannot read it."""
+    """The blobs on the disk. A decision may ask which exist, but cannot read them."""
 
     def has(self, header: StateHeader) -> bool:
-        """Tells whether a state is here."""
+        """Returns whether a state is on the disk."""
 
     def has_blob(self, ref: BlobRef) -> bool:
-        """Tells whether a blob is here."""
+        """Returns whether a blob is on the disk."""
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
-        """Returns the length of a blob; None if it is not here."""
+        """Returns the length of a blob in bytes; None if it is not on the disk."""
 
 
 @dataclass(frozen=True)
 class View:
-    """One moment of a node. account: lower case; domain: of the task's hashes and statements; found_game: the
-    rounds, folded up to `head_block`, None while the chain does not have the task; chain_state: all else that
-    the chain tells; audits: records of audits as the chain has them now; cases: records of disputes; stored:
-    what is on the disk."""
+    """The state of a node at one moment. `account` is in lower case. `domain` separates the task's hashes and
+    statements from others. `found_game` is the game folded up to `head_block`, None while the chain does not
+    have the task. `chain_state` is the rest of the fold. `audits` and `cases` are records of audits and of
+    disputes. `stored` says what is on the disk."""
 
     account: str
     task: bytes
@@ -51,22 +51,22 @@ class View:
 
     @property
     def is_task_known(self) -> bool:
-        """Tells whether the chain has the task. A reorg may undo the block in which it was posted."""
+        """Returns whether the chain has the task. A reorg may undo the block in which it was posted."""
         return self.found_game is not None
 
     @property
     def game(self) -> LoggedGame:
-        """The task's rounds. Raises as `require_game`."""
+        """The folded game of the task. Raises as `require_game`."""
         return require_game(self.found_game, self.task)
 
     def is_member(self, account: str) -> bool:
-        """Tells whether an account is the submitter of the task, or has a seat in it. A seat of another task
-        says nothing: any account can post a task in which seats cost next to nothing."""
+        """Returns whether an account is the submitter of the task or has a seat in it. A seat of another task
+        does not count, because any account can post a task with seats that cost next to nothing."""
         return self.chain_state.is_member(account, self.task) or account == self.game.terms.submitter
 
 
 def require_game(game: LoggedGame | None, task: bytes) -> LoggedGame:
-    """Raises GateShut while the chain does not have the task: a reorg took back the block in which it was
+    """Raises GateShut while the chain does not have the task: a reorg removed the block in which it was
     posted, or all is folded anew."""
     if game is None:
         raise GateShut(
@@ -79,7 +79,7 @@ def require_game(game: LoggedGame | None, task: bytes) -> LoggedGame:
 
 
 GetView = Callable[[], View]
-"""Returns what a decision may look at now: to be called again after each wait, for the chain goes on."""
+"""Returns what a decision may look at now. Call it again after each wait, because the chain goes on."""
 
 FindView = Callable[[], View | None]
-"""The same; None before a task is joined, and while the chain does not have it."""
+"""Returns the same, or None before a task is joined and while the chain does not have it."""

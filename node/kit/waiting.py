@@ -9,13 +9,13 @@ from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 
 FIRST_S, NEXT_S = 10.0, 30.0
-"""After which a wait is told, and told again."""
+"""Seconds after which the operator is told of a wait, and told again."""
 
 
 @asynccontextmanager
 async def telling(notify: Notify, describe: Callable[[], str]) -> AsyncIterator[None]:
-    """Notifies the operator of what `describe` returns as long as the block runs: first after ten seconds,
-    then twice a minute."""
+    """Tells the operator what `describe` returns as long as the `with` block runs: after ten seconds, then
+    twice a minute."""
     task = asyncio.create_task(_keep_notifying(notify, describe))
     try:
         yield
@@ -32,7 +32,7 @@ async def _keep_notifying(notify: Notify, describe: Callable[[], str]) -> None:
 
 @asynccontextmanager
 async def telling_bytes(client: BlobClient, notify: Notify, ref: BlobRef, what: str) -> AsyncIterator[None]:
-    """Notifies the operator that a blob is being fetched, and now and then how much has come, while the block
+    """Tells the operator that a blob is being fetched, and at times how much has come, while the `with` block
     runs."""
     size, before = f"{ref.size_bytes / 1e6:.1f} MB", client.fetched_bytes
     notify(f"fetching {what}, {size}")

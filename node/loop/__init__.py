@@ -1,1 +1,1 @@
-"""Opens a node, and has it perform what is due until its task closes."""
+"""Opens a node, and performs what is due until its task closes."""

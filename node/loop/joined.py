@@ -1,4 +1,4 @@
-"""A task that a node works on: its rooms, and its audits."""
+"""Holds a joined task: its rooms, and its audits."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 @dataclass(frozen=True)
 class Joined:
-    """The task that a node has joined. domain: of the task's hashes and statements; audits: those that this
-    node makes, and those of its claims."""
+    """The task that a node has joined. `domain` separates its hashes and statements from others. `audits` are
+    those that this node makes, and those of its own claims."""
 
     task: bytes
     domain: bytes
@@ -24,7 +24,7 @@ class Joined:
     audits: Audits
 
     def list_served(self, find_view: FindView) -> ServedRooms:
-        """Returns what the rooms show and answer."""
+        """Returns the blobs and answers that the rooms offer to peers."""
 
         def may_read(account: str, kind: BlobKind, root: bytes) -> bool:
             view, asked = find_view(), (account, kind, root)
@@ -44,7 +44,7 @@ class Joined:
         return ServedRooms(answers, may_read, self.audits.room, find_view)
 
     def close(self) -> None:
-        """Lets go of threads and processes."""
+        """Ends the threads and processes of the rooms."""
         tools = self.rooms.tools
         self.audits.close()
         tools.cases.close()

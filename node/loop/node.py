@@ -65,9 +65,9 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 
 @dataclass
 class Node:
-    """An open node. following: the chain as it was folded; served: what its server offers; parts: leaves of
-    datasets, None if it keeps none; bucket, board: copies of blobs and written losses, None if the
-    operator wants none; joined: the task that it works on."""
+    """An open node. `following` follows the chain. `served` is what its server offers. `parts` are leaves of
+    datasets, None if it keeps none. `bucket` and `board` are for copies of blobs and written losses, None if
+    the operator wants none. `joined` is the task that it works on."""
 
     config: NodeConfig
     following: Following
@@ -81,13 +81,13 @@ class Node:
     joined: Joined | None = None
 
     def list_rooms(self) -> Sequence[Room[Any]]:
-        """Lists what this node does once it has joined; each role overrides this. What costs most when it is
-        late comes first."""
+        """Lists the rooms of a node that has joined a task; each role overrides this. The room whose duties
+        cost most when late comes first."""
         return ()
 
     @property
     def chain(self) -> GameChain:
-        """The contracts."""
+        """The contracts of the deployment."""
         return self.following.chain
 
     @property
@@ -97,12 +97,12 @@ class Node:
 
     @property
     def status(self) -> Status:
-        """How far this node has come, as it reports it to its peers."""
+        """How far this node has come, as its peers are told."""
         return self.following.status
 
     @property
     def meter(self) -> Meter:
-        """What it counts of its own work."""
+        """Counters of the node's own work."""
         return self.following.meter
 
     @property
@@ -112,13 +112,13 @@ class Node:
 
     @property
     def task(self) -> Joined:
-        """The task that this node works on. Only after joining one."""
+        """The task that this node works on. Ask only after joining one."""
         assert self.joined is not None
         return self.joined
 
     @property
     def game(self) -> LoggedGame:
-        """The joined task as the chain tells it. Raises GateShut while the chain does not have it."""
+        """The game of the joined task. Raises GateShut while the chain does not have the task."""
         return require_game(self.state.games.get(self.task.task), self.task.task)
 
     @property
@@ -136,15 +136,15 @@ class Node:
         )  # fmt: skip
 
     def find_view(self) -> View | None:
-        """Returns the view of the task. None before a task is joined, and while the chain does not have the
-        task: a reorg may undo the block in which it was posted."""
+        """Returns the view of the task. Returns None before a task is joined, and while the chain does not
+        have it: a reorg may undo the block in which it was posted."""
         if self.joined is None or self.joined.task not in self.state.games:
             return None
         return self.get_view()
 
     def is_member(self, account: str) -> bool:
-        """Tells whether an account is the submitter, or has a seat, of the task that this node works on. A
-        seat of another task says nothing: any account can post one in which seats cost next to nothing."""
+        """Returns whether an account is the submitter, or has a seat, of this node's task. A seat of another
+        task does not count, because any account can post a task with seats that cost next to nothing."""
         view = self.find_view()
         return view is not None and view.is_member(account)
 
@@ -160,7 +160,8 @@ class Node:
             seat: Seat | None = None
             is_bound = False
             if request is not None and request.is_held and find_seat(self.game, self.account) is None:
-                # The seat was paid out meanwhile. The operator agreed to that seat alone, so none is taken.
+                # The seat was paid out meanwhile. The operator agreed to that seat only, so the node takes no
+                # new one.
                 former = self.game.former.values()
                 seat = next((one for one in former if one.account == self.account), None)
                 is_bound = has_bond(self.game, self.account)
@@ -186,8 +187,8 @@ class Node:
 
     async def _wait_until_idle(self, task: bytes) -> bool:
         """Follows the chain, without a seat in `task`, until nobody has used the machine for long enough.
-        Returns whether the account has a seat or a bond there all the same: a run that was killed may have
-        sent for it, and it has work to do, whoever uses the machine."""
+        Returns whether the account already has a seat or a bond there, since a killed run may have asked for
+        it. Then the node has work to do, whoever uses the machine."""
         use, is_held = self.config.use, False
         if use is not None and not use.is_idle:
             self.config.notify(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
@@ -198,9 +199,9 @@ class Node:
         return is_held
 
     async def join(self, task: bytes, figures: Figures | None = None) -> None:
-        """Works on `task` from now on, without a seat so far: what it needs is fetched and proven. Raises
-        InvalidInput for an unknown or malformed task, EnvironmentFault if this machine lacks the configured
-        device, and what fetching its data raises."""
+        """Joins `task` without a seat so far: fetches and checks what it needs. Raises InvalidInput for an
+        unknown or malformed task, EnvironmentFault if this machine lacks the configured device, and what
+        fetching its data raises."""
         config, store = self.config, self.store
         pin_kernels(config.threads, device=config.device)
         spec, game = read_spec(self.state, task), self.state.games[task]
@@ -212,7 +213,7 @@ class Node:
         await asyncio.to_thread(require_step_root, spec)
         source = DatasetSource(store, self.parts, peers, config.notify, config.whole_dataset)
         corpus = await source.open(spec)
-        # A bond without a seat trains no claim, and each worker takes as much memory as a node.
+        # With a bond but no seat it trains no claim, and each worker takes as much memory as a node.
         is_bound = has_bond_alone(game, self.account)
         team = None if is_bound else open_team(config, spec.training, config.notify)
         try:
@@ -229,7 +230,7 @@ class Node:
     def open_task(
         self, task: bytes, spec: TaskSpec, corpus: Corpus, peers: Peers, team: Team | None = None
     ) -> Joined:
-        """Opens the rooms of a task: what the journal has of it. Raises as `open_seated_pool` does."""
+        """Opens the rooms of a task, with what the journal has of it. Raises as `open_seated_pool` does."""
         config = self.config
         tools = Tools(
             get_view=self.get_view, notify=config.notify, notify_loop=self.following.notify_loop,
@@ -259,11 +260,11 @@ class Node:
         about = read_audit_task(task, spec, tools.corpus)
 
         def find_peer(account: str) -> Peer:
-            """Returns where an account serves. Raises GateShut while the chain is read anew."""
+            """Returns an account's endpoint. Raises GateShut while the chain is read anew."""
             require_game(state.games.get(task), task)
             return state.network.find(account)
 
-        # Its processes are opened last: nothing would end them if anything failed after that.
+        # Open its processes last: if anything failed after that, nothing would end them.
         pool = open_seated_pool(self.config, state.games[task], self.account)
         return Audits(
             AuditRoom(
@@ -290,9 +291,9 @@ class Node:
         )
 
     async def _have_start(self) -> None:
-        """Brings the state before any training into the store: every seat needs it. A node that has a seat
-        already, or a bond, does not wait for starting weights or disk space: it has moves to make, and
-        fetches or makes that state when it needs it."""
+        """Brings the state before any training into the store, because every seat needs it. If the node
+        already has a seat or a bond, it does not wait for starting weights or disk space, because it has
+        moves to make. Then it gets that state when it needs it."""
         try:
             require_start_here(self.get_view())
             await self.rooms.model.load_outer_state(get_initial_header(self.get_view()))

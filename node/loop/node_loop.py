@@ -1,9 +1,9 @@
-"""A role's life on one task: join, take a seat, perform duties until it closes.
+"""Runs a role on one task: join, take a seat, perform duties until the task closes.
 
-The loop of every role reads new blocks, folds their events, asks the rooms what is due, and performs it. A
-duty is performed once at a time. Only the chain and the journal tell whether it succeeded: it is listed no
-more once its event is folded. So a killed node needs no recovery of its own: it folds the events again and
-goes on with what is still due.
+The loop of every role reads new blocks, folds their events, asks the rooms what is due, and performs it. No
+duty runs twice at a time. Only the chain and the journal tell whether a duty succeeded: once its event is
+folded, it is not listed any more. So a killed node needs no recovery: it folds the events again and performs
+what is still due.
 """
 
 import asyncio
@@ -40,26 +40,25 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Pause:
-    """How often a duty has failed, the last block in which it is not tried again, and the last failure."""
+    """How often a duty has failed, until which block it waits, and the last failure."""
 
     failures: int = 0
     until_block: int = 0
     reason: str = ""
 
     def extend(self, block: int) -> None:
-        """Counts one more failure, seen at head `block`."""
+        """Counts one more failure, seen at the head `block`."""
         self.until_block = block + min(2**self.failures, MAX_PAUSE_BLOCKS)
         self.failures += 1
 
 
 @dataclass
 class Loop:
-    """Performs the duties of the rooms of one node. find_view: what may be looked at of the task; finished:
-    after a duty ran, the head up to which the loop does not start it again: the next block shows what it did,
-    and a node that lags behind the chain would otherwise ask or dispute twice. is_seated: the node ends when
-    its seat is paid out; is_bound: it has no seat, and ends when its bond is free; bond_block: the last head
-    at which the account had a bond; seat: the seat of the node as it was last seen, None after a reorg; told:
-    the news that the operator knows; money: what the operator knows of the money."""
+    """Performs the duties of one node's rooms. `finished` gives, for each duty that ran, the head until which
+    it is not started again: the next block shows what it did, and a node behind the chain could otherwise
+    open a query or dispute twice. If `is_seated`, the node ends when its seat is paid out. If `is_bound`, it
+    has no seat and ends when its bond is free. `bond_block` is the last head at which the account had a bond.
+    `seat` is as last seen, None after a reorg. `told` and `money` are the news that the operator knows."""
 
     following: Following
     find_view: FindView
@@ -76,7 +75,7 @@ class Loop:
     pauses: dict[Duty[Any], Pause] = field(default_factory=dict)
     finished: dict[Duty[Any], int] = field(default_factory=dict)
     unlisted: Counter[str] = field(default_factory=Counter)
-    """How often in a row a room could not list its duties, by its name."""
+    """How often in a row each room failed to list its duties, by the room's name."""
 
     async def run(self) -> bool:
         """Follows the chain until the task is closed (True), or until the seat has left and is paid out
@@ -126,14 +125,14 @@ class Loop:
             self.notify(line)
 
     def _is_over(self) -> bool:
-        """Returns whether there is nothing more to wait for. The chain may take back the block in which the
-        task was posted: its transaction is mined again."""
+        """Returns whether nothing is left to wait for. A reorg may remove the block in which the task was
+        posted; then its transaction is mined again, so the node waits."""
         view = self.find_view()
         return view is not None and (view.game.is_closed or self._has_left(view.game))
 
     def _has_left(self, game: LoggedGame) -> bool:
-        """Tells whether the seat is paid out and nothing is left to do. The node stays to close a task that
-        is over. It also stays while it has a bond, until no reorg can undo the end."""
+        """Returns whether the seat is paid out and nothing is left to do. The node stays to close a task that
+        is over, and while it has a bond, until no reorg can undo the end."""
         head = self.following.state.head_block
         is_free = head > self.bond_block + REORG_BLOCKS
         if self.is_bound and find_seat(game, self.account) is None:
@@ -146,12 +145,12 @@ class Loop:
     async def _take(self, batch: LogBatch) -> None:
         await self.following.take(batch)
         if batch.forget_from is not None and not self._is_still_paid_out():
-            # The join may be taken back as well, and the seat's number be another account's now.
+            # A reorg may have undone the join, and the seat number may be another account's now.
             self.seat = None
         self._look_at_seat()
         head = self.following.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
-        # What failed and is not due any more is forgotten. A try may take many blocks: it counts as due.
+        # Forget failures of duties that are not due any more. A duty that runs counts as due.
         since = head - MAX_PAUSE_BLOCKS
         self.pauses = {
             duty: pause
@@ -160,7 +159,7 @@ class Loop:
         }
 
     def _is_still_paid_out(self) -> bool:
-        """Returns whether the seat was paid out in a block that the chain has kept."""
+        """Returns whether the block in which the seat was paid out is still in the chain."""
         view = self.find_view()
         if self.seat is None or view is None:
             return False
@@ -174,7 +173,7 @@ class Loop:
         await asyncio.gather(*self.running.values(), return_exceptions=True)
 
     def _schedule(self) -> None:
-        """Begins what is due; while the chain does not have the task, nothing is."""
+        """Starts the duties that are due; none while the chain does not have the task."""
         view = self.find_view()
         if view is None:
             return
@@ -184,7 +183,7 @@ class Loop:
             waits.append(self.bond_block + REORG_BLOCKS + 1)
         due = self._list(view, head + 1, waits)
         self.following.meter.due = Counter(map(name_duty, due))
-        # A counter that begins at its first failure hides it: there is nothing that it has grown from.
+        # Start each counter at 0: if it appeared at its first failure, Prometheus would see no increase.
         self.following.meter.failures.update(dict.fromkeys(self.following.meter.due, 0))
         for duty, tools in due.items():
             pause = self.pauses.get(duty, Pause())
@@ -198,7 +197,7 @@ class Loop:
         self.following.status.processed_block = head
 
     def _list(self, view: View, block: int, waits: list[int]) -> dict[Duty[Any], Any]:
-        """What is due in `block`, and the tools that it needs; blocks that are waited for are added to
+        """Returns what is due in `block`, with the tools that it needs. Adds the blocks to wait for to
         `waits`."""
         found: dict[Duty[Any], Any] = {}
         for room in self.rooms:
@@ -207,7 +206,7 @@ class Loop:
             try:
                 listed = list(room.list_duties(view, block))
             except Exception:
-                # A bug of ours, or a wrong fold: the other rooms go on, and this one looks again.
+                # A bug or a wrong fold: the other rooms go on, and this room is asked again later.
                 log.exception("%s cannot list its duties", name)
                 self.unlisted[name] += 1
                 continue
@@ -227,13 +226,14 @@ class Loop:
             await duty.perform(tools)
             self.pauses.pop(duty, None)
         except GateShut as shut:
-            # It may be due as before; it is looked at again with the next block.
+            # It may still be due; the next block shows that.
             log.debug("%s: %s", type(duty).__name__, shut)
         except ContractRefused as refusal:
-            # Another account was faster, or a window closed: the next fold tells. Logged only if it stays.
+            # Another account was faster, or a window closed, as the next fold shows. Logged only if it
+            # repeats.
             self._fail(duty, refusal, logging.DEBUG)
         except EnvironmentFault as fault:
-            # Usually a peer that has not read the chain as far: the next try finds it ready.
+            # Usually the peer has not read the chain so far, and the next try works.
             self._fail(duty, fault, logging.INFO if fault.retryable else logging.WARNING)
         except (InvalidInput, ProtocolFault) as error:
             self._fail(duty, error, logging.WARNING)
@@ -241,13 +241,14 @@ class Loop:
             if self.find_view() is None:
                 log.debug("%s, without the task: %r", type(duty).__name__, error)
                 return
-            # A bug of ours: the node stays up for its other duties, and says where.
+            # A bug: the node goes on with other duties, and logs where.
             log.exception("%s failed for a reason that was not foreseen", duty)
             self._fail(duty, error, logging.ERROR)
         finally:
             self.running.pop(duty, None)
             head, mined = self.following.state.head_block, self.following.chain.mined_block - 1
-            # An endpoint may make up the block of a receipt: no duty waits longer for it than for a failure.
+            # An endpoint may invent the block of a receipt, so no duty waits longer for it than for a
+            # failure.
             self.finished[duty] = max(head, min(mined, head + MAX_PAUSE_BLOCKS))
             self.following.notify_loop()
 
@@ -255,7 +256,7 @@ class Loop:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.following.state.head_block)
         self.following.meter.failures[name_duty(duty)] += 1
-        # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
+        # Logged again at the 8th, 16th, 32nd time, so that a failure that lasts days does not fill the log.
         is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
         pause.reason = str(error)
         if pause.failures > 3 and is_told:
@@ -265,7 +266,7 @@ class Loop:
 
 
 def _is_paid_out(game: GameState, seat: Seat) -> bool:
-    """Returns whether a seat that was there was paid out. A number is used again only after that. If the
-    seat vanished without a record of payment, a reorg undid its join."""
+    """Returns whether a known seat was paid out. Its number is used again only after that. If the seat
+    vanished without a payment, a reorg undid its join."""
     is_held = find_seat(game, seat.account) is not None
     return not is_held and (seat.number in game.former or seat.number in game.seats)

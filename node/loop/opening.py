@@ -1,6 +1,6 @@
-"""Opens a node: chain, journal, store and client, and the server that its peers ask.
+"""Opens a node: chain, journal, store and client, and the server for its peers.
 
-What the rooms of a node keep in the journal is put together here, what they offer to peers in `node/serving`.
+This module puts together what rooms keep in the journal; `node/serving` says what they offer to peers.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ Kind = TypeVar("Kind", bound=Node)
 async def open_node(
     config: NodeConfig, role: Callable[..., Kind], *, is_held: bool = False
 ) -> AsyncIterator[Kind]:
-    """Opens chain, store, journal, server and client; announces the endpoint if it changed; watches the node.
-    role: the kind of node, which says what it does; is_held: as of `be_reached`. Raises what they raise, and
-    InvalidInput for an endpoint that no peer could use, a bucket that is none, the journal of another
-    account, or if TensorBoard's writer is wanted and not installed."""
-    # Before anything is begun: every account can read on chain what is announced.
+    """Opens chain, store, journal, server and client, announces the endpoint if it changed, and watches the
+    node. `role` is the class of the node. `is_held` is that of `be_reached`. Raises what they raise, and
+    InvalidInput if no peer could use the endpoint, if the bucket is invalid, if the journal is another
+    account's, or if TensorBoard is wanted and not installed."""
+    # Check first: every account can read the announcement on chain.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
     limit_memory(config)
@@ -71,7 +71,8 @@ async def open_node(
         if config.object_storage.bucket:
             bucket = await asyncio.to_thread(Bucket.open, config.object_storage, config.key.address.lower())
             stack.callback(bucket.close)
-        # Before the chain, where what waits is replaced: another process of this home may have sent it.
+        # Before the chain, which replaces waiting transactions: another process of this home may have sent
+        # them.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
         past = take_over(config.home)
         clear_scratch(config)
@@ -107,8 +108,8 @@ async def open_node(
 
 
 def _require_owner(journal: Journal, account: str) -> None:
-    """Raises InvalidInput if the journal is another account's: what that one trained, on data assigned to
-    it, would be committed to as `account`'s own. A journal without an owner gets this one."""
+    """Raises InvalidInput if the journal is another account's: `account` would commit to claims that were
+    trained on the other's data. A journal without an owner is given to this account."""
     owner = next((one.account for one in journal.replay() if isinstance(one, JournalBegun)), None)
     if owner is None:
         journal.append(JournalBegun(account))

@@ -1,4 +1,4 @@
-"""Puts the rooms of a node together: each gets what it acts with, and no more."""
+"""Builds the rooms of a node, and hands each the tools that it needs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,13 +41,13 @@ class Rooms:
 
     @cached_property
     def start(self) -> StartWeights:
-        """The first weights."""
+        """Makes or fetches the starting weights."""
         t = self.tools
         return StartWeights(t.states.store, t.peers, t.notify)
 
     @cached_property
     def model(self) -> GlobalModel:
-        """Outer states."""
+        """Finds outer states."""
         t = self.tools
         return GlobalModel(
             get_view=t.get_view,
@@ -60,7 +60,7 @@ class Rooms:
 
     @cached_property
     def claim_data(self) -> ClaimData:
-        """Work leaves and pseudo-gradients."""
+        """Finds work leaves and pseudo-gradients of claims."""
         t = self.tools
         return ClaimData(
             get_view=t.get_view, store=t.states.store, client=t.peers.client, peers=t.peers, claims=t.claims
@@ -68,7 +68,7 @@ class Rooms:
 
     @cached_property
     def outer_steps(self) -> OuterSteps:
-        """Merges."""
+        """Computes merges."""
         t = self.tools
         return OuterSteps(
             get_view=t.get_view,
@@ -81,13 +81,13 @@ class Rooms:
 
     @cached_property
     def work_requests(self) -> WorkRequests:
-        """Answers about work."""
+        """Answers requests for work."""
         t = self.tools
         return WorkRequests(get_view=t.get_view)
 
     @cached_property
     def idle_mode(self) -> IdleMode:
-        """Pauses."""
+        """Pauses while somebody uses the machine."""
         t = self.tools
         return IdleMode(
             get_view=t.get_view, chain=t.chain, recompute_queue=t.recompute_queue, notify=t.notify, use=t.use
@@ -95,7 +95,7 @@ class Rooms:
 
     @cached_property
     def training(self) -> Training:
-        """Own claims."""
+        """Trains this node's own claims."""
         t = self.tools
         return Training(
             get_view=t.get_view,
@@ -118,7 +118,7 @@ class Rooms:
 
     @cached_property
     def segments(self) -> Segments:
-        """Replays of segments."""
+        """Replays segments of this node's claims."""
         t = self.tools
         return Segments(
             get_view=t.get_view,
@@ -133,7 +133,7 @@ class Rooms:
 
     @cached_property
     def speculation(self) -> Speculation:
-        """Makes what trains speculatively."""
+        """Trains speculatively."""
         t = self.tools
         return Speculation(
             get_view=t.get_view,
@@ -145,7 +145,7 @@ class Rooms:
 
     @cached_property
     def merge_requests(self) -> MergeRequests:
-        """Answers to solvers."""
+        """Answers requests of solvers about merges."""
         t = self.tools
         return MergeRequests(
             get_view=t.get_view,
@@ -158,7 +158,7 @@ class Rooms:
 
     @cached_property
     def merge_signing(self) -> MergeSigning:
-        """Signatures of merges."""
+        """Gathers signatures of merges."""
         t = self.tools
         return MergeSigning(
             get_view=t.get_view,
@@ -173,7 +173,7 @@ class Rooms:
 
     @cached_property
     def posting(self) -> Posting:
-        """Votes and roots."""
+        """Hands in votes and posts roots."""
         t = self.tools
         return Posting(
             get_view=t.get_view,
@@ -186,7 +186,7 @@ class Rooms:
 
     @cached_property
     def step_serving(self) -> StepServing:
-        """Steps that are shown."""
+        """Shows steps."""
         t = self.tools
         return StepServing(
             get_view=t.get_view,
@@ -199,7 +199,7 @@ class Rooms:
 
     @cached_property
     def dispute_answers(self) -> DisputeAnswers:
-        """The claimant's moves."""
+        """Makes the claimant's moves in disputes."""
         t = self.tools
         return DisputeAnswers(
             get_view=t.get_view,
@@ -229,7 +229,7 @@ class Rooms:
 
     @cached_property
     def step_answers(self) -> StepAnswers:
-        """Answers about steps."""
+        """Answers requests for steps."""
         t = self.tools
         return StepAnswers(
             get_view=t.get_view, cases=t.cases, recompute_queue=t.recompute_queue, notify_loop=t.notify_loop
@@ -237,7 +237,7 @@ class Rooms:
 
     @cached_property
     def deletion(self) -> Deletion:
-        """What is known of the disk."""
+        """Deletes blobs."""
         t = self.tools
         return Deletion(
             get_view=t.get_view,
@@ -248,7 +248,7 @@ class Rooms:
 
     @cached_property
     def pruning(self) -> Pruning:
-        """What the disk keeps."""
+        """Decides what stays on the disk."""
         t = self.tools
         return Pruning(
             get_view=t.get_view,
@@ -262,7 +262,7 @@ class Rooms:
 
     @cached_property
     def self_test(self) -> SelfTest:
-        """The bits of this machine."""
+        """Tests the bits that this machine computes."""
         t = self.tools
         return SelfTest(
             get_view=t.get_view,
@@ -280,13 +280,13 @@ class Rooms:
 
     @cached_property
     def upkeep(self) -> Upkeep:
-        """Calls that keep the task going."""
+        """Sends the calls that keep the task going."""
         t = self.tools
         return Upkeep(get_view=t.get_view, chain=t.chain)
 
     @cached_property
     def machine_check(self) -> MachineCheck:
-        """A rehearsal."""
+        """Checks this machine on one step."""
         t = self.tools
         return MachineCheck(
             get_view=t.get_view, chain=t.chain, notify=t.notify, corpus=t.corpus, model=self.model
@@ -294,7 +294,7 @@ class Rooms:
 
     @cached_property
     def reachability(self) -> Reachability:
-        """Whether peers reach this node."""
+        """Asks whether peers reach this node."""
         t = self.tools
         return Reachability(
             get_view=t.get_view, client=t.peers.client, notify=t.notify, is_wanted=t.is_reach_wanted
@@ -302,7 +302,7 @@ class Rooms:
 
     @cached_property
     def seat_taking(self) -> SeatTaking:
-        """The seat."""
+        """Takes the seat."""
         t = self.tools
         return SeatTaking(
             get_view=t.get_view,
@@ -316,19 +316,19 @@ class Rooms:
 
     @cached_property
     def bucket_copies(self) -> BucketCopies:
-        """Copies in the bucket."""
+        """Copies blobs to the bucket."""
         t = self.tools
         return BucketCopies(get_view=t.get_view, store=t.states.store, notify=t.notify, bucket=t.bucket)
 
     @cached_property
     def loss_reports(self) -> LossReports:
-        """Reports of losses."""
+        """The tools for reports of losses."""
         t = self.tools
         return LossReports(get_view=t.get_view, claims=t.claims, signer=t.signer)
 
     @cached_property
     def last_model(self) -> LastModel:
-        """The last model."""
+        """Keeps the last model."""
         t = self.tools
         return LastModel(
             get_view=t.get_view,
@@ -342,5 +342,5 @@ class Rooms:
 
     @cached_property
     def defence(self) -> Defence:
-        """What defends own statements."""
+        """The tools that defend this node's statements."""
         return Defence(self.dispute_answers, self.query_answers, self.step_serving)

@@ -1,4 +1,4 @@
-"""What a node offers to others: blobs, answers to requests, reports of its work."""
+"""Offers data to other nodes: blobs, answers to requests, reports of its work."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,21 +23,21 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import GameState
 
 MayRead = Callable[[str, BlobKind, bytes], bool]
-"""(account, kind, root): whether some room shows a blob to an account now."""
+"""`may_read(account, kind, root)` returns whether some room shows a blob to an account now."""
 PUBLIC_KINDS = frozenset({BlobKind.DATASET, BlobKind.STEP})
-"""Any account that signs may read these."""
+"""Blobs of these kinds are for any account that signs."""
 BODY_BYTES: Mapping[str, int] = {
     **merge_requests.BODY_BYTES,
     **audit_serving.BODY_BYTES,
     step_requests.STEPS: step_requests.ASK_BYTES,
 }
-"""How long a message to each handler may be that the rooms of a task answer."""
+"""The most bytes of a message to each handler that the rooms of a task answer."""
 
 
 @dataclass(frozen=True)
 class ServedRooms:
-    """What the rooms of a joined task show and answer. answers: by the names of handlers; audits: whose
-    distances are reported; find_view: what may be looked at now."""
+    """What the rooms of a joined task show and answer. `answers` are by handler name. `audits` are those
+    whose distances are reported. `find_view` returns what may be looked at now."""
 
     answers: Mapping[str, Answer]
     may_read: MayRead
@@ -47,8 +47,8 @@ class ServedRooms:
 
 @dataclass(frozen=True)
 class Answered:
-    """The reports of a round as they were last shown, and what they were made from: the state of the chain,
-    its newest block, and the number of reports in the journal."""
+    """The latest reports of a round and what they were made from: the chain's state, its newest block, and
+    the number of reports in the journal."""
 
     game: GameState
     counts: tuple[int, int, int]
@@ -57,18 +57,19 @@ class Answered:
 
 @dataclass
 class ServedData:
-    """What a node shows and answers. Its server asks for each request. status: how far it has read the chain;
-    is_member: whether an account works with it; rooms: None until a task is joined."""
+    """What a node shows and answers; its server asks it at each request. `status` is how far the node has
+    read the chain. `is_member` says whether an account takes part in its task. `rooms` is None until a task
+    is joined."""
 
     probe: ReachabilityProbe
     status: Status
     is_member: Callable[[str], bool]
     rooms: ServedRooms | None = None
     reported: dict[int, Answered] = field(default_factory=dict)
-    """The last answer of each round."""
+    """The latest reports of each round."""
 
     def make_policy(self) -> ReadPolicy:
-        """Returns a policy that lets any account ask: the rooms decide what each account is shown."""
+        """Returns a policy that lets any account ask. The rooms then decide what each account is shown."""
         return ReadPolicy(
             is_staked=lambda account: True,
             may_read=self.may_read,
@@ -79,19 +80,19 @@ class ServedData:
         )
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
-        """Tells whether some room shows a blob to an account."""
+        """Returns whether some room shows a blob to an account."""
         if kind in PUBLIC_KINDS:
             return True
         return self.rooms is not None and self.rooms.may_read(account, kind, root)
 
     def find_handler(self, name: str) -> RequestHandler | None:
-        """Returns who answers messages of this kind."""
+        """Returns the function that answers messages of this kind."""
         if name in BODY_BYTES:
             return RequestHandler(BODY_BYTES[name], partial(self._answer, name))
         return self.probe.make_handlers().get(name)
 
     async def _answer(self, name: str, account: str, body: bytes) -> Message:
-        """Raises EnvironmentFault before a task is joined, and what the room raises."""
+        """Answers a message. Raises EnvironmentFault before a task is joined, and what the room raises."""
         if self.rooms is None:
             raise EnvironmentFault(
                 what="this node has joined no task yet",
@@ -102,9 +103,8 @@ class ServedData:
         return await self.rooms.answers[name](account, body)
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
-        """Returns what this node reports of round `index`; None if it works on another task. Made once for
-        each block and each new report: it takes milliseconds to find out what is public, and strangers may
-        ask often."""
+        """Returns this node's reports of round `index`; None if it works on another task. They are made once
+        for each block and new report, because that takes milliseconds and strangers may ask often."""
         view = None if self.rooms is None else self.rooms.find_view()
         if self.rooms is None or view is None or view.task != task:
             return None

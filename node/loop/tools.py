@@ -1,4 +1,4 @@
-"""All that a node acts with while it works on one task. Only what puts rooms together sees all of it."""
+"""Everything that a node acts with in one task. Only the code that builds rooms sees all of it."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from touchstone.protocol.compute.batches import Corpus
 
 @dataclass(frozen=True)
 class Tools:
-    """get_view: what may be looked at now; notify_loop: makes the loop look again; keep_up: folds the chain's
-    events, for ever; claims, cases, pruning_memory: records to write to; home: the data directory; use: who
-    uses this machine, None if that does not matter; is_reach_wanted: no seat is taken if no peer reaches this
-    node."""
+    """The tools of a node. `get_view` returns what may be looked at now, `notify_loop` makes the loop look
+    again, `keep_up` folds the chain's events without end. `claims`, `cases` and `pruning_memory` are records
+    to write to. `home` is the data directory. `use` tells who uses this machine, None if that does not
+    matter. `is_reach_wanted` says that no seat is taken if no peer reaches this node."""
 
     get_view: GetView
     notify: Notify

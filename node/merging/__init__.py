@@ -1,1 +1,1 @@
-"""Merge signatures, and the posts of outer roots."""
+"""Gathers merge signatures, and posts outer roots."""

@@ -1,4 +1,4 @@
-"""Requests for merge signatures, models and work: who may ask, and what is answered."""
+"""Answers requests for merge signatures, models and work, and says who may ask."""
 
 from dataclasses import dataclass
 
@@ -32,12 +32,12 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound
 
 BODY_BYTES = dict.fromkeys((OUTER, WORK, MERGE), MAX_BYTES)
-"""How long a message to each handler of this room may be."""
+"""The most bytes of a message to each handler of this room."""
 
 
 @dataclass(frozen=True)
 class MergeRequests:
-    """Answers requests for models, work and signatures of a merge, and says who may read blobs of them."""
+    """Answers requests for models, work and merge signatures, and says who may read their blobs."""
 
     get_view: GetView
     claims: ClaimBook
@@ -74,7 +74,7 @@ class MergeRequests:
         return await self.signer.sign(make_statement(self.get_view().domain, made))
 
     def list_answers(self) -> dict[str, Answer]:
-        """Returns what answers each message of this room, by name."""
+        """Returns the function that answers each message of this room, by name."""
         return {
             OUTER: self.model.answer_outer,
             WORK: self.work_requests.answer_work,
@@ -99,10 +99,10 @@ def _require_waiting(view: View, asked: AskMerge) -> GameRound:
 
 
 def find_missing(view: View, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
-    """Returns what was expected and what is there if this node does not sign a merge of these slots; None if
-    it signs. It does not if a claim is not accepted as far as it knows, one is left out that is and that it
-    has, or one is undecided: a signature that is given before could be kept, and used to leave out what is
-    accepted later."""
+    """Returns what this node expected and what it found, if it does not sign a merge of these slots; None if
+    it signs. It refuses if a claim in it is not accepted, if an accepted claim is left out, or if a claim is
+    undecided. If it signed too early, the signature could be used later to leave out a claim that is accepted
+    meanwhile."""
     known = chosen.slots
     if not set(slots) <= set(known):
         return f"claims that are accepted: slots {known}", f"slots {slots}"
@@ -133,11 +133,11 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
 
 
 def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Returns whether `account` may have this blob now.
+    """Returns whether `account` may read this blob now.
 
     The task's first model is for any account that signs. A pseudo-gradient is for any account once its round
     is closed. A global model is for the submitter and for accounts with a seat in any task once its root is
-    posted. It is for any account once its root cannot be contested any more, also if the chain has forgotten
+    posted. It is for any account once its root cannot be contested any more, even if the chain has forgotten
     its round."""
     if kind is BlobKind.DELTA:
         return may_read_delta(view, root)
@@ -146,7 +146,7 @@ def may_read(view: View, account: str, kind: BlobKind, root: bytes) -> bool:
 
 
 def _is_model(view: View, root: bytes, *, is_member: bool) -> bool:
-    """Returns whether a tensor is of a global model that may be shown."""
+    """Returns whether a tensor belongs to a global model that may be shown."""
     initial = get_initial_header(view)
     if root in (initial.weights_root, initial.momentum_root):
         return True

@@ -1,5 +1,4 @@
-"""Asks the solvers of a round for signatures of this node's own merge, and computes merges that peers ask
-for."""
+"""Asks the round's solvers to sign this node's merge, and computes merges that peers ask for."""
 
 import asyncio
 import logging
@@ -28,11 +27,11 @@ log = logging.getLogger(__name__)
 
 
 ANSWER_S = 5.0
-"""A solver has this long to sign; it is asked again."""
+"""Seconds that a solver has to sign. After that it is asked again."""
 
 
 NUMBER_MASK = 0xFFFF
-"""Of a seat's id: its number within its role."""
+"""Masks the seat number out of a seat's id."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class MergeSigning:
 
     async def gather_signatures(self, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
         """Returns the signatures of a merge by seat number: this node's own, and those of other solvers. It
-        ends with a majority, or when all were asked: a solver that does not answer holds up none of the
-        others."""
+        ends with a majority, or when all were asked. Solvers are asked at once, so a silent one delays no
+        other."""
         seats = {
             seat.number & NUMBER_MASK: seat.account
             for seat in list_open_solvers(self.get_view().game, game_round)
@@ -78,7 +77,7 @@ class MergeSigning:
             kept[number] = signature
 
     async def _ask(self, account: str, made: MergeMade) -> bytes | None:
-        """Returns the signature of a solver; None if it gives none now."""
+        """Returns the signature of a solver; None if it does not sign now."""
         try:
             if account == self.get_view().account:
                 return await self.merge_requests.sign_merge(made)
@@ -105,9 +104,8 @@ class NameMerge:
     key: MergeKey
 
     async def perform(self, room: "MergeSigning") -> None:
-        """Fetches the bytes first, so that a slow peer holds up no other merge. Then computes the merge,
-        unless it would not be signed any more. Raises EnvironmentFault or ProtocolFault if the bytes are not
-        available."""
+        """Fetches the data first, so that a slow peer delays no other merge. Then computes the merge, if it
+        would still be signed. Raises EnvironmentFault or ProtocolFault if the data is not available."""
         game_round = require_round(room.get_view(), self.key)
         for slot in self.key.slots:
             await room.claim_data.have_delta(game_round, slot)
@@ -117,7 +115,7 @@ class NameMerge:
 
 
 def list_duties(view: View, block: int) -> Iterator[NameMerge]:
-    """Yields what others asked for, and this node would sign."""
+    """Yields the merges that others asked for and this node would sign."""
     yield from (NameMerge(key) for key in _list_signable(view, block))
 
 

@@ -1,9 +1,8 @@
-"""Handing in votes, and posting the outer root with them.
+"""Hands in votes, and posts the outer root with them.
 
-Each solver can do it. They take turns, so that not all send the same: if one has not moved for a while, the
-next in line does. Votes go in with the root if a root can be posted. They go in alone if nothing can be
-merged, where only pay depends on them, where they are too many for one transaction, and shortly before they
-would come too late.
+Every solver can do it, so they take turns: if one does not send, the next in line does. Votes go in together
+with the root if a root can be posted. They go in alone if nothing can be merged, if they decide only about
+pay, if they are too many for one transaction, or if their time is nearly over.
 """
 
 import asyncio
@@ -33,22 +32,21 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_votes_from
 
 WITHHELD_DIVISOR = 2
-"""Claims whose pseudo-gradient this node could not fetch are left out when half of `post` is left."""
+"""When half of `post` is left, claims are left out whose pseudo-gradient this node could not fetch."""
 
 
 POLL_S = 0.2
-"""Between two rounds of questions for signatures."""
+"""Seconds between two rounds of requests for signatures."""
 
 
 @dataclass(frozen=True)
 class PostMerge:
-    """Post the outer root over these claims, with the votes that accept them."""
+    """Post the outer root that merges these claims, with the votes that accept them."""
 
     key: MergeKey
 
     async def perform(self, room: "Posting") -> None:
-        """Merges, asks for signatures until they are a majority or a block has passed, and sends all at
-        once."""
+        """Merges, asks for signatures until there is a majority or a new block, and sends root and votes."""
         game_round = room.get_view().game.rounds[self.key.round]
         made, head = await room.outer_steps.merge_claims(self.key), room.get_view().head_block
         signatures = await room.merge_signing.gather_signatures(game_round, made)
@@ -76,8 +74,8 @@ class Posting:
     outer_steps: OuterSteps
 
     async def send_post(self, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
-        """Posts a root with its votes. Votes that do not fit in the same transaction are left out: they go in
-        before it, by turns."""
+        """Posts a root with its votes. Votes that do not fit into the same transaction are handed in before
+        it, by turns."""
         merged = sum(1 << slot for slot in chosen.slots)
         signers = sum(1 << number for number in signatures)
         signed = b"".join(signatures[number] for number in sorted(signatures))
@@ -94,12 +92,12 @@ class Posting:
 
 
 def count_votes(chosen: MergeSet) -> int:
-    """Returns how many votes have to be handed in with the post."""
+    """Returns how many votes must be handed in with the root."""
     return len(chosen.votes) + len(chosen.late)
 
 
 def _do_fit(view: View, chosen: MergeSet) -> bool:
-    """Returns whether all votes may fit beside the root: as far as this node has tried."""
+    """Returns whether all votes may fit into the transaction of the root, as far as this node has tried."""
     return count_votes(chosen) <= view.claims.fitting.get(chosen.game_round.index, FAR)
 
 
@@ -114,13 +112,13 @@ def _make_lonely(count: int) -> EnvironmentFault:
 
 @dataclass(frozen=True)
 class HandVotes:
-    """Hand in votes of a round that count now, as many as fit. count: how many there are."""
+    """Hand in votes of a round that count now, as many as fit. `count` is how many there are."""
 
     round: int
     count: int
 
     async def perform(self, room: "Posting") -> None:
-        """Hands in what counts."""
+        """Hands in the votes."""
         view = room.get_view()
         block = view.head_block + 1
         votes = judge_round(view, get_state_at(view.game, block), self.round, block).votes
@@ -139,7 +137,7 @@ class HandVotes:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
-    """Yields the root of the waiting round, and votes that go in alone."""
+    """Yields the duties to post the waiting round's root, and to hand in votes that go in alone."""
     state = get_state_at(view.game, block)
     waiting = get_waiting_round(state)
     if waiting is not None and waiting.beacon is not None:
@@ -152,7 +150,7 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
 def _list_post(
     view: View, state: GameState, game_round: GameRound, block: int
 ) -> Iterator[Duty[Posting] | Wait]:
-    """Yields the root, once it is clear what is merged, while it can be posted."""
+    """Yields the duty to post the root, once the merged claims are clear and while it can be posted."""
     chosen, last = find_merge_set(view, game_round, block), get_post_window(state, game_round, block)[1]
     if not chosen.is_final or not chosen.slots or block > last:
         return
@@ -167,16 +165,16 @@ def _list_post(
 
 
 def choose_slots(view: View, chosen: MergeSet) -> tuple[int, ...]:
-    """Returns the accepted claims whose pseudo-gradients this node has. A solver that shows its own to
-    auditors alone must not keep other claims from being merged."""
+    """Returns the slots of accepted claims whose pseudo-gradients this node has. If a solver shows its own to
+    auditors only, the other claims are merged without it."""
     return tuple(slot for slot in chosen.slots if is_fetched(view, chosen.game_round, slot))
 
 
 def _list_votes(
     view: View, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
 ) -> Iterator[Duty[Posting] | Wait]:
-    """Votes that go in without a root: where the post of this round, or of the next one, will not take them,
-    once they decide all that is drawn, or are too many for it; else when their time is nearly over."""
+    """Yields the duty to hand in votes alone. That is due if no root will take them and they decide all
+    draws, if they are too many for the root's transaction, or if their time is nearly over."""
     judged = judge_round(view, state, game_round.index, block)
     if not judged.votes:
         return
@@ -201,8 +199,8 @@ def _list_votes(
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
-    """Returns the block from which a node hands in votes that no node has handed in. It is shortly before the
-    next block after which they would be worth less."""
+    """Returns the block from which this node hands in votes that nobody has handed in: shortly before the
+    next block after which they are worth less."""
     audit_max, margin = state.terms.windows.audit_max, get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]

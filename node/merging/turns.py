@@ -1,4 +1,4 @@
-"""Solvers take turns at what each can do: if one has not moved for a while, the next does."""
+"""Lets solvers take turns: if one does not act for a while, the next one does."""
 
 from collections.abc import Hashable, Iterator
 
@@ -8,7 +8,7 @@ from touchstone.node.records.round_seats import list_open_solvers
 from touchstone.protocol.spec.game.state import GameRound, GameState
 
 SPREAD_BLOCKS = 2
-"""Blocks that the next one in the line waits for the one before it."""
+"""Blocks that each node in line waits for the one before it."""
 
 
 MARGIN_DIVISOR = 8
@@ -16,14 +16,15 @@ MARGIN_DIVISOR = 8
 
 
 FAR = 1 << 62
-"""A block that never comes."""
+"""A block number that never comes."""
 
 
 def rotate(
     view: View, game_round: GameRound, since: int, block: int, duty: Duty[RoomTools]
 ) -> Duty[RoomTools] | Wait:
-    """Yields the duty while it is this node's turn. From `since` on the turn goes round and round, once
-    within the margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
+    """Yields the duty while it is this node's turn. Once the window is nearly over, the turn goes round and
+    round from block `since`. New votes may come at any time, and two nodes must not hand in the same ones at
+    once."""
     margin, count = get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
     blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
     groups = min(count, max(1, margin // blocks))
@@ -34,24 +35,24 @@ def rotate(
 
 
 def get_margin(state: GameState) -> int:
-    """Returns how many blocks before its end a window counts as nearly over."""
+    """Returns how many blocks before its end a window is called nearly over."""
     return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
 
 
 def take_turn(
     view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty[RoomTools], last: int = FAR
 ) -> Iterator[Duty[RoomTools] | Wait]:
-    """Yields the duty when it is this node's turn, counted from when it was first seen to be due. last: the
-    last block of its window. In the second half of what is left of the window any node may move, however many
-    before it are silent."""
+    """Yields the duty when it is this node's turn, counted from when it was first seen to be due. `last` is
+    the last block of its window. In the second half of the remaining window any node may act, so silent nodes
+    delay it only so long."""
     since = view.claims.seen.setdefault((game_round.index, what), block)
     delay = min(SPREAD_BLOCKS * compute_rank(view, game_round), max(0, last - since) // 2)
     yield duty if block >= since + delay else Wait(since + delay)
 
 
 def compute_rank(view: View, game_round: GameRound) -> int:
-    """Returns how many nodes go before this one in this round. Solvers come first, each round beginning with
-    another one; then all others."""
+    """Returns how many nodes act before this one in this round. Solvers come first, starting with another one
+    in each round; then all others."""
     accounts = [seat.account for seat in list_open_solvers(view.game, game_round)]
     if view.account not in accounts:
         return len(accounts)

@@ -1,4 +1,4 @@
-"""Work leaves and pseudo-gradients of all claims: had, asked for, checked."""
+"""Finds work leaves and pseudo-gradients of all claims: in the store or from peers, and checks them."""
 
 import asyncio
 from contextlib import suppress
@@ -28,7 +28,7 @@ def get_solver(view: View, index: int, claim: SlotClaim) -> str:
 
 
 def name_claim(view: View, game_round: GameRound, slot: int) -> ClaimName:
-    """Returns the name of a slot's claim, from the fields of its work leaf."""
+    """Returns the name of a slot's claim: fields of its work leaf."""
     return name_own(view, game_round, game_round.claims[slot])
 
 
@@ -38,7 +38,7 @@ def name_own(view: View, game_round: GameRound, claim: SlotClaim) -> ClaimName:
 
 
 def is_fetched(view: View, game_round: GameRound, slot: int) -> bool:
-    """Returns whether this node has the pseudo-gradient of a claim, under this claim's own work leaf."""
+    """Returns whether this node has the pseudo-gradient that belongs to a claim's work leaf."""
     return name_claim(view, game_round, slot) in view.claims.fetched
 
 
@@ -71,9 +71,9 @@ class ClaimData:
         return ref
 
     async def fetch_delta(self, game_round: GameRound, slot: int) -> memoryview:
-        """Returns the pseudo-gradient of a claim, in the store from then on: this node has fetched it,
-        whatever for. It is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived
-        was hashed on the way. Raises EnvironmentFault or ProtocolFault if no peer shows it."""
+        """Returns the pseudo-gradient of a claim, read-only. It fetches the pseudo-gradient into the store if
+        needed; it checks it as `BlobStore.open_map` does, or was hashed while it arrived. Raises
+        EnvironmentFault or ProtocolFault if no peer serves it."""
         name = name_claim(self.get_view(), game_round, slot)
         data = await asyncio.to_thread(self.store.open_map, await self.have_delta(game_round, slot))
         self.claims.fetched.add(name)
@@ -81,7 +81,7 @@ class ClaimData:
 
     async def find_work(self, game_round: GameRound, claim: SlotClaim) -> WorkProof:
         """Returns the work leaf of a claim: this node's own, a known one, or one from the first peer that
-        shows it. It is written down once it is checked."""
+        shows it. A new one is checked and written down."""
         name, book = name_own(self.get_view(), game_round, claim), self.claims
         if name not in book.proofs:
             if name.solver == self.get_view().account:
@@ -102,7 +102,7 @@ class ClaimData:
         question = AskWork(view.task, game_round.index, slot, claim.claim_root)
 
         async def ask(peer: Peer) -> WorkProof:
-            """Returns one peer's proof, checked against the claim's root."""
+            """Returns one peer's proof of the work leaf, checked against the claim's root."""
             said = await self.peers.ask(peer, WORK, question, make_form(WorkSaid))
             proof = WorkProof(said.delta_root, said.carried_root, said.path)
             _check(self.get_view(), name, claim.segments, proof)
@@ -120,16 +120,16 @@ class ClaimData:
 
 
 def _check(view: View, name: ClaimName, segments: int, proof: WorkProof) -> None:
-    """Raises ProtocolFault unless the work leaf is the last one under the claim's root, of its round and
-    solver."""
+    """Raises ProtocolFault unless the work leaf is the last leaf under the claim's root, with the right round
+    and solver."""
     place = (view.domain, name.round, name.solver, segments)
     leaf = compute_work_leaf(*place, proof.delta_root, proof.carried_root)
     verify_in_claim(name.claim_root, leaf, segments + 1, segments, proof.path)
 
 
 def find_audited(view: View, name: ClaimName, segments: int) -> WorkProof | None:
-    """Returns the work leaf of a claim as its solver has shown it to this node as an auditor. A solver that
-    shows its work to its auditors alone could otherwise keep the others from merging it."""
+    """Returns the work leaf of a claim as its solver showed it to this node in an audit. This lets a claim be
+    merged even if its solver shows its work only to auditors."""
     shown = view.audits.list_works().get(name.claim_root)
     if shown is not None:
         proof = WorkProof(shown.delta_root, shown.carried_root, shown.path)

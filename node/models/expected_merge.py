@@ -1,4 +1,4 @@
-"""Which claims of a round will probably be merged, and what names a merge."""
+"""Says which claims of a round will probably be merged, and names merges."""
 
 from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import MergeKey, MergeMade
@@ -14,14 +14,15 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
 
 AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})
-"""One of these words takes a claim out of the expected merge."""
+"""One such verdict takes a claim out of the expected merge."""
 
 
 def list_expected(
     state: GameState, game_round: GameRound, own_slot: int | None, block: int
 ) -> tuple[int, ...]:
-    """Slots of the claims that will probably be merged: those that the votes accept in time, this node's own
-    as long as it can be accepted, and those for which `is_trusted` holds. state: with all known votes."""
+    """Returns the slots of the claims that will probably be merged. These are claims that the votes accept in
+    time, this node's own while it can still be accepted, and those for which `is_trusted` holds. `state`
+    includes all known votes."""
     mergeable = list_mergeable(state, game_round, block)
     return tuple(
         slot
@@ -38,9 +39,8 @@ def list_open(state: GameState, game_round: GameRound, block: int) -> tuple[int,
 
 
 def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
-    """Returns whether a claim will probably be accepted. No vote may be against it. Besides, it must have at
-    least one vote, all of them ACCEPT, or its seat must not have failed in the last round in which it
-    committed."""
+    """Returns whether a claim will probably be accepted. No vote may be against it. It must also have an
+    ACCEPT, or a seat that did not fail in the last round in which it committed."""
     places = (votes for place, votes in game_round.votes.items() if place[0] == slot)
     words = [vote.word for votes in places for vote in votes.values()]
     if AGAINST_WORDS & set(words):
@@ -49,8 +49,8 @@ def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
 
 
 def has_failed(state: GameState, game_round: GameRound, slot: int) -> bool:
-    """Returns whether the seat of a claim was not accepted in the last round before in which it committed. A
-    seat that never committed has not failed. Rounds that are undone or forgotten say nothing."""
+    """Returns whether the claim of this seat failed in the last earlier round in which it committed. It has
+    not failed if it never committed. Rounds that are undone or forgotten are skipped."""
     number = game_round.claims[slot].seat
     seat = state.seats.get(number)
     if seat is None:
@@ -74,8 +74,8 @@ def _is_accepted(state: GameState, game_round: GameRound, slot: int) -> bool:
 def foresee(
     state: GameState, game_round: GameRound, root: bytes, slots: tuple[int, ...], block: int
 ) -> GameState:
-    """Returns the state if `root` over the claims of these slots is posted in `block` for the waiting round.
-    It has the next round, if one opens."""
+    """Returns the state that follows if `root`, merging the claims of these slots, is posted in `block` for
+    the waiting round. It includes the next round, if one opens."""
     draft = Draft(state, block)
     draft.emit(RootPosted(game_round.index, root, slots, ()))
     open_next(draft)
@@ -90,23 +90,22 @@ def make_key(game_round: GameRound, slots: tuple[int, ...]) -> MergeKey:
 
 
 def is_on_chain(game_round: GameRound, key: MergeKey) -> bool:
-    """Returns whether the round has these claims in these slots, and they stand in the order of their
-    shards."""
+    """Returns whether the round has these claims in these slots, in the order of their shards."""
     slots = set(key.slots)
     return slots <= game_round.claims.keys() and key == make_key(game_round, tuple(slots))
 
 
 def get_root(made: MergeMade) -> bytes:
-    """Returns the outer root that a merge came to."""
+    """Returns the outer root of a merge."""
     return compute_outer_root(OuterHeader(made.weights_root, made.momentum_root))
 
 
 def find_own_merge(view: View, game_round: GameRound) -> MergeMade | None:
-    """Returns this node's own merge of the claims that a posted root names as merged."""
+    """Returns this node's own merge of the claims that a posted root names."""
     return view.claims.merges.get(make_key(game_round, game_round.merged))
 
 
 def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
-    """Returns what a solver signs about a merge."""
+    """Returns the statement that a solver signs about a merge."""
     merged, claims = sum(1 << slot for slot in made.slots), compute_merged_hash(made.claim_roots)
     return MergeSignature(domain, made.round, made.base_root, merged, claims, get_root(made))

@@ -1,15 +1,15 @@
-"""What nodes of this room ask each other, and the global model, which each node computes itself.
+"""Computes the global model, and defines what nodes ask each other about models and merges.
 
 The questions are signed requests with a small JSON body:
 
-/outer   what stands behind an outer root          checked by its hash
+/outer   the outer header of an outer root         checked by its hash
 /work    the work leaf of a claim, with its path   checked against the claim's root
 /merge   a merge signature over these claims       checked against the seat's account
 
-A node believes no other node about an outer step. Round r starts from W and M of the round before it, merged
-with the pseudo-gradients of the merged claims. Each is a pure function of what the chain has, so a node
-computes it from the bytes, keeps it in its store, and compares roots. A node that comes late asks any peer
-the outer header behind an outer root: the answer must hash to it.
+A node believes no other node about an outer step. Round r starts from W and M of the round before, merged
+with the pseudo-gradients of the merged claims. The chain fixes all of these, so each node computes the result
+itself, keeps it in its store, and compares roots. A node that comes late asks any peer for the outer header
+of an outer root, and checks that its hash is that root.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.state_headers import OuterHeader
 
 OUTER, WORK, MERGE = "outer", "work", "merge"
-"""Names of the handlers."""
+"""The names of the request handlers."""
 MAX_BYTES = 16 * 1024
 CLAIMS_MAX = 64
 
@@ -49,7 +49,7 @@ Answer = TypeVar("Answer")
 
 
 class AskOuter(Message, frozen=True):
-    """Asks for the two roots behind an outer root of the task."""
+    """Asks for the two roots that an outer root of the task is the hash of."""
 
     task: Word
     root: Word
@@ -63,7 +63,7 @@ class OuterAnswer(Message, frozen=True):
 
 
 class AskWork(Message, frozen=True):
-    """Asks for the work leaf of a claim. The answer is `WorkSaid`, as an auditor gets it."""
+    """Asks for the work leaf of a claim. The answer is `WorkSaid`, the same that auditors get."""
 
     task: Word
     round: Count
@@ -80,8 +80,8 @@ class WorkSaid(Message, frozen=True):
 
 
 class AskMerge(Message, frozen=True):
-    """Asks for a signature: merging the claims of these slots, in shard order, into the base root gives
-    `root`."""
+    """Asks for a signature of this statement: merging the claims of these slots, in shard order, into the
+    base root gives `root`."""
 
     task: Word
     round: Count
@@ -98,24 +98,24 @@ class MergeAnswer(Message, frozen=True):
 
 
 def make_form(kind: type[Answer]) -> Form[Answer]:
-    """Returns how a message of this kind is read."""
+    """Returns the parser of a message of this kind."""
     return Form(kind, MAX_BYTES, f"the message {kind.__name__} is malformed")
 
 
 def read_message(kind: type[Answer], body: bytes, culprit: str) -> Answer:
-    """Returns a stranger's message. Raises ProtocolFault for anything else."""
+    """Returns a stranger's message, parsed. Raises ProtocolFault if it is malformed."""
     return make_form(kind).decode(body, culprit)
 
 
 def get_initial_header(view: View) -> OuterHeader:
-    """Returns the outer header behind the root that the task begins with."""
+    """Returns the outer header of the root that the task begins with."""
     terms = view.spec.terms
     return OuterHeader(terms.initial_weights_root, terms.zero_root)
 
 
 @dataclass(frozen=True)
 class GlobalModel:
-    """What stands behind outer roots: known, computed, or fetched from peers."""
+    """Finds the global models of outer roots: known, computed, or fetched from peers."""
 
     get_view: GetView
     store: BlobStore
@@ -125,8 +125,8 @@ class GlobalModel:
     start: StartWeights
 
     async def load_outer(self, root: bytes) -> OuterHeader:
-        """Returns the outer header behind an outer root: known, or from the first peer that knows it. Raises
-        EnvironmentFault or ProtocolFault if no peer tells it."""
+        """Returns the outer header of an outer root: known, or from the first peer that knows it. Raises
+        EnvironmentFault or ProtocolFault if no peer does."""
         initial, known = get_initial_header(self.get_view()), self.claims.outer
         if root == compute_outer_root(initial):
             return initial
@@ -143,7 +143,7 @@ class GlobalModel:
         )
 
     async def answer_outer(self, account: str, body: bytes) -> OuterAnswer:
-        """Returns the outer header behind an outer root that this node computed or fetched."""
+        """Returns the outer header of an outer root, if this node computed or fetched it."""
         asked = read_message(AskOuter, body, account)
         if asked.task != self.get_view().task or asked.root not in self.claims.outer:
             raise _make_unknown(asked.root)
@@ -151,13 +151,13 @@ class GlobalModel:
         return OuterAnswer(header.weights_root, header.momentum_root)
 
     async def load_weights(self, header: OuterHeader) -> Tensor:
-        """W of the outer state under these roots: from the store, else from any peer that shows it."""
+        """Returns W of an outer state, from the store or from any peer that serves it."""
         if header == get_initial_header(self.get_view()):
             return (await self._begin()).weights
         return await self._load(header.weights_root)
 
     async def load_outer_state(self, header: OuterHeader) -> OuterState:
-        """W and M under these roots; from where `load_weights` has them."""
+        """Returns W and M of an outer state, from the store or from any peer that serves them."""
         if header == get_initial_header(self.get_view()):
             return await self._begin()
         return OuterState(await self._load(header.weights_root), await self._load(header.momentum_root))
@@ -177,7 +177,7 @@ class GlobalModel:
         return OuterHeader(trees[0].root, trees[1].root)
 
     async def _begin(self) -> OuterState:
-        """Returns the state before any training, with weights made from the seed or fetched. This is done
+        """Returns the state before any training, with weights made from the seed or fetched. It does this
         once, unless the store has lost it. Raises as `StartWeights.load` does."""
         header, book = get_initial_header(self.get_view()), self.claims
         if book.begun == header:
@@ -189,15 +189,15 @@ class GlobalModel:
         return state
 
     def _load_kept(self, header: OuterHeader) -> OuterState:
-        """Raises as `load_tensor` does."""
+        """Loads a tensor from the store. Raises as `load_tensor` does."""
         count = self.get_view().spec.terms.parameter_count
         roots = (header.weights_root, header.momentum_root)
         return OuterState(*(load_tensor(self.store, refer_tensor(root, count)) for root in roots))
 
 
 async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
-    """Returns what a peer says stands behind an outer root. Raises ProtocolFault if that does not hash to it,
-    and EnvironmentFault if the peer does not answer now."""
+    """Returns the outer header of an outer root, as a peer tells it. Raises ProtocolFault if its hash is
+    another root, EnvironmentFault if the peer does not answer now."""
     said = await client.ask(peer, OUTER, AskOuter(task, root), make_form(OuterAnswer))
     header = OuterHeader(said.weights_root, said.momentum_root)
     if compute_outer_root(header) != root:

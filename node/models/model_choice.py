@@ -1,4 +1,4 @@
-"""Which model of a task is exported: the newest, or one that nothing replaces any more."""
+"""Chooses the model of a task to export: the newest, or the newest that is final."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +13,7 @@ SETTLED = "every root before it stands, the time for contests is over, and none 
 
 @dataclass(frozen=True)
 class Choice:
-    """A model to export: its outer root, and the round after which it is the global model (-1: the first
-    one)."""
+    """A model to export: its outer root, and the round that made it (-1 for the first model)."""
 
     root: bytes
     after: int
@@ -31,26 +30,26 @@ def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Cho
 
 
 def choose_newest(game: GameState) -> Choice:
-    """Returns the model of the last posted root that is not contested; else the one that known rounds began
-    with."""
+    """Returns the model of the last posted root that is not contested; if there is none, the one that the
+    known rounds began with."""
     contested = {contest.round for contest in game.contests.values()}
     roots = [one for one in _list_posted(game) if one.index not in contested]
     return _name(roots[-1]) if roots else _choose_base(game)
 
 
 def _choose_base(game: GameState) -> Choice:
-    """Returns the model before the oldest round that the chain has not forgotten."""
+    """Returns the model that the oldest known round began with."""
     oldest, root = find_oldest(game)
     return Choice(root, -1 if root == game.terms.root else oldest - 1)
 
 
 def choose_settled(game: GameState, block: int) -> Choice | None:
-    """Returns the newest model that nothing replaces any more; None if none was trained."""
+    """Returns the newest final model; None if none was trained."""
     base = _choose_base(game)
     found = base if base.after >= 0 else None
     contested = {contest.round for contest in game.contests.values()}
     for one in _list_posted(game):
-        # A root that falls takes all later ones with it.
+        # A root that falls undoes all later ones.
         if one.index in contested or block <= one.root_until:
             break
         found = _name(one)
@@ -67,7 +66,8 @@ def _name(game_round: GameRound) -> Choice:
 
 
 def explain_refusal(game: GameState, block: int) -> InvalidInput:
-    """Returns why an account without a seat gets no model, and what it can do. block: the chain's head."""
+    """Returns why an account without a seat gets no model, and what it can do. `block` is the chain's
+    head."""
     count = len(list(_list_posted(game)))
     return InvalidInput(
         what="no model of this task is for every account yet",

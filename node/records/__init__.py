@@ -1,1 +1,1 @@
-"""What a node must not forget, by subject: its claims and merges, audits, disputes. The journal keeps it."""
+"""Journal records of what a node must not forget: its claims and merges, audits, disputes."""

@@ -1,13 +1,13 @@
-"""What the audit room keeps in the journal, and its index: own seals and votes, and others'.
+"""Records and indexes an audit room's seals and votes, its own and others', in the journal.
 
-A record is written before the message that makes it irrevocable is sent. An auditor's records are its seals,
-votes and reports: an auditor that finds one signs nothing else for its place. A solver records each seal that
-an auditor handed in before it shows the claim's end. Votes that others handed in are kept so that a restart
+A record is written before the message that makes it irrevocable is sent. An auditor records its seals, votes
+and reports. After a restart it finds them, and signs nothing else for the same place. A solver records each
+seal that an auditor hands in before it shows the claim's end. It keeps votes of others, so that a restart
 loses none.
 
-The index is by place. A place has every field that two statements must share to contradict each other. So
-one rule here keeps a node from contradicting itself: a place has one seal, one vote and one report, and the
-vote repeats the seal.
+The index is by place. A place has every field that two statements must share to contradict each other. So one
+rule keeps a node from contradicting itself: a place has one seal, one vote and one report, and the vote
+repeats the seal.
 """
 
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteW
 
 @dataclass(frozen=True)
 class ShownWork:
-    """The work leaf of a claim, as it was shown to this node: under the claim's root."""
+    """The work leaf of a claim, as it was shown to this node and checked against the claim's root."""
 
     delta_root: Word
     carried_root: Word
@@ -40,8 +40,8 @@ class ShownWork:
 
 @dataclass(frozen=True)
 class SealMade:
-    """Written before a seal is sent: what it hides. first, start: boundary 0 and the segment's start as the
-    solver showed them; own_end: the result of the replay."""
+    """Written before a seal is sent: the data that it hides. `first` and `start` are boundary 0 and the
+    segment's start as the solver showed them; `own_end` is the result of the replay."""
 
     task: Word
     sealed: Sealed
@@ -62,7 +62,8 @@ class EndsShown:
 
 @dataclass(frozen=True)
 class VoteMade:
-    """Written before a vote is sent: all its fields, and what the auditor saw; None if it saw no end."""
+    """Written before a vote is sent: all its fields, and the ends that the auditor saw (None if it saw
+    none)."""
 
     task: Word
     vote: Vote
@@ -72,7 +73,7 @@ class VoteMade:
 
 @dataclass(frozen=True)
 class SealTaken:
-    """Written before the claim's end is shown to an auditor: what the auditor sealed, signed by it."""
+    """Written before the claim's end is shown to an auditor: the seal that the auditor signed."""
 
     task: Word
     sealed: Sealed
@@ -81,7 +82,7 @@ class SealTaken:
 
 @dataclass(frozen=True)
 class VoteTaken:
-    """A vote signed by its auditor, and its opening once that was shown."""
+    """A vote signed by its auditor, with the opening once that was shown."""
 
     task: Word
     vote: Vote
@@ -91,11 +92,11 @@ class VoteTaken:
 
 @dataclass(frozen=True)
 class WrongStart:
-    """Boundary 0 of a claim as its solver showed it, with step numbers that no claim of the round starts
+    """Boundary 0 of a claim as its solver showed it, with step counters that no claim of the round starts
     from.
 
-    No auditor can replay such a claim, and any account can prove the fault. said: the place, without leaves
-    or a seal."""
+    No auditor can replay such a claim, and any account can prove the fault. `said` is the place, without
+    leaves or a seal."""
 
     task: Word
     said: Sealed
@@ -104,7 +105,7 @@ class WrongStart:
 
 @dataclass(frozen=True)
 class DistancesReported:
-    """Written before it is shown to anybody: what this node reports of the two ends that it compared."""
+    """Written before anybody sees it: this node's report of the two ends that it compared."""
 
     task: Word
     report: DistanceReport
@@ -113,23 +114,24 @@ class DistancesReported:
 
 @dataclass(frozen=True)
 class AuditsBegun:
-    """Written first for a task: the head when this journal began with the task. Draws of rounds that were
-    closed by then may be sealed in a journal that was lost."""
+    """The first record of a task: the head when this journal began with it. This node may have sealed draws
+    of earlier rounds in another journal that was lost."""
 
     task: Word
     block: int
 
 
 RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart, DistancesReported, AuditsBegun)
-"""All kinds of this room."""
+"""All record types of this room."""
 
 
 @dataclass
 class AuditBook:
-    """seals, votes, reports: this node's own. taken_seals, taken_votes: what others handed to it, the first
-    of each place and signer. second: of an auditor that said two things, the other one: evidence against it.
-    wrong_starts: evidence against a solver; held: blobs that an audit under way has fetched or computed, and
-    no record names yet; begun: as of `AuditsBegun`, 0 in a journal from before there was this record."""
+    """The index of audit records of one task. `seals`, `votes` and `reports` are this node's own.
+    `taken_seals` and `taken_votes` are the first that others handed in for each place and signer; `second`
+    has another one that contradicts it, as evidence. `wrong_starts` is evidence against solvers. `held` are
+    blobs of running audits that no record names yet. `begun` is that of `AuditsBegun`, 0 in older
+    journals."""
 
     journal: Journal
     task: bytes
@@ -141,16 +143,16 @@ class AuditBook:
     wrong_starts: dict[AuditPlace, WrongStart] = field(default_factory=dict)
     reports: dict[AuditPlace, DistancesReported] = field(default_factory=dict)
     places: defaultdict[int, set[AuditPlace]] = field(default_factory=lambda: defaultdict(set))
-    """Of which a statement is known, by round."""
+    """The places with a known statement, by round."""
     versions: Counter[int] = field(default_factory=Counter)
-    """How many records of a round are indexed: what was made of them is made anew when that changes."""
+    """The number of indexed records of each round. When it changes, results made from them are made anew."""
     works: dict[bytes, ShownWork] = field(default_factory=dict)
-    """Work leaves that solvers have shown to this node, by claim root."""
+    """Work leaves that solvers showed to this node, by claim root."""
     held: dict[AuditPlace, frozenset[BlobKey]] = field(default_factory=dict)
     offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)
-    """Own votes that an account took, with or without opening, since this process began."""
+    """Own votes that an account has taken since this process began, with or without opening."""
     passed: set[AuditPlace] = field(default_factory=set)
-    """Audits that were served, and in which a vote that follows a replay would no longer count."""
+    """Audits whose start was served, but in which a verdict from a replay would not count any more."""
     begun: int = 0
 
     def __post_init__(self) -> None:
@@ -158,8 +160,8 @@ class AuditBook:
             self._index(record)
 
     def begin(self, block: int) -> bool:
-        """Writes down when this journal began with the task, unless it has anything of its audits. Returns
-        whether it did."""
+        """Writes down when this journal began with the task, if it has no audit of it yet. Returns whether it
+        wrote."""
         is_new = not (self.begun or self.versions)
         if is_new:
             self.write(AuditsBegun(self.task, block))
@@ -167,7 +169,7 @@ class AuditBook:
 
     def write(self, record: Any) -> None:
         """Appends a record; on return it is on disk and indexed. Raises InvalidInput if it would contradict
-        this node's own seal, vote or report: then nothing was written, and nothing may be sent."""
+        this node's own seal, vote or report. Then nothing was written, and the caller must send nothing."""
         if isinstance(record, SealMade):
             self._require_new_seal(record)
         elif isinstance(record, VoteMade):
@@ -183,18 +185,18 @@ class AuditBook:
         return frozenset((vote.round, vote.slot, vote.draw) for vote in said)
 
     def list_round(self, index: int) -> Iterator[VoteMade | VoteTaken]:
-        """Yields votes about claims of a round: this node's own and those that were taken, by place."""
+        """Returns votes on claims of a round by place: this node's own, and those it took from others."""
         for place in sorted(self.places[index]):
             vote = self.votes.get(place) or self.taken_votes.get(place)
             if vote is not None:
                 yield vote
 
     def list_own(self, index: int) -> list[VoteMade]:
-        """Returns this node's own votes about claims of a round, by place."""
+        """Returns this node's own votes on claims of a round, by place."""
         return [vote for vote in self.list_round(index) if isinstance(vote, VoteMade)]
 
     def list_seals(self, index: int) -> list[SealMade]:
-        """Returns this node's own seals about claims of a round, by place."""
+        """Returns this node's own seals on claims of a round, by place."""
         return [self.seals[place] for place in sorted(self.places[index]) if place in self.seals]
 
     def list_compared(self, index: int) -> Iterator[tuple[SealMade, EndsShown]]:
@@ -205,7 +207,7 @@ class AuditBook:
                 yield made, vote.ends
 
     def open_vote(self, made: VoteMade) -> VoteOpening | None:
-        """Returns the opening of this node's own vote; None if it saw no end."""
+        """Returns the opening of this node's own vote; None if the node saw no end."""
         sealed = self.seals.get(get_place(made.vote))
         if sealed is None or made.ends is None or made.vote.end_leaf == ZERO_WORD:
             return None
@@ -224,7 +226,7 @@ class AuditBook:
         sealed = self.seals.get(place)
         if place in self.votes:
             raise _contradicts(place, self.votes[place])
-        # The chain lets a vote leave its seal out. This node repeats it: a kept seal can be paid.
+        # A vote may leave its seal out. This node repeats it, because a kept seal can be paid.
         if sealed is not None and record.vote.seal != sealed.sealed.seal:
             raise _contradicts(place, sealed)
         if sealed is None and record.vote.seal != ZERO_WORD:
@@ -272,7 +274,7 @@ class AuditBook:
 
 
 def read_place(report: DistanceReport) -> AuditPlace:
-    """Returns what a report is of."""
+    """Returns the place that a report is about."""
     where = (report.domain, report.round, report.base_root, report.seed, report.slot, report.claim_root)
     return AuditPlace(*where, report.draw, report.rank)
 
@@ -287,6 +289,6 @@ def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
 
 
 def make_sealed(place: AuditPlace, segment: int, start_leaf: bytes, seal: bytes) -> Sealed:
-    """Returns the statement of a place."""
+    """Returns the statement `Sealed` for a place."""
     where = (place.domain, place.round, place.base_root, place.seed, place.slot, place.claim_root)
     return Sealed(*where, place.draw, place.rank, segment, start_leaf, seal)

@@ -1,11 +1,11 @@
-"""What a node's journal has of its claims and merges, and their index.
+"""Records and indexes a node's claims and merges in the journal.
 
-Journal records have the fields that recovery needs and that nothing else knows. basis: what a claim was
-trained from (`compute_basis`). After a reorg or a fall a round may have another base root or beacon. Then its
-new records have another basis, and records of the old basis count for nothing.
+Records have the fields that recovery needs and that nothing else knows. `basis` is a hash of what a claim was
+trained from (`compute_basis`). After a reorg or the fall of a root, a round may have another base root or
+beacon. Then new records have another basis, and records of the old basis do not count.
 
 `ClaimBook` indexes the records of this node's own claims and merges of one task. It is read once at the
-start, then kept in step with every record that is written through it.
+start, then updated with every record that is written through it.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 
 def compute_basis(base_root: bytes, beacon: bytes) -> bytes:
-    """Returns one word for what a round's claim is trained from."""
+    """Returns a hash of what a round's claim is trained from: base root, beacon and carried moments."""
     return sha256(base_root + beacon).digest()
 
 
@@ -42,7 +42,7 @@ class ClaimSaltsDrawn:
 
 @dataclass(frozen=True)
 class ClaimBoundaryReached:
-    """Written during training: the state at a boundary is in the store under these roots."""
+    """Written during training: the roots of a boundary's state, which is in the store."""
 
     task: Word
     round: int
@@ -57,8 +57,8 @@ class ClaimBoundaryReached:
 
 @dataclass(frozen=True)
 class SegmentTrained:
-    """While training, before the boundary behind a segment is written down: the losses of its steps, in
-    millionths of a nat."""
+    """Written when a segment is trained, before its boundary: the losses of its steps, in millionths of a
+    nat."""
 
     task: Word
     round: int
@@ -73,7 +73,7 @@ class SegmentTrained:
 @dataclass(frozen=True)
 class ClaimFinished:
     """Written before the claim is sent: its contents. A node that finds this record never commits to anything
-    else on this basis, unless it began the claim anew afterwards: then this claim was never sent."""
+    else on this basis, unless it began the claim anew later; then this one was never sent."""
 
     task: Word
     round: int
@@ -86,8 +86,8 @@ class ClaimFinished:
 
 @dataclass(frozen=True)
 class WorkShown:
-    """The work leaf of another solver's claim, once it was checked: a contest of the merged root needs it,
-    and its solver may not show it again."""
+    """The checked work leaf of another solver's claim. A contest of the merged root needs it, and its solver
+    may not show it again."""
 
     task: Word
     round: int
@@ -100,8 +100,8 @@ class WorkShown:
 
 @dataclass(frozen=True)
 class MergeMade:
-    """Written before it is signed: the outer step that this node computed over the claims of these slots, in
-    shard order."""
+    """Written before this node signs a merge: the outer step that it computed over the claims of these slots,
+    in shard order."""
 
     task: Word
     round: int
@@ -114,8 +114,8 @@ class MergeMade:
 
 @dataclass(frozen=True)
 class OuterShown:
-    """What stands behind an outer root, as a peer has shown it: of a model that this home keeps. Its weights
-    are on disk before."""
+    """The outer header of a model that this home keeps, as a peer showed it. Written after the weights are on
+    disk."""
 
     task: Word
     weights_root: Word
@@ -124,7 +124,7 @@ class OuterShown:
 
 @dataclass(frozen=True)
 class ContestMade:
-    """Written before a contest is sent: its salt, so that each attempt is opened once."""
+    """Written before a contest is sent: its salt. It keeps each attempt from being opened twice."""
 
     task: Word
     round: int
@@ -136,8 +136,8 @@ class ContestMade:
 
 @dataclass(frozen=True)
 class LossReported:
-    """Written before it is shown to anybody: what this node reports of the losses of a claim. It never
-    reports anything else of that claim."""
+    """Written before anybody sees it: this node's report of the losses of a claim. It never reports other
+    losses of that claim."""
 
     task: Word
     report: LossReport
@@ -148,12 +148,12 @@ RECORDS = (
     ClaimSaltsDrawn, ClaimBoundaryReached, SegmentTrained, ClaimFinished, WorkShown, MergeMade, OuterShown,
     ContestMade, LossReported,
 )  # fmt: skip
-"""All kinds of this room."""
+"""All record types of this room."""
 
 
 class MergeKey(NamedTuple):
-    """What identifies a merge: slots in shard order, and the roots of their claims. Roots alone would not do:
-    two slots may have the same one."""
+    """Identifies a merge: slots in shard order, and the roots of their claims. Roots alone are not enough,
+    because two slots may have the same one."""
 
     round: int
     base_root: bytes
@@ -162,8 +162,8 @@ class MergeKey(NamedTuple):
 
 
 class ClaimName(NamedTuple):
-    """Identifies a claim by the fields of its work leaf. A root alone would not do: another seat may have
-    committed to the same root, or the same seat in a later round."""
+    """Identifies a claim by the fields of its work leaf. A root alone is not enough: another seat may have
+    the same root, or the same seat in a later round."""
 
     round: int
     solver: str
@@ -172,7 +172,8 @@ class ClaimName(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkProof:
-    """The work leaf of a claim, the last one of its tree, and its path. Twin: `StatementTypes.sol`."""
+    """The work leaf of a claim, which is the last leaf of its tree, and its path. Twin:
+    `StatementTypes.sol`."""
 
     delta_root: bytes
     carried_root: bytes
@@ -181,8 +182,8 @@ class WorkProof:
 
 @dataclass
 class ClaimWork:
-    """This node's claim of one round on one base root and beacon, as far as it is. boundaries: by number;
-    trained: losses by segment."""
+    """This node's claim of one round on one base root and beacon, as far as it is trained. `boundaries` are
+    by number; `trained` has the losses of each segment."""
 
     salts: tuple[bytes, ...] = ()
     boundaries: dict[int, StateHeader] = field(default_factory=dict)
@@ -192,15 +193,15 @@ class ClaimWork:
 
 @dataclass
 class WantedMerges:
-    """Merges that solvers of the waiting round asked this node to sign, while it has not computed them: of
-    each account the one that it asked for last."""
+    """Merges that solvers of the waiting round asked this node to sign, and that it has not computed yet. Of
+    each account the last request is kept."""
 
     by_account: dict[str, MergeKey] = field(default_factory=dict)
     notices: OncePerBlock = field(default_factory=OncePerBlock)
 
     def note(self, account: str, key: MergeKey) -> bool:
         """Notes that an account asks for this merge, and forgets requests for another round or base root.
-        Returns whether no account had asked for this merge before."""
+        Returns whether it is the first request for this merge."""
         is_news = key not in self.by_account.values()
         same = {other: one for other, one in self.by_account.items() if one[:2] == key[:2]}
         self.by_account = {**same, account: key}
@@ -209,15 +210,16 @@ class WantedMerges:
 
 @dataclass
 class ClaimBook:
-    """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
-    their claim; contests: by round, root, the end of its window and attempt; kept: outer roots of the models
-    that this home keeps; reports: of losses, by round and claim root.
+    """The index of records of claims and merges. `works` are by round and basis, `merges` by key, `proofs`
+    are checked work leaves. `contests` are by round, root, end of window and attempt. `kept` are outer roots
+    of models that this home keeps. `reports` are losses by round and claim root.
 
-    In memory alone, since it can be had again: most of outer, what stands behind outer roots; shown_deltas,
-    pseudo-gradients that any account may have, and of how many work leaves; fetched, claims whose
-    pseudo-gradient is in the store; begun, the initial model, once it was made from the seed; wanted, merges
-    that peers asked to sign; signatures of merges by seat number; seen, when something was first seen to be
-    due; fitting, of rounds with many votes, how many of them the root leaves room for in a transaction."""
+    These are in memory alone, because they can be found again. `outer` has headers of outer roots.
+    `shown_deltas` are pseudo-gradients that any account may read, with the number of work leaves that they
+    came from. `fetched` are claims whose pseudo-gradient is in the store. `begun` is the initial model, once
+    made from the seed. `wanted` are merges that peers asked this node to sign, `signatures` those of merges
+    by seat number. `seen` is when something was first seen to be due. `fitting` is how many votes fit into a
+    transaction beside the root, for rounds with many."""
 
     journal: Journal
     task: bytes
@@ -242,14 +244,14 @@ class ClaimBook:
 
     def write(self, record: Any) -> None:
         """Appends a record; on return it is on disk and indexed. Raises InvalidInput for a second report of a
-        claim: then nothing was written, and nothing may be shown."""
+        claim. Then nothing was written, and the caller must show nothing."""
         if isinstance(record, LossReported):
             self._require_new_report(record.report)
         self.journal.append(record)
         self._index(record)
 
     def find(self, game_round: GameRound) -> ClaimWork:
-        """Returns the work on a round's base root and beacon that stand; an empty one if there is none."""
+        """Returns the work on a round's present base root and beacon; an empty one if there is none."""
         assert game_round.beacon is not None
         return self.works[game_round.index, compute_basis(game_round.base_root, game_round.beacon)]
 
@@ -296,7 +298,7 @@ class ClaimBook:
         work: ClaimWork, record: ClaimSaltsDrawn | ClaimBoundaryReached | SegmentTrained | ClaimFinished
     ) -> None:
         match record:
-            case ClaimSaltsDrawn():  # The first record of a claim; another one begins it anew.
+            case ClaimSaltsDrawn():  # The first record of a claim. A second one begins the claim anew.
                 work.salts, work.finished = record.salts, None
                 work.boundaries.clear()
                 work.trained.clear()

@@ -1,4 +1,4 @@
-"""What a node trusts to compute for it: segments, and the trace of a step."""
+"""Defines what a node has computed elsewhere and trusts: segments, and the trace of a step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[Traini
 
 @dataclass(frozen=True)
 class Compute:
-    """What a node needs to have computed: segments, and the trace of a step. It trusts the results."""
+    """Computes segments and traces of steps for a node, which trusts the results."""
 
     train: Train = replay_segment
     retrace: Retrace = retrace
 
 
 class TracedStep(NamedTuple):
-    """A step as this node computes it: its trace, and the states before and after it."""
+    """A step as this node computed it: its trace, and the states before and after it."""
 
     tree: TraceTree
     start: StateHeader

@@ -1,12 +1,12 @@
-"""What a node's journal has of disputes, and what it shows and keeps for them.
+"""Records and indexes a node's disputes, and what it shows and keeps for them.
 
-Journal records have the fields that recovery needs and that nothing else knows. They name a statement by
-round, slot, draw (CLAIM: the claim itself) and rank. For a vote they add its signature, because a liar may
-sign several votes for one place.
+Records have the fields that recovery needs and that nothing else knows. They name a statement by round, slot,
+draw (CLAIM for the claim itself) and rank. For a vote they add its signature, because a liar may sign several
+votes for one place.
 
-`DisputeRecords` holds what this node opened, with which salt, and what it shows of its own steps. It is read
-from the journal at the start, then kept in step with every record written through it. Answers stand on
-chain and are not written down.
+`DisputeRecords` holds the disputes that this node opened, with their salts, and what it shows of its own
+steps. It is read from the journal at the start, then updated with every record that is written through it.
+Answers are on chain, so they are not written down.
 """
 
 import secrets
@@ -24,18 +24,18 @@ from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 
 CLAIM = -1
-"""In place of a draw: the statement is the claim."""
+"""Stands for a draw if the statement is the claim itself."""
 
 
 NO_STEP = -1
-"""In place of a step: the claimant did not show its steps, so none could be judged."""
+"""Stands for a step if the claimant did not show its steps, so that none could be judged."""
 
 
 @dataclass(frozen=True)
 class DisputePlanned:
-    """Written before a dispute is opened: its subject and its salt, so that it is opened only once. step: the
-    step that was judged to lie beyond the limits; before, after: the roots of the claimant's states around
-    it, empty if the claimant showed none."""
+    """Written before a dispute is opened: its subject and its salt. It keeps a dispute from being opened
+    twice. `step` is the step that was judged to exceed the limits. `before` and `after` are the roots of the
+    claimant's states around it, empty if it showed none."""
 
     task: Word
     round: int
@@ -52,8 +52,8 @@ class DisputePlanned:
 
 @dataclass(frozen=True)
 class DisputeDropped:
-    """A segment that this node never disputes: each of its steps lies inside the limits of what this node
-    computes from the claimant's own state before it. So its end may be drift."""
+    """A segment that this node never disputes, because each step, computed from the claimant's own state
+    before it, is within the limits. So a difference of the ends may be drift."""
 
     task: Word
     round: int
@@ -65,17 +65,17 @@ class DisputeDropped:
 
 
 RECORDS = (DisputePlanned, DisputeDropped)
-"""All kinds of this room."""
+"""All record types of this room."""
 
 
 SEARCHES_AT_ONCE = 4
-"""Traces that are searched at the same time; others wait their turn."""
+"""So many traces are searched at the same time; others wait."""
 
 
 @dataclass(frozen=True)
 class StatementKey:
     """A statement, and the segment about which it says "from this state, k steps lead to that state".
-    signature: that of the vote, empty for a claim."""
+    `signature` is that of the vote, empty for a claim."""
 
     ref: StatementRef
     segment: int
@@ -84,15 +84,15 @@ class StatementKey:
 
 @dataclass
 class DisputeRecords:
-    """This node's disputes and asks on one task, and what it shows for them.
+    """This node's disputes and queries in one task, and what it shows for them.
 
-    cases: what is to be disputed, or was; dropped: what drift may explain; first_seen: when a statement was
-    first found false; traces: of this node's own disputed steps, by dispute; steps: states of its own
-    disputed segments, by round, slot and segment; shown: what is served, by the reason for it; searched:
-    disputes whose trace has no fault; read: votes that were looked for on chain; step_requests: steps that
-    accounts want before a dispute; borrowed: how many looks at others' states need a blob just now; fetched:
-    those of them that were fetched for a look; now: the state at a block; dice: secret random bytes for spot
-    asks."""
+    `cases` are planned or opened disputes; `dropped` are segments whose difference may be drift. `first_seen`
+    is when a statement was first found false. `traces` are of this node's own disputed steps, by dispute.
+    `steps` are states of its own disputed segments, by round, slot and segment. `shown` are served blobs, by
+    the reason. `searched` are disputes whose trace has no fault. `read` are votes that were read on chain.
+    `step_requests` are steps that accounts ask for before a dispute. `borrowed` counts who uses a blob of
+    others' states now; `fetched` are those that were fetched for that. `now` is the state at a block. `dice`
+    are secret random bytes for random queries."""
 
     journal: Journal
     task: bytes
@@ -113,8 +113,9 @@ class DisputeRecords:
     searchers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(SEARCHES_AT_ONCE, "search"), repr=False
     )
-    """Threads of searches for a fault. A search waits for what asyncio's own threads load: among those, a few
-    disputes at once would wait for each other for ever, and this node's own answers with them."""
+    """Threads that search traces for a fault. A search waits for loads that run in asyncio's own threads. If
+    a few searches ran there too, they would wait for each other for ever, and stop this node's own
+    answers."""
 
     def __post_init__(self) -> None:
         for record in self.journal.replay():
@@ -126,13 +127,13 @@ class DisputeRecords:
         self._index(record)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes, is_staked: bool) -> bool:
-        """Returns whether an account may read a blob that is shown for a dispute or for wanted steps.
-        is_staked: whether it is served at all (`step_serving.is_served`)."""
+        """Returns whether an account may read a blob that is shown for a dispute or a request. `is_staked`
+        says whether it may ask at all (`step_serving.is_served`)."""
         key = BlobKey(kind, root)
         return is_staked and any(key in keys for keys in self.shown.values())
 
     def close(self) -> None:
-        """Lets the searching threads go."""
+        """Ends the searching threads."""
         self.searchers.shutdown(wait=False, cancel_futures=True)
 
     def _index(self, record: Any) -> None:
@@ -146,7 +147,7 @@ class DisputeRecords:
 
 
 def to_key(record: DisputePlanned | DisputeDropped) -> StatementKey:
-    """Returns what a record is about."""
+    """Returns the statement that a record is about."""
     draw = None if record.draw == CLAIM else record.draw
     return StatementKey(
         StatementRef(record.round, record.slot, draw, record.rank), record.segment, record.signature
@@ -154,12 +155,12 @@ def to_key(record: DisputePlanned | DisputeDropped) -> StatementKey:
 
 
 def name_vote(known: KnownVote) -> StatementKey:
-    """Returns what a vote says of its segment."""
+    """Returns the key of a vote's statement about its segment."""
     return StatementKey(known.ref, known.vote.segment, known.signature)
 
 
 def list_fields(statement_key: StatementKey) -> tuple[int, int, int, int, int, bytes]:
-    """Returns round, slot, draw, rank, segment and signature as records have them."""
+    """Returns round, slot, draw, rank, segment and signature as records store them."""
     ref = statement_key.ref
     draw = CLAIM if ref.draw is None else ref.draw
     return ref.round, ref.slot, draw, ref.rank, statement_key.segment, statement_key.signature

@@ -1,4 +1,4 @@
-"""Votes as the contract takes them: `HandedVote` has the layout of `IVotes.HandedVote`."""
+"""Encodes votes as the contract takes them: `HandedVote` has the layout of `IVotes.HandedVote`."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -20,8 +20,9 @@ WITH_OPENING, WITHOUT_OPENING = 1, 0
 
 
 class HandedVote(NamedTuple):
-    """`IVotes.HandedVote`. Without an opening a is the claim's end leaf and b the seal; with one a is the
-    claim's end root, b the salt of its leaf, c this node's own end root, d the salt of the seal."""
+    """`IVotes.HandedVote`. Without an opening, a is the claim's end leaf and b the seal. With an opening, a
+    is the root of the claim's end, b the salt of its leaf, c the root of this node's own end, and d the salt
+    of the seal."""
 
     place: int
     start_leaf: bytes
@@ -34,7 +35,7 @@ class HandedVote(NamedTuple):
 
 
 def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> HandedVote:
-    """Returns a vote as `judge` takes it."""
+    """Returns a vote in the form that `judge` takes."""
     kind = WITHOUT_OPENING if opening is None else WITH_OPENING
     numbers = ((vote.slot, 64), (vote.draw, 56), (vote.rank, 48), (vote.word, 40), (kind, 32))
     place = sum(int(number) << bits for number, bits in numbers) + vote.named_leaf
@@ -46,15 +47,15 @@ def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> Hand
 
 
 def sign_off(vote: Vote, drawn: DrawnAudit) -> SignedVote:
-    """Returns a vote in the form that the round's machine (`spec/game`) takes. Its signature was checked when
-    this node took it."""
+    """Returns a vote in the form that the reducer (`spec/game`) takes. Its signature was checked when this
+    node took it."""
     where = (vote.slot, vote.draw, vote.rank, vote.claim_root, vote.seed, vote.segment)
     return SignedVote(*where, vote.word, drawn.seat.account, is_complete=is_vote_complete(vote))
 
 
 def list_handed(book: AuditBook, game: GameState, block: int, index: int) -> tuple[HandedVote, ...]:
-    """Lists votes of a round that would count in `block`, and openings that would be paid, as far as this
-    node has them. A vote that counts makes room for others: reserves follow the primary."""
+    """Lists the known votes of a round that would count in `block`, and the openings that would be paid. If a
+    vote counts, further ones can: reserves come after the primary."""
     return tuple(_list_counting(book, game, Draft(game, block), index))
 
 
@@ -74,7 +75,7 @@ def _list_counting(book: AuditBook, game: GameState, draft: Draft, index: int) -
 def find_opening(
     book: AuditBook, game: GameState, draft: Draft, made: VoteMade | VoteTaken
 ) -> VoteOpening | None:
-    """Returns the opening of a counted vote, if it is paid now and may be shown."""
+    """Returns the opening of a counted vote, if it would be paid now and may be shown."""
     vote, game_round = made.vote, draft.state.rounds[made.vote.round]
     counted = get_votes(game_round, vote.slot, vote.draw).get(vote.rank)
     handed = HandedOpening(vote.slot, vote.draw, vote.rank)

@@ -1,4 +1,4 @@
-"""Statements that a node knows: votes, seals, openings of claims, own replays."""
+"""Types of statements that a node knows: votes, seals, openings of claims, own replays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening
 
 @dataclass(frozen=True)
 class KnownVote:
-    """A vote that this node was handed, found on chain or signed itself. auditor: who signed it, lower case;
-    opening: what opens it, once it is known."""
+    """A vote that this node was handed, found on chain or signed itself. `auditor` is the signer in lower
+    case; `opening` is None until it is known."""
 
     vote: Vote
     signature: bytes
@@ -22,7 +22,7 @@ class KnownVote:
 
     @property
     def ref(self) -> StatementRef:
-        """Its place."""
+        """The place of the vote."""
         return StatementRef(self.vote.round, self.vote.slot, self.vote.draw, self.vote.rank)
 
 
@@ -46,9 +46,9 @@ class ClaimOpenings:
 
 @dataclass(frozen=True)
 class OwnReplay:
-    """What this node's own replay of a drawn segment found. start: the claim's opened start; own_end: what
-    the replay came to; claimed_end: the claim's opened end; excess_leaf: the state leaf that lies farthest
-    beyond the limits, None if all lie inside; seal_salt: of the seal that was signed for it."""
+    """The result of this node's own replay of a drawn segment. `start` and `claimed_end` are the claim's
+    opened boundaries; `own_end` is the replayed end. `excess_leaf` is the leaf farthest beyond the limits,
+    None if all are inside. `seal_salt` is the salt of the signed seal."""
 
     ref: StatementRef
     segment: int

@@ -1,6 +1,6 @@
-"""What a node knows of the audits of a round: votes, seals, own replays, and what solvers have shown.
+"""Lists what a node knows of a round's audits: votes, seals, own replays, openings by solvers.
 
-All of it is from memory. After a reorg the chain may lack a statement that is listed; who uses one checks it.
+All of it comes from memory. After a reorg the chain may lack a listed statement, so the caller checks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,11 +29,11 @@ class KnownAudits:
 
     book: AuditBook
     game: GameState | None
-    """None while the chain does not have the task: then nothing counts as known."""
+    """None while the chain does not have the task; then no audits count as known."""
 
     def list_votes(self, index: int) -> Iterator[KnownVote]:
-        """Votes on claims of a round as the chain has it, this node's own among them; of an auditor that said
-        two things, both."""
+        """Returns votes on claims that the chain has in a round, this node's own included. If an auditor
+        signed two different votes, both are listed."""
         book = self.book
         found: list[VoteMade | VoteTaken] = [*book.list_round(index)]
         second = (book.second.get(place) for place in sorted(book.places[index]))
@@ -45,7 +45,7 @@ class KnownAudits:
                 yield KnownVote(made.vote, made.signature, auditor, opening)
 
     def list_seals(self, index: int) -> Iterator[KnownSeal]:
-        """Yields seals that were handed to this node, of claims of a round as the chain has it."""
+        """Yields seals that were handed to this node, on claims that the chain has in a round."""
         book = self.book
         places = sorted(book.places[index])
         found = [book.taken_seals.get(place) for place in places] + [
@@ -59,20 +59,20 @@ class KnownAudits:
                 yield KnownSeal(taken.sealed, taken.signature, auditor)
 
     def list_replays(self, index: int) -> Iterator[OwnReplay]:
-        """Yields this node's replays of drawn segments of a round as the chain has it."""
+        """Yields this node's replays of drawn segments, on claims that the chain has in a round."""
         for made in self.book.list_seals(index):
             if self._find_auditor(made.sealed):
                 yield self._read_replay(made)
 
     def list_wrong_starts(self, index: int) -> Iterator[tuple[int, BoundaryProof]]:
-        """Slots of a round, as the chain has it, whose boundary 0 has step numbers that no claim of the round
-        starts from; and that boundary."""
+        """Returns the slots of a round whose boundary 0 has step counters that no claim of the round starts
+        from, with that boundary."""
         for place, made in self.book.wrong_starts.items():
             if place.round == index and self._find_auditor(made.said):
                 yield place.slot, made.first
 
     def get_openings(self, index: int, slot: int) -> ClaimOpenings:
-        """Returns what the solver of a slot has shown to this node of its claim of a round."""
+        """Returns the openings that the solver of a slot has shown to this node, of its claim of a round."""
         wrong = dict(self.list_wrong_starts(index))
         boundaries: dict[int, BoundaryProof] = {0: wrong[slot]} if slot in wrong else {}
         work: WorkProof | None = None
@@ -89,11 +89,11 @@ class KnownAudits:
         return ClaimOpenings(boundaries, work, last)
 
     def list_handed(self, index: int, block: int) -> tuple[HandedVote, ...]:
-        """Lists votes and openings of a round that the chain lacks and would count in `block`."""
+        """Lists votes and openings of a round that the chain lacks, and that would count in `block`."""
         return () if self.game is None else list_handed(self.book, self.game, block, index)
 
     def list_works(self) -> Mapping[bytes, ShownWork]:
-        """Returns the work leaves of claims, by claim root, as their solvers have shown them to this node."""
+        """Returns the work leaves that solvers have shown to this node, by claim root."""
         return self.book.works
 
     def _read_replay(self, made: SealMade) -> OwnReplay:
@@ -107,7 +107,7 @@ class KnownAudits:
         return OwnReplay(ref, said.segment, made.start, made.own_end, end, leaf, made.salt)
 
     def _find_auditor(self, said: Sealed) -> str | None:
-        """Returns the account that a statement is of; None if it is not of the chain."""
+        """Returns the account that signed a statement; None if the statement is not of this chain."""
         if self.game is None:
             return None
         stated = find_stated(self.game, get_place(said))

@@ -1,4 +1,4 @@
-"""Who sits where in a round: slots, shards, the order of a merge."""
+"""Finds who sits where in a round: slots, shards, the order of a merge."""
 
 from collections.abc import Iterable
 
@@ -19,8 +19,8 @@ def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int 
 
 
 def find_holder(state: GameState, number: int, index: int) -> Seat | None:
-    """Returns the seat with this number that could sit in round `index`. A number is used again once its seat
-    was paid out. None if the state no longer holds that seat."""
+    """Returns the seat with this number that could be in round `index`; None if the state no longer holds it.
+    A number is used again only after its seat was paid out."""
     seats = (state.seats.get(number), state.former.get(number))
     return next((seat for seat in seats if seat is not None and seat.joined <= index), None)
 
@@ -38,15 +38,15 @@ def get_shards(game_round: GameRound) -> tuple[int, ...]:
 
 
 def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...]:
-    """Returns slots in the order in which a merge adds their claims."""
+    """Returns the slots in the order in which a merge adds their claims."""
     shards = get_shards(game_round)
     return tuple(sorted(slots, key=lambda slot: shards[slot]))
 
 
 def find_carried_round(state: GameState, index: int, seat: Seat) -> int | None:
-    """Returns the round whose claim's moments a claim of round `index` starts from. It is the last round
-    before it in the same epoch whose posted merge holds a claim of the seat. An older one may be freed while
-    the claim can still be proven wrong. None: moments start from zero."""
+    """Returns the round whose claim hands its moments to this seat's claim of round `index`: the last merged
+    one before it in the same epoch. Older rounds do not count, because the chain may forget them while the
+    claim can still be proven wrong. None if moments start from zero."""
     first = max(seat.joined, get_epoch_start(get_epoch(index)))
     for earlier in range(index - 1, first - 1, -1):
         game_round = state.rounds.get(earlier)

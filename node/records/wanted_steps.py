@@ -1,7 +1,7 @@
-"""For which segments peers have asked for step states, and which are at hand.
+"""Notes for which segments peers have asked for step states, and which are ready.
 
-Recomputing a segment costs the training of k steps. So what auditors ask for is bounded by what was drawn:
-each segment is recomputed once and stays as long as they may ask. What others ask for is bounded by number.
+Recomputing a segment costs the training of k steps. Requests of auditors are limited by what was drawn: each
+segment is recomputed once, and kept while auditors may ask. Requests of others are limited in number.
 """
 
 from collections import Counter, OrderedDict
@@ -15,20 +15,20 @@ Place = tuple[bytes, int, int]
 
 
 MAX_WANTED = 8
-"""Requests that wait of accounts that are no auditors of the segment, one of each account."""
+"""The most waiting requests of accounts that do not audit the segment, one for each account."""
 
 
 MAX_SHOWN = 2
-"""Segments whose step states are kept for these: the last ones asked for."""
+"""The most segments whose step states are kept for such accounts: the ones asked for last."""
 
 
 MAX_GRANTED = 4
-"""Segments that are recomputed in a round for all of these together."""
+"""The most segments that are recomputed in a round for all of these accounts together."""
 
 
 class Asker(NamedTuple):
-    """Who asks for steps. is_auditor: whether the account may need them for a verdict. It was drawn for the
-    segment, or trained it, or is a whistleblower and the claim is convicted."""
+    """An account that asks for steps. `is_auditor` says that it may need them for a verdict: it was drawn for
+    the segment, or trained it, or is a whistleblower and the claim is convicted."""
 
     account: str
     is_auditor: bool
@@ -43,22 +43,22 @@ class Steps(NamedTuple):
 
 @dataclass
 class StepRequests:
-    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and no other
-    request takes their places. The caller of `find` has checked that the account may ask.
-    What auditors asked for goes once they may ask no more (`Pruning.forget_steps`)."""
+    """Requests for step states, and their answers, in memory. Auditors of a segment go first, and other
+    requests never displace theirs. The caller of `find` has checked that the account may ask. Answers for
+    auditors are deleted once these may not ask any more (`Pruning.forget_steps`)."""
 
     wanted: OrderedDict[Place, Asker] = field(default_factory=OrderedDict)
-    """Who asked, by segment; an auditor of it takes the place of another member."""
+    """The account that asked for each segment. An auditor replaces another member."""
     shown: OrderedDict[Place, Steps] = field(default_factory=OrderedDict)
-    """By segment."""
+    """The steps that are shown, by segment."""
     is_news: bool = False
-    """Whether the last question added a request, or made one an auditor's."""
+    """Whether the last request was new, or the first of an auditor for its segment."""
     notices: OncePerBlock = field(default_factory=OncePerBlock)
     _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
-        """Returns the roots, one after the other. None if they are not at hand: then the request is noted,
-        unless it is another's than an auditor's and these have had their share."""
+        """Returns the roots, concatenated, or None if they are not ready. Then the request is noted, unless
+        it is not an auditor's and those have had their share."""
         place = (task, index, segment)
         shown, known, self.is_news = self.shown.get(place), self.wanted.get(place), False
         if shown is not None:
@@ -82,7 +82,7 @@ class StepRequests:
         self.wanted.pop(place, None)
 
     def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
-        """Shows these roots from now on; returns those that are no longer shown."""
+        """Shows these roots from now on. Returns those that are no longer shown."""
         is_auditor = self.is_urgent(place)
         self.drop(place)
         self._granted[place[:2]] += not is_auditor
@@ -91,7 +91,7 @@ class StepRequests:
         return [self.shown.pop(one).roots for one in others[: max(0, len(others) - MAX_SHOWN)]]
 
     def _may_ask(self, account: str, place: Place) -> bool:
-        """Returns whether an account that is no auditor may ask."""
+        """Returns whether an account that is no auditor may still ask."""
         waiting = [one.account for one in self.wanted.values() if not one.is_auditor]
         has_share = self._granted[place[:2]] < MAX_GRANTED
         is_new = place not in self.wanted and account not in waiting

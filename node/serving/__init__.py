@@ -1,1 +1,1 @@
-"""What a node shows to others: blobs, reports, audits of its own claims, a look at their endpoints."""
+"""Serves others: blobs, reports, audits of own claims, probes of endpoints."""

@@ -1,13 +1,13 @@
 """Messages between solvers and auditors, their size limits, and claim openings checked against the root.
 
-    handler          auditor -> solver        solver -> auditor
-    audit-start   StartAsked               StartShown: boundary 0 and the segment's start
+    handler       auditor -> solver        solver -> auditor
+    audit-start   AskStart                 StartShown: boundary 0 and the segment's start
     audit-seal    SealHanded               EndShown: the segment's end, the last boundary, the work leaf
     audit-votes   VotesHanded              VotesTaken
     audit-public  SegmentAsked             SegmentShown: boundary 0, start and end, to any account
 
-The receiver checks every message by its signature or against the claim's root. It believes nothing because
-of who sent it. The openings of a claim are boundaries and the work leaf.
+The receiver checks every message by its signature or against the claim's root, whoever sent it. The openings
+of a claim are boundaries and the work leaf.
 """
 
 from dataclasses import fields
@@ -26,10 +26,10 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
 START, SEAL, VOTES, PUBLIC = "audit-start", "audit-seal", "audit-votes", "audit-public"
-"""Names of the handlers."""
+"""The names of the request handlers."""
 MAX_BYTES = 32 * 1024
 VOTES_MAX = 16
-"""Votes of a message: each costs its reader the recovery of a signature."""
+"""The most votes in a message. For each one the reader must recover a signature."""
 MAX_VOTES_BYTES = 2 * 1024 * VOTES_MAX
 
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -38,7 +38,7 @@ Said = TypeVar("Said", bound=Message)
 
 
 class PlaceSaid(Message, frozen=True):
-    """Which audit: `AuditPlace`."""
+    """The message form of `AuditPlace`."""
 
     domain: Word
     round: Number
@@ -51,7 +51,7 @@ class PlaceSaid(Message, frozen=True):
 
 
 class HeaderSaid(Message, frozen=True):
-    """A state by its roots: `StateHeader`."""
+    """The message form of `StateHeader`: a state by its roots."""
 
     weights_root: Word
     first_moment_root: Word
@@ -61,33 +61,33 @@ class HeaderSaid(Message, frozen=True):
 
 
 class BoundarySaid(Message, frozen=True):
-    """A boundary of a claim: `BoundaryProof`."""
+    """The message form of `BoundaryProof`: a boundary of a claim."""
 
     header: HeaderSaid
     salt: Word
     path: ClaimPath
 
     def read(self) -> BoundaryProof:
-        """Returns the same as a value."""
+        """Returns the `BoundaryProof`."""
         return BoundaryProof(StateHeader(*_list_values(self.header)), self.salt, self.path)
 
 
 class AskStart(Message, frozen=True):
-    """Asks a solver where the claim and the asker's segment start."""
+    """Asks a solver for boundary 0 and the start of the asker's segment."""
 
     place: PlaceSaid
 
 
 class StartShown(Message, frozen=True):
-    """Shows both; from now on the asker may fetch the start state."""
+    """Shows boundary 0 and the start. From now on the asker may fetch the start state."""
 
     first: BoundarySaid
     start: BoundarySaid
 
 
 class SegmentAsked(Message, frozen=True):
-    """Asks where a claim and a segment of it start, and where the segment ends. Accounts without a part in
-    its audits ask this, once they are over."""
+    """Asks for boundary 0, start and end of a segment. Accounts that do not audit the claim ask this once its
+    audits are over."""
 
     task: Word
     round: Number
@@ -96,13 +96,14 @@ class SegmentAsked(Message, frozen=True):
 
 
 class SegmentShown(StartShown, frozen=True):
-    """Shows all three; any account may fetch the states of the segment, as long as they are kept."""
+    """Shows boundary 0, start and end. Any account may fetch the states of the segment, as long as they are
+    kept."""
 
     end: BoundarySaid
 
 
 class SealedSaid(PlaceSaid, frozen=True):
-    """`Sealed`."""
+    """The message form of `Sealed`."""
 
     segment: Number
     start_leaf: Word
@@ -126,7 +127,7 @@ class EndShown(Message, frozen=True):
 
 
 class VoteSaid(SealedSaid, frozen=True):
-    """The fields of a `Vote`."""
+    """The message form of a `Vote`'s fields."""
 
     end_leaf: Word
     word: VoteWord
@@ -134,7 +135,7 @@ class VoteSaid(SealedSaid, frozen=True):
 
 
 class OpeningSaid(Message, frozen=True):
-    """What stands behind a vote: the rest of `VoteOpening`."""
+    """The message form of a vote's opening: the rest of `VoteOpening`."""
 
     claim_end_root: Word
     boundary_salt: Word
@@ -150,7 +151,7 @@ class VoteHanded(Message, frozen=True):
     opening: OpeningSaid | None = None
 
     def read(self) -> tuple[Vote, VoteOpening | None]:
-        """Returns the same as values."""
+        """Returns the vote and its opening."""
         vote = Vote(*_list_values(self.vote))
         opening = self.opening
         return vote, None if opening is None else VoteOpening(vote, *_list_values(opening))
@@ -163,36 +164,36 @@ class VotesHanded(Message, frozen=True):
 
 
 class VotesTaken(Message, frozen=True):
-    """Which of the votes were taken, in their order. A vote that was not taken may be taken later, once the
-    chain is further."""
+    """Whether each vote was taken, in order. A vote that was refused may be taken later, when the chain is
+    further."""
 
     are_taken: Annotated[tuple[bool, ...], Meta(max_length=VOTES_MAX)]
 
 
 def make_form(kind: type[Said]) -> Form[Said]:
-    """Returns how a message of this kind is read."""
+    """Returns the parser of a message of this kind."""
     most_bytes = MAX_VOTES_BYTES if kind is VotesHanded else MAX_BYTES
     return Form(kind, most_bytes, f"the message {kind.__name__} is malformed")
 
 
 def format_boundary(proof: BoundaryProof) -> BoundarySaid:
-    """Returns the message of a boundary's opening."""
+    """Returns the message for a boundary's opening."""
     return BoundarySaid(HeaderSaid(*_list_fields(proof.header)), proof.salt, tuple(proof.path))
 
 
 def format_sealed(sealed: Sealed) -> SealedSaid:
-    """Returns the message of what was sealed."""
+    """Returns the message for a sealed result."""
     return SealedSaid(*_list_fields(sealed))
 
 
 def format_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> VoteHanded:
-    """Returns the message of a vote, with its opening if it may be shown."""
+    """Returns the message for a vote, with its opening if that may be shown."""
     shown = None if opening is None else OpeningSaid(*_list_fields(opening)[1:])
     return VoteHanded(VoteSaid(*_list_fields(vote)), signature, shown)
 
 
 def read_sealed(said: SealedSaid) -> Sealed:
-    """Returns the value of a message."""
+    """Returns the `Sealed` of a message."""
     return Sealed(*_list_values(said))
 
 
@@ -205,7 +206,7 @@ def _list_values(message: Message) -> list[Any]:
 
 
 def compute_leaf(drawn: DrawnAudit, boundary: int, proof: BoundaryProof) -> bytes:
-    """Returns the claim's leaf at a boundary, as an opening says."""
+    """Returns the claim's leaf at a boundary, computed from an opening."""
     root = compute_state_root(proof.header)
     return compute_boundary_leaf(
         drawn.place.domain, drawn.place.round, drawn.solver, boundary, proof.salt, root
@@ -213,7 +214,7 @@ def compute_leaf(drawn: DrawnAudit, boundary: int, proof: BoundaryProof) -> byte
 
 
 def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> BoundaryProof:
-    """Returns a boundary's opening, if it is right. Raises ProtocolFault for a wrong one."""
+    """Returns a boundary's opening, checked against the claim's root. Raises ProtocolFault if it is wrong."""
     proof = said.read()
     leaf = compute_leaf(drawn, boundary, proof)
     verify_in_claim(drawn.place.claim_root, leaf, boundary, drawn.segments, proof.path)
@@ -221,7 +222,8 @@ def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> Bound
 
 
 def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
-    """Returns a work leaf's opening, if it is right. Raises ProtocolFault for a wrong one."""
+    """Returns a work leaf's opening, checked against the claim's root. Raises ProtocolFault if it is
+    wrong."""
     place = drawn.place
     roots = (said.delta_root, said.carried_root)
     leaf = compute_work_leaf(place.domain, place.round, drawn.solver, drawn.segments, *roots)
@@ -232,8 +234,8 @@ def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
 def are_steps_right(
     header: StateHeader, first: StateHeader, global_step: int, local_steps: int, *, carries: bool
 ) -> bool:
-    """Returns whether a state has the step numbers of its place: `global_step`, and `local_steps` since the
-    round began. Local steps count from boundary 0 if moments carry over, else from zero; never more of
-    them than of global ones are done, so that what a replay ends with has a number on chain."""
+    """Returns whether a state has the right step counters: `global_step`, and `local_steps` since the round
+    began. Local steps count from boundary 0 if moments carry over, else from zero. They never exceed the
+    global ones, so that every end has counters that the chain can hold."""
     local = (first.local_step if carries else 0) + local_steps
     return (header.global_step, header.local_step) == (global_step, local) and local <= global_step

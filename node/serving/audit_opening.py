@@ -1,4 +1,4 @@
-"""Opens the audit room of a node: what audits it, and what shows its own claims to auditors."""
+"""Opens a node's audit room: the part that audits, and the part that shows its own claims to auditors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,26 +29,25 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass(frozen=True)
 class KnownModels:
-    """What claims have to start from, as a node finds it."""
+    """Finds the models and carried roots that claims start from."""
 
     get_view: GetView
     outer_steps: OuterSteps
     claim_data: ClaimData
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """Returns the outer header behind an outer root; the weights are in the store from then on."""
+        """Returns the outer header of an outer root, and puts its weights into the store."""
         return await self.outer_steps.load_base(root)
 
     async def find_carried(self, index: int, slot: int) -> bytes:
-        """Returns the carried root in the work leaf of a merged claim: this node's own leaf, a known one, or
-        a peer's."""
+        """Returns the carried root of a merged claim: from this node's own leaf, a known one, or a peer's."""
         game_round = self.get_view().game.rounds[index]
         return (await self.claim_data.find_work(game_round, game_round.claims[slot])).carried_root
 
 
 def open_pool(config: NodeConfig) -> ReplayPool:
-    """Returns the processes that replay as the configuration asks, and tells the operator which. None runs
-    before the first replay. Raises InvalidInput without Ray, EnvironmentFault if Ray does not start."""
+    """Returns the replay processes that the configuration asks for, and tells the operator which. They start
+    at the first replay. Raises InvalidInput without Ray, EnvironmentFault if Ray does not start."""
     scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
     make_worker: Callable[[], ReplayWorker]
     if config.executor == "ray":
@@ -63,9 +62,9 @@ def open_pool(config: NodeConfig) -> ReplayPool:
 
 
 def open_seated_pool(config: NodeConfig, game: GameState, account: str) -> ReplayPool | None:
-    """As `open_pool`; None if this process replays, and for a bond alone, which audits nothing. Where Ray
-    does not answer, a node that has a seat goes on with processes of its own: it has votes and disputes to
-    answer."""
+    """Opens a pool as `open_pool`. Returns None if this process itself replays, or if the node has only a
+    bond and so audits nothing. If Ray does not answer, a node with a seat uses local processes, because it
+    has votes and disputes to answer."""
     if has_bond_alone(game, account):
         return None
     try:
@@ -79,5 +78,5 @@ def open_seated_pool(config: NodeConfig, game: GameState, account: str) -> Repla
 
 
 def recover(domain: SigningDomain, statement: Statement, signature: bytes, source: str) -> str:
-    """Returns who signed a statement. Raises ProtocolFault if nobody did."""
+    """Returns the account that signed a statement. Raises ProtocolFault if the signature is invalid."""
     return recover_signer(statement, signature, domain, source)

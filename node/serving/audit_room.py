@@ -1,8 +1,8 @@
-"""The audit room of a node: what it needs of other rooms, and the states that an auditor fetches.
+"""Defines the audit room of a node: what it needs of other rooms, and what it holds.
 
-As a solver's room it needs the claims that this node made. As an auditor's room it needs the model that
-rounds start from, and what claims carry over. It offers handlers for peers, what it shows to which account,
-and the votes to hand in.
+For a solver it needs the claims that this node made. For an auditor it needs the models that rounds start
+from, and what claims carry over. It offers handlers for peers, decides which account may read what, and lists
+the votes to hand in.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from touchstone.protocol.spec.statements import Statement
 from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TrainingSpec
 
 Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]
-"""(state, spec, batches, first inner step, steps) to the state after and the losses."""
+"""Maps (state, spec, batches, first inner step, steps) to the state after the steps and their losses."""
 
 
 class WorkOpening(Protocol):
@@ -39,44 +39,45 @@ class WorkOpening(Protocol):
 
     @property
     def delta_root(self) -> bytes:
-        """Of the pseudo-gradient."""
+        """The root of the pseudo-gradient."""
 
     @property
     def carried_root(self) -> bytes:
-        """What the claim hands on."""
+        """The carried root of the claim."""
 
     @property
     def path(self) -> tuple[bytes, ...]:
-        """Siblings up to the claim's root."""
+        """The siblings up to the claim's root."""
 
 
 class OpensClaims(Protocol):
-    """Opens claims of this node. Methods that open raise KeyError if it has no claim for the round as it
-    stands."""
+    """Opens claims of this node. The methods that open raise KeyError if it has no claim on the round's
+    present base."""
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
-        """Returns the boundaries of its claim on round `index`, by number; none if it has no such claim."""
+        """Returns the boundaries of this node's claim on round `index`, by number; none if it has no such
+        claim."""
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
-        """Returns the opening of a boundary of its claim on round `index`."""
+        """Returns the opening of a boundary of this node's claim on round `index`."""
 
     def open_work(self, index: int) -> WorkOpening:
         """Returns the opening of the work leaf."""
 
 
 class Models(Protocol):
-    """What claims must start from. Both methods raise EnvironmentFault if no peer shows it now."""
+    """Finds what claims must start from. Both methods raise EnvironmentFault if no peer shows it now."""
 
     async def load_base(self, root: bytes) -> OuterHeader:
-        """Returns the outer header behind an outer root; the weights are in the store from then on."""
+        """Returns the outer header of an outer root, and puts its weights into the store."""
 
     async def find_carried(self, index: int, slot: int) -> bytes:
-        """Returns the carried root that stands in the work leaf of a merged claim."""
+        """Returns the carried root in the work leaf of a merged claim."""
 
 
 @dataclass(frozen=True)
 class AuditTask:
-    """What an audit must know of the task. limits: the one set by which the contract compares."""
+    """What an audit must know of its task. `limits` are those that the contract compares with."""
 
     task: bytes
     training: TrainingSpec
@@ -91,16 +92,16 @@ class AuditTask:
 
     @property
     def tolerance(self) -> Tolerance:
-        """How far a claimed state may lie from the auditor's own state."""
+        """The largest accepted difference of a claimed state from the auditor's own state."""
         return choose_tolerance(self.training.numeric_format, self.limits)
 
     def get_rate_sum(self, index: int, segment: int) -> int:
-        """Returns the learning rates of a segment, summed, in units of 2^-64."""
+        """Returns the sum of a segment's learning rates, in units of 2^-64."""
         return self.rate_sums[index * (self.inner_steps // self.segment_steps) + segment]
 
 
 def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
-    """Returns the same from the task's text."""
+    """Returns an `AuditTask` from the task's text."""
     terms = spec.terms
     return AuditTask(
         task, spec.training, corpus, terms.parameter_count, terms.inner_steps, terms.segment_steps,
@@ -109,8 +110,8 @@ def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
 
 
 class BoundaryPlace(NamedTuple):
-    """A boundary of a slot's claim whose state may be on this disk. audit: this node's audit of the claim
-    that showed it; None for this node's own claim."""
+    """A boundary of a slot's claim whose state may be on this disk. `audit` is this node's audit of the
+    claim; None for its own claim."""
 
     slot: int
     boundary: int
@@ -119,8 +120,8 @@ class BoundaryPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class RootIndex:
-    """The boundaries of a round by the roots of their tensors. made_of: what else it would be if that were
-    another."""
+    """The boundaries of a round by the roots of their tensors. `made_of` is what they were made from, to see
+    changes."""
 
     made_of: tuple[object, ...]
     places: Mapping[bytes, Sequence[BoundaryPlace]]
@@ -128,9 +129,9 @@ class RootIndex:
 
 @dataclass
 class AuditRoom:
-    """get_game, get_head: the chain as it was read last; find_peer: where an account serves (EnvironmentFault
-    if nowhere); sign: this node's signature of a statement or a report; grants: what was shown to whom, by
-    round."""
+    """The audit room. `get_game` and `get_head` return the folded chain. `find_peer` returns an account's
+    endpoint (EnvironmentFault if it has none). `sign` signs a statement or a report for this node. `grants`
+    notes what was shown to whom, by round."""
 
     account: str
     about: AuditTask
@@ -143,38 +144,38 @@ class AuditRoom:
     get_head: Callable[[], int]
     find_peer: Callable[[str], Peer]
     list_others: Callable[[], Sequence[Peer]]
-    """All peers but this node, in the order in which to ask."""
+    """Returns all peers but this node, in the order in which to ask."""
     wait_for_block: Callable[[int], Awaitable[int]]
-    """wait_for_block(number): the chain's head, once it is there or later"""
+    """`wait_for_block(number)` returns the chain's head once it is that block or a later one."""
     sign: Callable[[Statement | DistanceReport], Awaitable[bytes]]
     recover: Callable[[Statement, bytes, str], str]
-    """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
+    """`recover(statement, signature, source)` returns the signer. Raises ProtocolFault."""
     notify: Callable[[str], None] = print
     train: Train = replay_segment
     pause: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
-    """Waits before a replay, as long as the machine is not to compute one."""
+    """Waits before a replay while the machine must not compute one."""
     run_apart: Callable[..., Awaitable[Any]] = asyncio.to_thread
-    """run_apart(work, *arguments): what `work`, which trains, comes to, in a thread that may wait for it"""
+    """`run_apart(work, *arguments)` runs training work in a thread and returns its result."""
     close: Callable[[], None] = lambda: None
-    """Lets go of what `train` computes with."""
+    """Ends what `train` computes with."""
     locks: Mapping[AuditPlace, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     showing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a segment is opened for who has no part in its audits."""
+    """Held while a segment is opened for an account that does not audit the claim."""
     grants: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
     root_indexes: dict[int, RootIndex] = field(default_factory=dict)
-    """By round, of rounds that strangers have asked about."""
+    """Root indexes of rounds that strangers have asked about, by round."""
     strikes: Counter[str] = field(default_factory=Counter)
-    """By account: statements of others that it brought and they did not sign."""
+    """For each account, how many statements it brought that their signers had not signed."""
     tried_since: dict[AuditPlace, int] = field(default_factory=dict)
-    """The block in which an audit under way, or what follows its seal, was first tried: from there on what
-    fails in this node is tried again for a third of the time that is left."""
+    """The block in which a running audit was first tried, or the part of it after the seal. From there on,
+    failures of this node are retried for a third of the remaining time."""
 
     @property
     def states(self) -> StateStore:
-        """States of the task's model in the store."""
+        """The store of states of the task's model."""
         return StateStore(self.store, self.about.parameter_count)
 
     @property
     def block(self) -> int:
-        """The block that comes next."""
+        """The next block."""
         return self.get_head() + 1

@@ -1,12 +1,12 @@
-"""What a solver shows to its auditors, and what the audit room offers the node's other rooms.
+"""Shows a solver's claims to its auditors, and offers the audit room to the node's other rooms.
 
-A solver shows the segment's start to the drawn auditors, and the end to each auditor that has sealed. Which
-account was shown what is kept in memory. After a restart an auditor asks again, with the same seal, and is
-shown the same. Another auditor's seal opens nothing.
+A solver shows the segment's start to the drawn auditors, and the end to each auditor that has sealed. It
+remembers in memory which account was shown what. After a restart an auditor asks again with the same seal,
+and is shown the same. Another auditor's seal opens nothing.
 
-Once a round has its root and no vote on a segment can count any more, any account may read both ends of it
-(`is_segment_public`), from the solver and from auditors, as long as they keep them. Nobody keeps states for
-that, and strangers have their small share of what the server answers.
+Once a round has its root and no vote on a segment can count any more, any account may read both ends of the
+segment (`is_segment_public`), from the solver and from auditors. They keep no states just for that, and
+strangers get a small share of the server.
 
 `Audits` is what the other rooms use. It answers from memory.
 """
@@ -65,15 +65,15 @@ from touchstone.protocol.spec.statements import Sealed
 
 START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)
 KEPT_ROUNDS = 16
-"""Rounds of which it is remembered what was shown to whom."""
+"""Rounds for which it is remembered what was shown to whom."""
 REST = 9
-"""Opening a segment hashes a whole claim. For who has no part in its audits it takes one part in REST + 1 of
-the time of one core."""
+"""Opening a segment hashes a whole claim. For accounts that do not audit it, that takes at most one part in
+REST + 1 of one core's time."""
 
 
 async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
-    """Shows boundary 0 and the segment's start to an auditor that is drawn for it. From now on it may fetch
-    the start state. Raises ProtocolFault or EnvironmentFault."""
+    """Shows boundary 0 and the segment's start to an auditor that is drawn for it, and lets it fetch the
+    start state. Raises ProtocolFault or EnvironmentFault."""
     drawn = _require_drawn(room, account, START_FORM.decode(body, account).place)
     async with _only_once(room, drawn.place):
         first, start = await asyncio.to_thread(_open_start, room, drawn)
@@ -82,8 +82,8 @@ async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
 
 
 async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
-    """Returns the end of the segment, the last boundary and the work leaf, to an auditor that has sealed. Its
-    seal is in the journal before. Raises ProtocolFault or EnvironmentFault."""
+    """Writes an auditor's seal into the journal, then returns the segment's end, the last boundary and the
+    work leaf. Raises ProtocolFault or EnvironmentFault."""
     handed = SEAL_FORM.decode(body, account)
     drawn, sealed = _require_drawn(room, account, handed.sealed), read_sealed(handed.sealed)
     async with _only_once(room, drawn.place):
@@ -96,7 +96,7 @@ async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
 
 
 async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentShown:
-    """Shows boundary 0, start and end of a segment that any account may read, as its solver or one of its
+    """Shows boundary 0, start and end of a public segment to any account, as its solver or as one of its
     auditors. Raises ProtocolFault or EnvironmentFault."""
     asked = PUBLIC_FORM.decode(body, account)
     game_round = room.get_game().rounds.get(asked.round)
@@ -124,10 +124,9 @@ def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool
 
 
 def _require_drawn(room: AuditRoom, account: str, said: PlaceSaid) -> DrawnAudit:
-    """Returns the audit of this node's claim for which the chain drew this account, as long as openings are
-    paid.
+    """Returns the audit of this node's claim that this account was drawn for, while openings are paid.
 
-    Raises EnvironmentFault for any other."""
+    Raises EnvironmentFault for any other account."""
     where = (said.domain, said.round, said.base_root, said.seed, said.slot, said.claim_root)
     place, game = AuditPlace(*where, said.draw, said.rank), room.get_game()
     drawn = find_drawn(game, place)
@@ -153,8 +152,8 @@ def _require_start_leaf(room: AuditRoom, drawn: DrawnAudit, sealed: Sealed, acco
 
 
 def _keep_seal(room: AuditRoom, drawn: DrawnAudit, taken: SealTaken) -> None:
-    """Journals a seal once. Raises ProtocolFault for one that its auditor did not sign, or that is not the
-    first of its place: the second is kept as well, as evidence."""
+    """Writes a seal into the journal, once. Raises ProtocolFault if its auditor did not sign it, or signed
+    another one for the place before. The second one is kept too, as evidence."""
     known, auditor = room.book.taken_seals.get(drawn.place), drawn.seat.account
     if known is not None and known.sealed == taken.sealed:
         return
@@ -211,7 +210,7 @@ def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, 
 
 
 def _is_public(room: AuditRoom, root: bytes) -> bool:
-    """Returns whether a tensor is of a boundary that any account may read."""
+    """Returns whether a tensor belongs to a boundary that any account may read."""
     game = room.get_game()
     return any(
         is_boundary_public(game, game_round, place.slot, place.boundary, room.block)
@@ -220,7 +219,8 @@ def _is_public(room: AuditRoom, root: bytes) -> bool:
 
 
 def _find_boundaries(room: AuditRoom, root: bytes) -> Iterator[tuple[GameRound, BoundaryPlace]]:
-    """Yields boundaries of posted rounds that have this tensor. Every request of a stranger asks for them."""
+    """Yields the boundaries of posted rounds that have this tensor. It must be fast, because every request of
+    a stranger needs it."""
     game = room.get_game()
     for gone in room.root_indexes.keys() - game.rounds.keys():
         del room.root_indexes[gone]
@@ -232,8 +232,8 @@ def _find_boundaries(room: AuditRoom, root: bytes) -> Iterator[tuple[GameRound, 
 
 
 def _index_roots(room: AuditRoom, game_round: GameRound) -> Mapping[bytes, Sequence[BoundaryPlace]]:
-    """The boundaries of a round that this node may have on its disk, by their tensors: of its own claim,
-    which is pruned but for the last two rounds; and of claims that it has audited. Made once."""
+    """Returns the boundaries of a round that may be on this disk, by their tensors. They are of this node's
+    own claim and of claims that it has audited. It is made once for each round."""
     index, claims, slot = game_round.index, game_round.claims, -1
     if is_recent(room.get_game(), index):
         slot = next((one for one, claim in claims.items() if claim.account == room.account), -1)
@@ -270,7 +270,7 @@ def _list_roots(header: StateHeader) -> tuple[bytes, bytes, bytes]:
 
 @asynccontextmanager
 async def _only_once(room: AuditRoom, place: AuditPlace) -> AsyncIterator[None]:
-    """One exchange at a time for each auditor and draw."""
+    """Allows one exchange at a time for each auditor and draw."""
     if room.locks[place].locked():
         raise _not_served("one request at a time of an audit", "another is being answered")
     async with room.locks[place]:
@@ -287,35 +287,36 @@ def _not_served(expected: str, actual: str) -> EnvironmentFault:
 
 
 BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES, PUBLIC: MAX_BYTES}
-"""The handlers of this room, and how long a message to each may be."""
+"""The most bytes of a message to each handler of this room."""
 _ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, PUBLIC: show_segment}
 
 
 class Audits:
-    """The audits of the joined task. room: used only by functions of this module."""
+    """The audits of the joined task. Only functions of this module use `room`."""
 
     def __init__(self, room: AuditRoom) -> None:
         self.room = room
 
     async def answer(self, handler: str, account: str, body: bytes) -> Message:
-        """Returns what a handler of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
+        """Returns the answer of a handler of this room to a peer. Raises ProtocolFault or
+        EnvironmentFault."""
         return await _ANSWERS[handler](self.room, account, body)
 
     def list_answers(self) -> dict[str, Answer]:
-        """Returns what answers each message of this room, by name."""
+        """Returns the function that answers each message of this room, by name."""
         return {name: partial(self.answer, name) for name in BODY_BYTES}
 
     def close(self) -> None:
-        """Releases what replays are computed with."""
+        """Ends what replays are computed with."""
         self.room.close()
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
-        """As the function of this name."""
+        """Does what `may_read` above says."""
         return may_read(self.room, account, kind, root)
 
     @property
     def known(self) -> KnownAudits:
-        """Returns the records of audits of the rounds, as the chain has them now."""
+        """Returns the records of the rounds' audits, as the chain has them now."""
         game = None
         with suppress(GateShut):
             game = self.room.get_game()

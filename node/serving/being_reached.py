@@ -1,4 +1,4 @@
-"""Listens where a node announces itself, and answers probes of its endpoint."""
+"""Listens at a node's announced endpoint, and answers probes of it."""
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
@@ -12,12 +12,12 @@ from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LISTEN_S = 60.0
-"""Between two tries to listen."""
+"""Seconds between two attempts to listen."""
 
 
 @dataclass(frozen=True)
 class OwnEndpoint:
-    """Where a node listens and is announced."""
+    """The address where a node listens, and the one that it announces."""
 
     chain: GameChain
     host: str
@@ -28,9 +28,10 @@ class OwnEndpoint:
     async def be_reached(
         self, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
     ) -> None:
-        """Listens where the home says until `stack` is closed, and says on chain where. is_held: the account
-        has a seat already, or a bond. Then the node goes on if its port is taken or the gas cannot be paid,
-        and tries again: silence in a game costs more. Raises EnvironmentFault for any other node."""
+        """Listens as the home says until `stack` is closed, and announces the endpoint on chain. `is_held`
+        says that the account already has a seat or a bond. Then, if its port is taken or the gas cannot be
+        paid, the node goes on and tries again, because silence in a game costs more. Any other node gets
+        EnvironmentFault."""
         stack.push_async_callback(server.stop)
         try:
             await self._listen(server, identity)

@@ -15,14 +15,14 @@ from touchstone.protocol.adapters.store.bucket import Bucket
 
 @dataclass(frozen=True)
 class CopyToBucket:
-    """Upload what is missing in the bucket, and delete what is not on the disk any more. is_large: of what is
-    there for the whole task; that may take hours, and what rounds need does not wait for it."""
+    """Upload what the bucket lacks, and delete what is not on the disk any more. If `is_large`, upload the
+    blobs of the whole task; that may take hours, and blobs of rounds do not wait for it."""
 
     is_large: bool = False
 
     async def perform(self, room: "BucketCopies") -> None:
-        """Raises EnvironmentFault if the storage fails, InvalidInput if anybody may read the bucket. Peers
-        get the bytes from the disk then."""
+        """Uploads and deletes. Raises EnvironmentFault if the storage fails, InvalidInput if anybody may read
+        the bucket. Peers get the bytes from the disk then."""
         bucket = room.bucket
         assert bucket is not None, "only a node with a bucket has this duty"
         if bucket.there is None:
@@ -32,7 +32,7 @@ class CopyToBucket:
             )
         if not self.is_large:
             await bucket.remove(list_gone(room.get_view(), bucket))
-        # What is asked for soon goes first, and what is wanted may change meanwhile.
+        # Blobs that are asked for soon go first, and the list may change meanwhile.
         while missing := [
             key for key in list_missing(room.get_view(), bucket) if _is_large(key) == self.is_large
         ]:
@@ -41,7 +41,7 @@ class CopyToBucket:
 
 @dataclass(frozen=True)
 class BucketCopies:
-    """Keeps the node's bucket as the disk is."""
+    """Keeps the bucket equal to the disk."""
 
     get_view: GetView
     store: BlobStore
@@ -50,7 +50,7 @@ class BucketCopies:
 
 
 def list_duties(bucket: Bucket | None, view: View, block: int) -> Iterator[CopyToBucket]:
-    """Lists at most two duties, while bucket and disk differ."""
+    """Lists at most two duties, while the bucket differs from the disk."""
     if bucket is None:
         return
     missing = {_is_large(key) for key in list_missing(view, bucket)}
@@ -65,12 +65,13 @@ def _is_large(key: BlobKey) -> bool:
 
 
 def list_gone(view: View, bucket: Bucket) -> list[BlobKey]:
-    """Copies of what is not on the disk any more."""
+    """Returns copies of blobs that are not on the disk any more."""
     return [key for key in bucket.there or {} if view.stored.get_size_bytes(key) is None]
 
 
 def list_missing(view: View, bucket: Bucket) -> list[BlobKey]:
-    """Returns what belongs into the bucket and is not whole there, the newest claim first."""
+    """Returns blobs that the bucket must have and lacks in whole or in part, those of the newest claim
+    first."""
     there, missing = bucket.there or {}, list[BlobKey]()
     for key in _list_wanted(view):
         size = view.stored.get_size_bytes(key)

@@ -1,4 +1,4 @@
-"""Reports of the distances that own audits have measured."""
+"""Reports the distances that this node's own audits have measured."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,8 +23,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
-    """Yields what this node reports of its audits of round `index`, for segments that any account may
-    read."""
+    """Yields this node's reports of its audits of round `index`, for segments that any account may read."""
     game = room.get_game()
     if index not in game.rounds:
         return
@@ -38,12 +37,12 @@ def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
 
 @dataclass(frozen=True)
 class ReportDistances:
-    """Measure how far the claimed end of an audit lies from this node's own, and write that down, signed."""
+    """Measure the distance of an audit's two ends, and write it down, signed."""
 
     place: AuditPlace
 
     async def perform(self, room: AuditRoom) -> None:
-        """Raises InvalidInput or EnvironmentFault if a state cannot be read."""
+        """Measures the distance. Raises InvalidInput or EnvironmentFault if a state cannot be read."""
         await report_distances(room, self.place)
 
 
@@ -83,7 +82,7 @@ def _count_limits(distance: float, limit: float) -> int:
 
 
 def list_unreported(view: View, block: int) -> Iterator[AuditPlace]:
-    """Lists own audits that compared both ends, that have no report yet, and whose ends are at hand."""
+    """Lists this node's audits that compared both ends, have no report yet, and whose ends are on disk."""
     game, book = view.game, view.audits.book
     tolerance = get_tolerance(view.spec)
     for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
@@ -98,5 +97,5 @@ def list_unreported(view: View, block: int) -> Iterator[AuditPlace]:
 
 
 def list_duties(view: View, block: int) -> Iterator[ReportDistances]:
-    """Lists reports of distances that this node has still to write down."""
+    """Lists the distance reports that this node still has to write down."""
     yield from (ReportDistances(place) for place in list_unreported(view, block))

@@ -15,15 +15,14 @@ from touchstone.protocol.spec.signed_reports import LossReport
 
 
 def find_loss(view: View, index: int) -> LossSaid | None:
-    """Returns what this node reports of the losses of its claim on round `index`, once the round is
-    closed."""
+    """Returns this node's report of the losses of its claim on round `index`, once the round is closed."""
     key = _find_closed_claim(view, get_state_at(view.game, view.head_block + 1), index)
     made = None if key is None else view.claims.reports.get(key)
     return None if made is None else format_loss(made.report, made.signature)
 
 
 def _find_closed_claim(view: View, state: GameState, index: int) -> tuple[int, bytes] | None:
-    """Round and root of this node's claim as the chain has it; None before the round has closed."""
+    """Returns round and root of this node's claim on chain; None before the round has closed."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.closed is None:
         return None
@@ -33,12 +32,12 @@ def _find_closed_claim(view: View, state: GameState, index: int) -> tuple[int, b
 
 @dataclass(frozen=True)
 class ReportLoss:
-    """Write down, and sign, what the losses of this node's own claim were."""
+    """Write down the losses of this node's own claim, signed."""
 
     round: int
 
     async def perform(self, room: "LossReports") -> None:
-        """Writes the losses down, signed; does nothing if the chain has taken the claim back."""
+        """Writes the losses down, signed; does nothing if a reorg has removed the claim."""
         view = room.get_view()
         report = _make_loss_report(view, get_state_at(view.game, view.head_block + 1), self.round)
         if report is not None:
@@ -47,7 +46,7 @@ class ReportLoss:
 
 
 def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
-    """Returns the missing report; None if there is one, or nothing to report."""
+    """Returns the report that is missing; None if it was made, or there is nothing to report."""
     key = _find_closed_claim(view, state, index)
     if key is None or key in view.claims.reports:
         return None
@@ -61,8 +60,8 @@ def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | 
 
 
 def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
-    """Steps, first, last and mean loss of a claim, in millionths of a nat; None if the losses of a segment
-    are not known: an earlier version trained it, or one was no number."""
+    """Returns steps, first, last and mean loss of a claim, in millionths of a nat. None if the losses of a
+    segment are unknown, because an earlier version trained it, or one is not a number."""
     segments = 0 if work.finished is None else work.finished.segments
     trained = [work.trained[one] for one in range(segments) if one in work.trained]
     if not trained or len(trained) < segments:
@@ -82,7 +81,7 @@ class LossReports:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[LossReports]]:
-    """Lists reports of losses that this node has still to write down."""
+    """Lists the loss reports that this node still has to write down."""
     state = get_state_at(view.game, block)
     for index in state.rounds:
         if _make_loss_report(view, state, index) is not None:

@@ -1,9 +1,9 @@
-"""A node's look at a peer that asks whether it is reached.
+"""Probes the endpoint of a peer that asks whether others reach it.
 
-A machine cannot see a firewall or a router in front of itself. So any node looks, when it is asked, at the
-endpoint that the account which asks has announced on chain: one TLS handshake, and nothing is sent after it.
+A machine cannot see a firewall or a router in front of itself. So any node, when asked, probes the endpoint
+that the asking account has announced on chain: it makes one TLS handshake, and sends nothing after it.
 
-A node itself is reached once it listens and has announced where.
+This node itself can be reached once it listens and has announced its endpoint.
 """
 
 import asyncio
@@ -34,51 +34,51 @@ from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LOOKUP_S, CONNECT_S = 5.0, 5.0
-"""For the name of an endpoint; for all connections to it together."""
+"""Seconds to look up the name of an endpoint, and for all connections to it together."""
 
 
 ACCOUNT_S = 60.0
-"""An account has one look in this time."""
+"""An account has one probe in so many seconds."""
 
 
 DAY_S, DAY_LOOKS = 86_400.0, 24
-"""And so many in a day. To announce a URL takes a transaction, but a name's owner may have it lead to another
-address with each look: without this a few accounts could have a node search the internet for hours."""
+"""And so many probes in a day. Announcing a URL takes a transaction, but the owner of a name may point it to
+another address for each probe. Without this limit a few accounts could make a node search the internet for
+hours."""
 
 
 ADDRESS_S, ADDRESS_BURST = 15.0, 4
-"""An address is connected to once in this time, whoever asks; so many times at once are saved."""
+"""An address gets one connection in so many seconds, whoever asks; unused ones add up to this many."""
 
 
 ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST = 30.0, 2
-"""The same for accounts that this node does not work with: who announces a member's address leaves the member
-its own looks."""
+"""The same for accounts outside this node's task, so that a stranger who announces a member's address does
+not use up the member's probes."""
 
 
 STRANGERS_S, STRANGERS_BURST = 2.0, 4
-"""The same of all accounts together that this node does not work with: an account costs nothing."""
+"""The same for all accounts outside this node's task together, because an account costs nothing."""
 
 
 MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
 
 
 TURN_S = 2.0
-"""A look for a stranger that takes longer than this is given up if another one waits for its turn."""
+"""A probe for a stranger that takes longer than so many seconds is given up if another one waits."""
 
 
 class ReachabilityProbe:
-    """Says to an account whether this node reaches its endpoint. The URL is read from the chain.
+    """Tells an account whether this node reaches its endpoint. The URL is read from the chain.
 
-    An account may announce what it likes: the address of another, or one in this node's own network. So it
-    learns nothing of an address that is not public, and looks are few. They cannot be used to search ports,
-    nor to flood anybody."""
+    An account may announce another's address, or one in this node's own network. So it learns nothing about
+    private addresses, and probes are few: too few to search ports or to flood anybody."""
 
     def __init__(
         self, chain_state: ChainState, account: str, is_member: Callable[[str], bool],
         now: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """account: this node's own; is_member: whether an account works with this node; now: seconds of a
-        clock that never goes back."""
+        """Prepares the probe. `account` is this node's own. `is_member` says whether an account takes part in
+        its task. `now` returns seconds of a monotonic clock."""
         self._chain_state, self._account, self._is_member = chain_state, account, is_member
         self._resolver = OwnResolver()
         self._accounts = RateLimit(1 / ACCOUNT_S, 1, now)
@@ -90,16 +90,16 @@ class ReachabilityProbe:
         self._strange_looks = Turns(STRANGERS_AT_ONCE, TURN_S)
 
     async def close(self) -> None:
-        """Looks up no more names."""
+        """Stops looking up names."""
         await self._resolver.close()
 
     def make_handlers(self) -> dict[str, RequestHandler]:
-        """Returns the handler that answers the question."""
+        """Returns the handler that answers the request, by name."""
         return {REACH: RequestHandler(MAX_REACH_BYTES, self.answer)}
 
     async def answer(self, account: str, body: bytes) -> ReachSaid:
-        """Returns what is seen at the endpoint of `account`. Raises EnvironmentFault if it has announced
-        none, or if it has asked too often."""
+        """Returns what this node sees at the endpoint of `account`. Raises EnvironmentFault if the account
+        has announced none, or asked too often."""
         REACH_ASKED.decode(body, account)
         peer, is_member = self._chain_state.network.find(account), self._is_member(account)
         try:
@@ -122,8 +122,8 @@ class ReachabilityProbe:
                 yield is_held
 
     async def _look(self, peer: Peer, *, is_member: bool) -> tuple[Reach, str]:
-        """What is seen, and at which address: at the first one of each version that the name has, in turn,
-        until the peer answers at one."""
+        """Returns what the probe sees, and at which address. It tries the first IPv4 and the first IPv6
+        address of the name until the peer answers."""
         place = urlsplit(peer.url)
         host, port = place.hostname or "", place.port or TLS_PORT
         if port != TLS_PORT and port < FREE_PORTS:
@@ -131,12 +131,12 @@ class ReachabilityProbe:
         try:
             async with asyncio.timeout(LOOKUP_S):
                 found = await self._resolver.resolve(host, port)
-        except UnicodeError:  # A name that is too long as a whole.
+        except UnicodeError:  # The whole name is too long.
             return Reach.NO_ADDRESS, ""
         except OSError as error:
             is_unknown = error.errno in (socket.EAI_NONAME, socket.EAI_NODATA)
             return (Reach.NO_ADDRESS if is_unknown else Reach.NOT_LOOKED), ""
-        # One word for both, or who asks could try which names this node's own network has.
+        # One answer for both cases, or the asker could find out which names this node's network has.
         if not all(self._may_look_at(one["host"]) for one in found):
             return Reach.NO_ADDRESS, ""
         first = dict[int, str]()
@@ -156,15 +156,16 @@ class ReachabilityProbe:
         return seen
 
     def _try_take(self, address: str, *, is_member: bool) -> bool:
-        """Returns whether an address may be connected to once more now. Of version 6 the whole network
-        counts, and no more: in a data centre the next one is another's."""
+        """Returns whether an address may get one more connection now. For IPv6 its whole /64 network counts;
+        in a data centre the next one belongs to somebody else."""
         caller = find_caller(address, NETWORK_BITS)
         is_let = is_member or self._strange_addresses.try_take(caller)
         return is_let and self._addresses.try_take(caller)
 
     def _is_near(self, address: str) -> bool:
-        """Returns whether an address of the public internet lies beside this machine's own. One firewall may
-        stand in front of both: this machine does not pass it, and who asks could learn what is behind it."""
+        """Returns whether a public address lies in this machine's own network. One firewall may stand in
+        front of both. This machine does not pass it, so the probe would mislead, and show the asker what is
+        behind it."""
         own = find_source(address) if is_public(address) else ""
         return bool(own) and _find_place(own) == _find_place(address)
 
@@ -174,8 +175,8 @@ class ReachabilityProbe:
 
 
 def find_source(address: str) -> str:
-    """Returns from which of its own addresses this machine would connect to another one; empty if it
-    cannot. Nothing is sent."""
+    """Returns the own address from which this machine would connect to another one; empty if it cannot. Sends
+    nothing."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.connect((address, TLS_PORT))
@@ -184,15 +185,15 @@ def find_source(address: str) -> str:
 
 
 def _find_place(address: str) -> object:
-    """Returns the network of an address, as large as the network of one house or firm. It has 256 addresses
-    of version 4, or those with the same first 64 bits of version 6."""
+    """Returns the network of an address, about the size of one house or firm: 256 IPv4 addresses, or the IPv6
+    addresses with the same first 64 bits."""
     bits = 64 if ":" in address else 24
     return ip_network(f"{address}/{bits}", strict=False)
 
 
 async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
-    """Makes one connection, and returns what it finds: the certificate with this SHA-256, or something else.
-    name: that of the server."""
+    """Makes one connection and returns its result: the certificate with this SHA-256, or something else.
+    `name` is the name of the server."""
     try:
         async with asyncio.timeout(within_s):
             found = await fetch_fingerprint(address, port, name.rstrip("."))
@@ -203,7 +204,8 @@ async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes,
     except (ssl.SSLError, ConnectionError):
         return Reach.OTHER
     except OSError as error:
-        # A firewall may say so in place of refusing. Else this machine has no such network, or no free file.
+        # A firewall may answer so instead of refusing. Otherwise this machine has no such network, or no free
+        # file.
         return Reach.REFUSED if error.errno == errno.EHOSTUNREACH else Reach.NOT_LOOKED
     return Reach.REACHED if found == fingerprint else Reach.OTHER
 

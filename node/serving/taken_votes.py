@@ -1,7 +1,8 @@
-"""A solver takes votes from auditors, on their way to the chain.
+"""Takes votes that auditors hand to a solver, to bring them to the chain.
 
-Strangers cannot fill a node with votes: only seats of the task may hand any in. Of each place the node keeps
-one vote that the drawn seat signed about a round of the chain, and at most one that contradicts it.
+Strangers cannot fill a node with votes, because only seats of the task may hand any in. For each place the
+node keeps one vote that the drawn seat signed about a round of the chain, and at most one that contradicts
+it.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ VOTES_FORM = make_form(VotesHanded)
 
 
 MAX_STRIKES = 64
-"""Votes of an account whose signature is not their auditor's: each costs two milliseconds to find out."""
+"""An account may hand in so many votes with a wrong signature. Each one costs two milliseconds to check."""
 
 
 async def take_votes(room: AuditRoom, account: str, body: bytes) -> VotesTaken:
-    """Takes what counts of the votes that a seat of the task hands in. Raises ProtocolFault if they are
-    malformed, EnvironmentFault if the sender has no seat."""
+    """Takes the valid votes that a seat of the task hands in. Raises ProtocolFault if they are malformed,
+    EnvironmentFault if the sender has no seat."""
     handed = VOTES_FORM.decode(body, account).votes
     if find_seat(room.get_game(), account) is None:
         raise EnvironmentFault(
@@ -56,8 +57,8 @@ async def _try_take(room: AuditRoom, account: str, handed: VoteHanded) -> bool:
 
 
 async def _is_signed(room: AuditRoom, account: str, drawn: DrawnAudit, signature: bytes, vote: Vote) -> bool:
-    """Returns whether the drawn seat signed a vote. A sender of too many votes without the right signature is
-    no longer heard."""
+    """Returns whether the drawn seat signed a vote. Votes of a sender with too many wrong signatures are not
+    checked any more."""
     if room.strikes[account] >= MAX_STRIKES:
         return False
     try:
@@ -69,7 +70,7 @@ async def _is_signed(room: AuditRoom, account: str, drawn: DrawnAudit, signature
 
 
 def _is_about(room: AuditRoom, drawn: DrawnAudit, vote: Vote) -> bool:
-    """Returns whether a vote of a drawn place says all that it must, about the drawn segment, in time."""
+    """Returns whether a vote of a drawn place is complete, about the drawn segment, and in time."""
     is_heard = room.block <= get_heard_until(room.get_game(), drawn.place)
     return is_heard and vote.segment == drawn.segment and is_vote_complete(vote)
 

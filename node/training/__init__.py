@@ -1,1 +1,1 @@
-"""Training: own claims, ahead of the chain or not, by several workers, and segments trained again."""
+"""Trains: own claims, speculative ones too, by one or several workers; and trains segments again."""

@@ -1,12 +1,12 @@
-"""A solver's claim: what it starts from, its training segment after segment, and its commitment.
+"""Makes a solver's claim: finds its start, trains it segment by segment, and commits to it.
 
-A claim starts from the base root's weights, and from moments that are zero or carried on. One loop trains a
-round that runs and a round that is foreseen: segment after segment, with every boundary kept, then the
-claim's root. A claim of the round that runs is committed to once it is trained.
+A claim starts from the base root's weights, and from moments that are zero or carried over. One loop trains
+the present round and an expected one: segment by segment, keeping every boundary, then the claim's root. When
+a claim of the present round is trained, it is committed to.
 
 The journal has the salts before training, each boundary as it is reached, and the claim before it is sent. A
-node that was killed goes on at its last boundary and can only ever say the same again. What was computed on
-another base root or beacon stays in the journal and counts for nothing.
+node that was killed goes on at its last boundary, and can only repeat what it said before. Work on another
+base root or beacon stays in the journal and does not count.
 """
 
 import asyncio
@@ -66,8 +66,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ClaimStart:
-    """outer: the outer header behind the base root; header: boundary 0; carried: the state whose moments go
-    on."""
+    """The start of a claim. `outer` is the outer header of the base root, `header` is boundary 0, `carried`
+    is the state whose moments are carried over."""
 
     outer: OuterHeader
     header: StateHeader
@@ -100,8 +100,8 @@ def find_carried(view: View, state: GameState, index: int) -> StateHeader | None
 
 @dataclass(frozen=True)
 class Origin:
-    """shard: the data of this node's slot; carried: the state whose moments go on, None if they start from
-    zero."""
+    """What a claim is trained from. `shard` is the data of this node's slot; `carried` is the state whose
+    moments are carried over, None if they start from zero."""
 
     index: int
     base_root: bytes
@@ -111,7 +111,7 @@ class Origin:
 
     @property
     def basis(self) -> bytes:
-        """The name of this origin in the journal, besides the round."""
+        """The name of this origin in the journal, together with the round."""
         return compute_basis(self.base_root, self.beacon)
 
 
@@ -131,11 +131,12 @@ def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
 
 
 LOSS_MAX_NATS = 1e6
-"""A segment with a larger loss, or with none that is a number, is left out: its round is not reported on."""
+"""A segment with a larger loss, or one that is not a number, is not recorded, and its round not reported."""
 
 
 TRAINING = ("training", None)
-"""The lock of training: one own claim at a time, since two at once would both be late."""
+"""The key of the lock for training. One own claim is trained at a time, because two at once would both be
+late."""
 
 
 Require = Callable[[], object]
@@ -144,7 +145,7 @@ Require = Callable[[], object]
 
 @dataclass(frozen=True)
 class Training:
-    """Trains this node's own claims, segment by segment, and keeps and writes down what it reaches."""
+    """Trains this node's own claims, segment by segment, and keeps and records each boundary."""
 
     get_view: GetView
     store: BlobStore
@@ -164,7 +165,8 @@ class Training:
     outer_steps: OuterSteps
 
     async def compute_start(self, index: int, base_root: bytes, carried: StateHeader | None) -> ClaimStart:
-        """Returns where this node's claim of round `index` starts. carried: the state whose moments go on."""
+        """Returns where this node's claim of round `index` starts. `carried` is the state whose moments are
+        carried over."""
         outer = await self.outer_steps.load_base(base_root)
         return ClaimStart(
             outer, make_start_header(self.get_view(), index, outer.weights_root, carried), carried
@@ -187,12 +189,11 @@ class Training:
         return begin_round(weights, start.header.global_step, carried)
 
     async def finish_claim(self, origin: Origin, require: Require) -> ClaimFinished:
-        """Returns the claim of a round: trained, if that is not done, and written down. The caller holds
-        `TRAINING`; `require` is asked before each segment.
+        """Returns the claim of a round, trained if it is not yet, and in the journal. The caller holds
+        `TRAINING`. `require` is called before each segment.
 
-        Raises what `require` raises, and ProtocolFault if this node's own merge contradicts the base root:
-        also if all was trained speculatively, since the root may be posted over other claims than those that
-        it comes from."""
+        Raises what `require` raises, and ProtocolFault if this node's own merge contradicts the base root.
+        That is checked for a speculative claim too, because the root may merge other claims than expected."""
         await self.outer_steps.check_base(origin.base_root)
         self.pruning_memory.note_work(origin.index, origin.basis)
         work = self.claims.works[origin.index, origin.basis]
@@ -206,16 +207,16 @@ class Training:
         return work.finished
 
     def begin_anew(self, index: int, basis: bytes) -> None:
-        """Draws the salts of a claim. What was trained of it counts for nothing any more."""
+        """Draws the salts of a claim. Earlier training of this claim does not count any more."""
         view = self.get_view()
         salts = tuple(secrets.token_bytes(32) for _ in range(view.spec.terms.segment_count + 1))
         self.claims.write(ClaimSaltsDrawn(view.task, index, basis, salts))
 
     async def _train(self, origin: Origin, work: ClaimWork, require: Require) -> bytes:
-        """Trains the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
-        boundary is copied from there, hashed and kept while the next segment is trained, the last one while
-        the pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while
-        an answer on chain is computed that has no time to wait (`RecomputeQueue`)."""
+        """Trains the remaining segments, and returns the pseudo-gradient. The state stays on the device. Each
+        boundary is copied, hashed and kept while the next segment is trained, the last one while the
+        pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), or an urgent
+        answer on chain is computed (`RecomputeQueue`)."""
         state, first = await self._resume(origin, work)
         round_blocks = self.get_view().game.terms.windows.train_min
         segment_blocks = -(-round_blocks // self.get_view().spec.terms.segment_count)
@@ -224,7 +225,7 @@ class Training:
         try:
             segments = range(first, self.get_view().spec.terms.segment_count)
             for segment in segments:
-                # Its data before the next one's: what was fetched ahead is here already.
+                # Its own data first; what was fetched ahead is here already.
                 await self._prepare(origin, segment)
                 preparing = asyncio.ensure_future(self._prepare_ahead(origin, segment + 1))
                 await self.idle_mode.pause()
@@ -241,19 +242,19 @@ class Training:
             if preparing is not None:
                 preparing.cancel()
             self.recompute_queue.end_own()
-            # Whatever went wrong: what was reached is in the journal before any caller goes on.
+            # After any error, reached boundaries are in the journal before the caller goes on.
             await keeping
 
     async def _prepare(self, origin: Origin, segment: int) -> None:
-        """Fetches the data of a segment. Raises EnvironmentFault if no peer serves some of it: then the claim
-        waits, and so does whoever holds it up."""
+        """Fetches the data of a segment. Raises EnvironmentFault if no peer serves some of it; then the claim
+        waits."""
         spec = self.get_view().spec
         steps, place = spec.terms.segment_steps, (self.corpus, spec.training, origin.beacon, origin.shard)
         await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
 
     async def _prepare_ahead(self, origin: Origin, segment: int) -> None:
-        """The same for the next segment, while this one is trained; what fails is tried again when it is
-        due."""
+        """Fetches the data of the next segment while this one is trained. A failure is ignored, because it is
+        tried again when the segment begins."""
         if segment < self.get_view().spec.terms.segment_count:
             try:
                 await self._prepare(origin, segment)
@@ -263,8 +264,8 @@ class Training:
     async def _train_segment(
         self, origin: Origin, segment: int, state: TrainingState
     ) -> tuple[TrainingState, list[float]]:
-        """Returns the state after one more segment and the losses of its steps. This node's workers train it,
-        if it has some."""
+        """Trains one more segment, with this node's workers if it has some. Returns the state after it and
+        the losses of its steps."""
         view = self.get_view()
         terms, training = view.spec.terms, view.spec.training
         train = train_segment if self.team is None else self.team.train
@@ -280,7 +281,7 @@ class Training:
         return state, losses
 
     async def _resume(self, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
-        """Returns the state to go on from and its boundary."""
+        """Returns the state to go on from, and the number of its boundary."""
         last = _count_kept(self.get_view(), work) - 1
         if last >= 0:
             return await asyncio.to_thread(self.states.load, work.boundaries[last]), last
@@ -288,7 +289,7 @@ class Training:
         state = await self.begin_state(start)
         if self.states.has(
             start.header
-        ):  # The merge has hashed and kept the weights, an earlier round m and v.
+        ):  # The merge has already kept the weights, and an earlier round the moments.
             self._note(origin, 0, start.header)
         else:
             await asyncio.to_thread(self._reach, origin, 0, state)
@@ -297,9 +298,9 @@ class Training:
     def _reach(
         self, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
     ) -> None:
-        """Keeps a boundary and writes it down, after the losses that led to it: a node that was killed
-        between the two trains the segment again. This node itself soon reads the first and the last one, for
-        the pseudo-gradient and for moments that go on: these alone go through the system's cache."""
+        """Keeps a boundary and records it, after the losses before it: a node that was killed between the two
+        trains the segment again. Only the first and the last boundary stay in the system's cache, because
+        this node reads them again soon."""
         view = self.get_view()
         is_cached = boundary in (0, view.spec.terms.segment_count)
         header = self.states.keep(state, is_cached=is_cached)
@@ -319,7 +320,7 @@ class Training:
         return encode_delta(self.states.load(work.boundaries[0]).weights, copy_to_host(end.weights))
 
     def _conclude(self, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
-        """Returns what the claim says, with its pseudo-gradient in the store."""
+        """Returns the contents of the claim, and puts its pseudo-gradient into the store."""
         view = self.get_view()
         delta_root = keep_tree(self.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
         segments = view.spec.terms.segment_count
@@ -330,7 +331,7 @@ class Training:
 
 
 def is_whole(view: View, work: ClaimWork) -> bool:
-    """Returns whether a claim is trained and all of it is in the store. An older speculation is deleted, and
+    """Returns whether a claim is trained and all of it is in the store. Older speculations are deleted, and
     may be made again."""
     if work.finished is None:
         return False
@@ -339,7 +340,7 @@ def is_whole(view: View, work: ClaimWork) -> bool:
 
 
 def _count_kept(view: View, work: ClaimWork) -> int:
-    """Returns how many boundaries are in the store, from the first on without a gap."""
+    """Returns how many boundaries are in the store without a gap, from the first on."""
     return len(
         list(takewhile(lambda b: b in work.boundaries and view.stored.has(work.boundaries[b]), count()))
     )
@@ -347,7 +348,7 @@ def _count_kept(view: View, work: ClaimWork) -> int:
 
 def _is_begun_right(view: View, origin: Origin, work: ClaimWork) -> bool:
     """Returns whether boundary 0, if there is one, has the moments that the claim must start from. A root
-    posted over other claims may equal the expected root, while the moments of this seat are others."""
+    that merges other claims may equal the expected root, while the moments of this seat differ."""
     first = work.boundaries.get(0)
     if first is None:
         return True
@@ -356,13 +357,13 @@ def _is_begun_right(view: View, origin: Origin, work: ClaimWork) -> bool:
 
 @dataclass(frozen=True)
 class MakeClaim:
-    """Train a round and commit to it. basis: its base root and beacon."""
+    """Train a round and commit to it. `basis` names its base root, beacon and carried moments."""
 
     round: int
     basis: bytes
 
     async def perform(self, room: "Training") -> None:
-        """Trains what is not trained yet, writes the claim down, sends it. Raises as `require_round` and
+        """Trains the remaining segments, records the claim, sends it. Raises as `require_round` and
         `GameChain.require_provable` do."""
         await room.chain.require_provable()
         async with room.locks[TRAINING]:
@@ -375,9 +376,9 @@ class MakeClaim:
         room.notify(f"round {self.round}: the claim is on the chain")
 
     def require_round(self, room: "Training") -> GameRound:
-        """Returns the round, as long as it is trained from the same and takes this node's claim. Raises
-        EnvironmentFault after a reorg or a fall, and once the round has closed without the claim: training on
-        would take time from the next round."""
+        """Returns the round, while it has the same basis and takes this node's claim. Raises EnvironmentFault
+        after a reorg or the fall of a root, and once the round has closed without the claim, because more
+        training would delay the next round."""
         view = room.get_view()
         state = get_state_at(view.game, view.head_block + 1)
         game_round = state.rounds.get(self.round)
@@ -400,7 +401,7 @@ class MakeClaim:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Training]]:
-    """Yields the claim of the round that runs, while the chain takes it."""
+    """Yields the duty to make the claim of the present round, while the chain takes it."""
     state = get_state_at(view.game, block)
     game_round, seat = get_live_round(state), find_seat(state, view.account)
     if game_round is None or seat is None or seat.status == SeatStatus.CLOSED:

@@ -1,11 +1,11 @@
-"""What a node with `--when-idle` does while somebody else uses its machine: pause, then leave.
+"""Pauses a node with `--when-idle` while somebody else uses its machine, and makes it leave if that lasts.
 
-    no seat           waits until the machine is idle, and joins
-    open seat         used: starts no segment and no replay      used for half an hour: sends `leave`
-    seat that leaves  works as any other: what a round owes is due whoever sits at the machine
+    no seat           waits until the machine is idle, then joins
+    open seat         in use: starts no segment and no replay    in use for half an hour: sends `leave`
+    leaving seat      works as any other, because its rounds still need it
 
-A pause holds up own claims and audits alone. They cost a fee or their pay if they come too late. What
-disputes and asks demand is computed at once, because silence there costs the stake.
+Only own claims and audits are paused. If they are late, they cost a fee or their pay. Answers to disputes
+and queries are computed at once, because silence there costs the stake.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class IdleMode:
-    """Pauses own claims and audits while somebody uses the machine. use: None if the operator wants no
+    """Pauses own claims and audits while somebody uses the machine. `use` is None if the operator wants no
     pause."""
 
     get_view: GetView
@@ -36,13 +36,13 @@ class IdleMode:
     use: MachineUse | None
 
     async def pause(self) -> None:
-        """Waits while somebody uses the machine and the seat is open, unless that use lasts. It is called
-        before each segment of this node's claim and each replay."""
+        """Waits while somebody uses the machine and the seat is open, unless the use lasts too long. It is
+        called before each segment of this node's claim and before each replay."""
         use = self._find_pause()
         if use is None:
             return
         self.notify(f"pausing, since somebody uses the machine: {use.reason}")
-        # Answers wait for the own claim (`RecomputeQueue`): they must not wait for a pause.
+        # Answers wait for this node's own claim (`RecomputeQueue`), and a pause must not delay them.
         self.recompute_queue.end_own()
         forget_steps()
         while self._find_pause() is not None:
@@ -50,7 +50,7 @@ class IdleMode:
         self.notify("the pause is over")
 
     def _find_pause(self) -> MachineUse | None:
-        """Returns what tells of the use that a pause is for; None if there is no reason to pause."""
+        """Returns the use of the machine that is a reason to pause; None if there is none."""
         use = self.use
         is_pausing = use is not None and use.is_used and not use.is_lasting
         return use if is_pausing and _find_open_seat(self.get_view()) is not None else None
@@ -64,12 +64,13 @@ def _find_open_seat(view: View) -> int | None:
 
 @dataclass(frozen=True)
 class LeaveWhenBusy:
-    """Leave as `touchstone leave` does, because use of the machine lasts. seat: this node's own."""
+    """Leave as `touchstone leave` does, because somebody uses the machine for long. `seat` is this node's
+    own."""
 
     seat: int
 
     async def perform(self, room: "IdleMode") -> None:
-        """Raises ContractRefused if the seat leaves already."""
+        """Leaves. Raises ContractRefused if the seat leaves already."""
         await room.chain.tasks.leave(room.get_view().task, self.seat)
         room.notify(
             "somebody has used the machine for half an hour: the seat leaves. The node works for the rounds "
@@ -78,6 +79,6 @@ class LeaveWhenBusy:
 
 
 def list_duties(use: MachineUse | None, view: View, block: int) -> Iterator[LeaveWhenBusy]:
-    """Lists the duty to leave, once use of the machine lasts."""
+    """Lists the duty to leave, once the machine has been used for long."""
     if use is not None and use.is_lasting and (seat := _find_open_seat(view)) is not None:
         yield LeaveWhenBusy(seat)

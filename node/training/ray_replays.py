@@ -1,4 +1,4 @@
-"""Replays in actors of Ray."""
+"""Replays segments in actors of Ray."""
 
 import atexit
 import os
@@ -27,7 +27,7 @@ from touchstone.protocol.spec.weights_layout import decode_layout, encode_layout
 
 
 class RayReplayer:
-    """What runs in a process of Ray."""
+    """The actor: replays segments in a process of Ray."""
 
     def __init__(self, threads: int) -> None:
         pin_kernels(threads)
@@ -35,27 +35,28 @@ class RayReplayer:
     def learn(
         self, program: bytes, layout: bytes, constants: Mapping[int, np.ndarray[Any, np.dtype[np.float32]]]
     ) -> None:
-        """Makes a step known to this worker."""
+        """Lets this worker run a step."""
         values = {number: torch.from_numpy(one.copy()) for number, one in constants.items()}
         learn_step(TaskStep(BuiltProgram(decode_program(program), values), decode_layout(layout)))
 
     def replay(self, job: ReplayJob, data: np.ndarray[Any, Any]) -> tuple[ReplayDone, np.ndarray[Any, Any]]:
-        """Returns the job's memory before and after, as bytes: this process may be on another machine."""
+        """Replays a job. The memory before and after travels as bytes, because this process may be on another
+        machine."""
         memory = data.copy()
         return replay(job, memory.data), memory[: 12 * job.elements]
 
 
 @dataclass
 class RayWorker:
-    """An actor. ray: the library; actor: a handle of `RayReplayer`."""
+    """A worker that is an actor. `ray` is the library, `actor` the handle of a `RayReplayer`."""
 
     ray: Any
     actor: Any
     _taught: bytes = b""
-    """Training whose step the actor knows."""
+    """The training whose step the actor knows already."""
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
-        """As `ReplayWorker.replay`."""
+        """Does what `ReplayWorker.replay` says."""
         data, known = np.fromfile(path, dtype=np.uint8), self.ray.exceptions
         try:
             self._teach(job.training)
@@ -76,13 +77,13 @@ class RayWorker:
             self._taught = training
 
     def close(self) -> None:
-        """As `ReplayWorker.close`."""
+        """Does what `ReplayWorker.close` says."""
         self.ray.kill(self.actor)
 
 
 def load_ray(address: str) -> Any:
     """Returns the library Ray, for `open_ray`. Raises InvalidInput if it is not installed."""
-    if "ray" not in sys.modules:  # It reads these once, when it is imported.
+    if "ray" not in sys.modules:  # Ray reads these once, when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         if not address:
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
@@ -90,9 +91,9 @@ def load_ray(address: str) -> Any:
 
 
 def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWorker]:
-    """Returns what makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as
-    many workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault if it does not
-    start."""
+    """Returns a function that makes a worker. `address` is that of a running Ray, or "auto". If it is empty,
+    Ray is started here, for as many workers of so many threads. Raises InvalidInput without Ray,
+    EnvironmentFault if it does not start."""
     ray = load_ray(address)
     try:
         if not ray.is_initialized():
@@ -114,11 +115,10 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
 
 
 def _begin_own_ray(threads: int, processes: int) -> dict[str, Any]:
-    """Returns how a Ray of the node's own is started. Its sockets lie in folders that it opens to every
-    account. Whoever puts another socket there can make its processes unpickle anything. So these lie in a
-    private folder."""
+    """Starts a Ray for this node alone. Ray's socket folders are open to every account, and an account that
+    puts its own socket there can make Ray's processes unpickle anything. So they lie in a private folder."""
     folder = tempfile.mkdtemp(prefix="touchstone-ray-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # After Ray itself, which registers later.
-    # No address would mean the Ray which RAY_ADDRESS or a file below /tmp names.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # After Ray, which registers later.
+    # Without an address Ray would use the one that RAY_ADDRESS or a file below /tmp names.
     own = {"address": "local", "_temp_dir": f"{folder}/ray", "include_dashboard": False}
     return {**own, "num_cpus": processes * threads}

@@ -1,4 +1,4 @@
-"""Replays in processes of their own; each tried again once if it dies."""
+"""Replays segments in separate processes, and tries each once more if its process dies."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,18 +33,19 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
 
 PREFIX = "replay-"
-"""Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
+"""The prefix of files in the scratch folder. A killed node leaves some, and its next start removes them."""
 
 
 ATTEMPTS = 2
 
 
 HANG_S = 900.0
-"""A process that begins no step for so long hangs, and is killed: its audit would wait and say nothing."""
+"""Seconds without a new step after which a process counts as hung and is killed, because its audit would wait
+for ever."""
 
 
 class ProcessWorker:
-    """A process of this machine. Each has an executor of its own: one that dies takes no other with it."""
+    """A process of this machine. Each has its own executor, so that one that dies takes no other with it."""
 
     def __init__(
         self, threads: int, device: str, scratch: Path, memory_mb: int = 0, hang_s: float = HANG_S
@@ -54,7 +55,7 @@ class ProcessWorker:
         self._executor = ProcessPoolExecutor(1, get_context("spawn"), begin_worker, arguments)
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
-        """As `ReplayWorker.replay`."""
+        """Does what `ReplayWorker.replay` says."""
         try:
             future, before = self._executor.submit(replay_file, job, str(path)), None
             while not wait_for((future,), self._hang_s).done:
@@ -67,19 +68,19 @@ class ProcessWorker:
             raise WorkerDied from error
 
     def _kill(self) -> None:
-        """Ends the process; its work is lost then."""
+        """Kills the process; its work is lost."""
         for process in list(self._executor._processes.values()):
             process.kill()
 
     def close(self) -> None:
-        """As `ReplayWorker.close`."""
+        """Does what `ReplayWorker.close` says."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass
 class ReplayPool:
-    """At most `processes` replays at once; others wait. scratch: the folder for their files; store: of the
-    node's blobs, which has the task's step."""
+    """Runs at most `processes` replays at once; others wait. `scratch` is the folder for their files. `store`
+    has the node's blobs, the task's step among them."""
 
     scratch: Path
     store: Path
@@ -90,20 +91,20 @@ class ReplayPool:
     _is_closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        # Not asyncio's threads, in which the server reads its files: each of these waits for one worker.
+        # Own threads, because each waits for a worker, and the server reads files in asyncio's threads.
         self._threads = ThreadPoolExecutor(self.processes, "replay")
         for left in self.scratch.glob(f"{PREFIX}*"):
             left.unlink(missing_ok=True)
 
     async def run_apart(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """Runs `work`, which may call `train`, and returns its result."""
+        """Runs `work`, which may call `train`, in a thread, and returns its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
     def train(
         self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
     ) -> tuple[TrainingState, list[float]]:
-        """As `compute.program.step.replay_segment`, by a worker. Raises EnvironmentFault if workers died
-        twice, or one cannot compute what this process would."""
+        """Trains as `compute.program.step.replay_segment`, in a worker. Raises EnvironmentFault if workers
+        died twice, or one cannot compute what this process would."""
         counters = (state.local_step, state.global_step)
         job = ReplayJob(encode_training(spec), str(self.store), state.elements, *counters, inner_step, steps)
         for _ in range(ATTEMPTS):
@@ -124,7 +125,7 @@ class ReplayPool:
     def _attempt(
         self, job: ReplayJob, state: TrainingState, get_batch: GetBatch
     ) -> tuple[ReplayDone, tuple[Tensor, Tensor, Tensor]]:
-        """Makes one try, in a fresh file: what died may have written to the last one."""
+        """Tries once, in a fresh file, because a worker that died may have written to the last one."""
         path, memory = make_shared(self.scratch, measure_job(job), PREFIX)
         try:
             tensors = view_job(job, memory)
@@ -136,7 +137,7 @@ class ReplayPool:
                 tensors.labels[number].copy_(batch.labels_BT)
             return self._replay(job, path), tensors.vectors
         finally:
-            path.unlink(missing_ok=True)  # Else its absence would hide what went wrong.
+            path.unlink(missing_ok=True)  # Without this, an absent file would hide the real error.
 
     def _replay(self, job: ReplayJob, path: Path) -> ReplayDone:
         worker = self._take_idle()
@@ -145,7 +146,7 @@ class ReplayPool:
             done = worker.replay(job, path)
         except WorkerDied:
             _close(worker)
-            self._let_go()  # Those may be dead as well; and where memory was short, they hold some.
+            self._let_go()  # The idle workers may be dead too, and they hold memory if that was short.
             raise
         except Exception as error:
             _close(worker)
@@ -161,7 +162,7 @@ class ReplayPool:
         return done
 
     def close(self) -> None:
-        """Releases threads and workers; one that is at work goes when it is done."""
+        """Ends threads and workers. A busy worker ends when its job is done."""
         self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._let_go()
@@ -171,7 +172,7 @@ class ReplayPool:
             _close(worker)
 
     def _take_idle(self) -> ReplayWorker | None:
-        """Returns one of the idle workers, None if there is none: another thread may take the last one."""
+        """Takes an idle worker; None if there is none, because another thread may have taken the last one."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -179,16 +180,16 @@ class ReplayPool:
 
 
 def _close(worker: ReplayWorker | None) -> None:
-    """Lets a worker go, whatever is wrong with it: what it did is what counts."""
+    """Closes a worker and ignores its errors, because its result is already here."""
     with suppress(Exception):
         if worker is not None:
             worker.close()
 
 
 def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
-    """Raises EnvironmentFault for a worker whose bits may be others than this process's: it runs other code,
-    or is of another kind if the task's format lets bits differ. A vote is answered for by computing it again
-    here."""
+    """Raises EnvironmentFault if a worker may compute other bits than this process: it runs other code, or is
+    another kind of machine where the task's format lets bits differ. This process must be able to defend the
+    vote."""
     own, code = describe_machine(), describe_code()
     if done.code != code:
         raise EnvironmentFault(

@@ -1,4 +1,4 @@
-"""What a process that replays is given, does, and gives back."""
+"""Defines a replay process: its job, its work, its result."""
 
 import os
 import signal
@@ -29,9 +29,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ReplayJob:
-    """What a worker is told. training: canonical bytes of the task's training; store: the folder of the
-    node's store, which has the task's step; elements: number of elements of W; the counters are those of the
-    start state; first_step: 0-based in the round."""
+    """A job of a worker. `training` is the task's training in canonical bytes. `store` is the folder of the
+    node's store, which has the task's step. `elements` is the size of W. The counters are those of the start
+    state; `first_step` counts from 0 in the round."""
 
     training: bytes
     store: str
@@ -44,7 +44,8 @@ class ReplayJob:
 
 @dataclass(frozen=True)
 class ReplayDone:
-    """The loss of each step (nats), and what computed them (`describe_machine`, `describe_code`)."""
+    """The result of a job: the loss of each step (nats), and the machine and code that computed it
+    (`describe_machine`, `describe_code`)."""
 
     losses: tuple[float, ...]
     machine: str
@@ -52,7 +53,7 @@ class ReplayDone:
 
 
 class ReplayTensors(NamedTuple):
-    """A replay's memory: flat float32 W, m, v; int32 [steps, rows, tokens] tokens and labels."""
+    """The memory of a replay: flat float32 W, m, v; int32 [steps, rows, tokens] tokens and labels."""
 
     vectors: tuple[Tensor, Tensor, Tensor]
     tokens: Tensor
@@ -60,18 +61,18 @@ class ReplayTensors(NamedTuple):
 
 
 class WorkerDied(Exception):
-    """The worker's process is gone (killed, or out of memory), or it hangs."""
+    """The worker's process was killed, ran out of memory, or hangs."""
 
 
 class ReplayWorker(Protocol):
     """One process that replays one segment at a time."""
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
-        """Trains in the file at `path`, which holds the end state then. Raises WorkerDied, and what else goes
-        wrong in the process."""
+        """Trains in the file at `path`, which holds the start state before and the end state after. Raises
+        WorkerDied, and any other error of the process."""
 
     def close(self) -> None:
-        """Lets the process go; what it replays is of no use any more."""
+        """Ends the process, and drops the replay that it runs."""
 
 
 def measure_job(job: ReplayJob) -> int:
@@ -81,7 +82,7 @@ def measure_job(job: ReplayJob) -> int:
 
 
 def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
-    """Returns the tensors of a job, as they lie in its memory."""
+    """Returns the tensors of a job as views of its memory."""
     spec, count = decode_training(job.training), job.elements
     words = view_mapped(memory)
     first, second, third, rest = torch.split(words, [count, count, count, words.numel() - 3 * count])
@@ -93,12 +94,12 @@ def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
 def replay(
     job: ReplayJob, memory: memoryview, report_step: Callable[[], object] = lambda: None
 ) -> ReplayDone:
-    """Replays a segment in its memory: W, m, v are the start, and the end afterwards. report_step: called
-    at each step."""
+    """Replays a segment in its memory: W, m, v hold the start before and the end after. `report_step` is
+    called at each step."""
     tensors, spec = view_job(job, memory), decode_training(job.training)
 
     def get_batch(step: int) -> Batch:
-        """As `GetBatch`."""
+        """Returns the batch of a step, as `GetBatch`."""
         report_step()
         number = step - job.first_step
         return Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
@@ -111,14 +112,14 @@ def replay(
 
 
 def replay_file(job: ReplayJob, path: str) -> ReplayDone:
-    """Returns the same in a file of `make_shared`, whose time of change tells the node that a step began."""
+    """Replays in a file of `make_shared`. Its modification time tells the node that a step began."""
     open_step(BlobStore(Path(job.store), is_durable=False), decode_training(job.training), job.elements)
     return replay(job, map_shared(Path(path)), partial(os.utime, path))
 
 
 def begin_worker(threads: int, device: str, scratch: str, memory_mb: int) -> None:
     """Prepares a worker process, before its first tensor. The process ends with its parent, and ignores
-    Ctrl-C, which is for the parent."""
+    Ctrl-C, which is meant for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     pin_kernels(threads, device=device)

@@ -1,8 +1,8 @@
-"""Segments recomputed: from this node's own claims and votes, which it answers for, and from others' states.
+"""Recomputes segments: of this node's own claims and votes, which it must defend, and from others' states.
 
-Both kinds of statement say "from this state, k steps led to that state", so both are computed alike; only
-where the start lies differs. What was pruned is trained again from the last boundary that is left, segment by
-segment, and each end must be the journalled one before anything is shown.
+A claim and a vote both say "from this state, k steps led to that state". So both are computed alike; only the
+place of the start differs. Pruned boundaries are trained again, segment by segment, from the last one that is
+left. Each end must equal the one in the journal before anything is shown.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Segments:
-    """Replays and restores segments of claims, from the states that are kept."""
+    """Replays segments of claims and restores their boundaries, from the states that are kept."""
 
     get_view: GetView
     client: BlobClient
@@ -64,8 +64,8 @@ class Segments:
     def iterate_states(
         self, place: tuple[int, int], segment: int, start: StateHeader
     ) -> Iterator[TrainingState]:
-        """Yields all k + 1 states of a segment as this node computes them from a start in its store. place:
-        round and slot, whose data it is."""
+        """Yields all k + 1 states of a segment as this node computes them from a start in its store. `place`
+        is round and slot, which choose the data."""
         view = self.get_view()
         state, steps = self.states.load(start), view.spec.terms.segment_steps
         yield state
@@ -86,7 +86,7 @@ class Segments:
         return next(islice(self.iterate_states(place, segment, start), step, None))
 
     async def restore_own_start(self, dispute: InnerDispute) -> StateHeader:
-        """Returns the start of a segment of this node's own statement, in the store from then on. Raises
+        """Returns the start of a segment of this node's own statement, and puts it into the store. Raises
         EnvironmentFault if it can neither be found nor made again."""
         ref = dispute.statement
         if ref.draw is None:
@@ -99,8 +99,8 @@ class Segments:
         return replay.start.header
 
     async def restore_boundary(self, index: int, boundary: int, until: Until = AUDITS) -> StateHeader:
-        """Returns a boundary of this node's own claim, trained again from the last one before it that is
-        left. until: the last block for the answer that needs it."""
+        """Returns a boundary of this node's own claim, trained again from the last earlier one that is left.
+        `until` is the last block for the answer that needs it."""
         boundaries = get_finished(self.get_view(), index).boundaries
         if _find_last_kept(self.get_view(), index, boundary) is None:
             header = await asyncio.to_thread(self.states.keep, await self._begin_own(index))
@@ -125,7 +125,8 @@ class Segments:
         )
 
     async def _train_on(self, turn: Turn, index: int, boundary: int) -> None:
-        """On the way what another open dispute wants is kept too, so that nothing is trained twice for it."""
+        """Trains from boundary to boundary. On the way it keeps those that another open dispute needs, so
+        that nothing is trained twice."""
         boundaries, recompute_queue = get_finished(self.get_view(), index).boundaries, self.recompute_queue
         first = _find_last_kept(self.get_view(), index, boundary) or 0
         if first == boundary:
@@ -149,7 +150,8 @@ class Segments:
     def _require_journalled(
         self, index: int, boundary: int, expected: StateHeader, actual: StateHeader
     ) -> None:
-        """Raises EnvironmentFault as `require_same` does, and tells the operator: a stake may be at risk."""
+        """Raises EnvironmentFault as `require_same` does, and warns the operator, because a stake may be at
+        risk."""
         if actual != expected:
             place = f"round {index}, boundary {boundary}"
             self.notify(f"{place}: trained again, it has other bits than the journal. {BITS_REMEDY}")
@@ -158,8 +160,8 @@ class Segments:
 
 
 def find_own_boundary(view: View, dispute: InnerDispute) -> StateHeader | None:
-    """Returns the start of a disputed segment, if the claim that the statement is about is this node's own.
-    None if it is not, or if this home did not make it."""
+    """Returns the start of a disputed segment, if the statement is about this node's own claim. None if it is
+    not, or another home made the claim."""
     ref = dispute.statement
     if find_solver(get_now(view), ref.round, ref.slot) != view.account:
         return None
@@ -180,8 +182,8 @@ def find_replay(view: View, ref: StatementRef) -> OwnReplay:
 
 
 def require_claimed_end(replay: OwnReplay) -> BoundaryProof:
-    """Returns the end of the claim that a replay was compared with. Raises EnvironmentFault if this home
-    does not know it."""
+    """Returns the claim's end that a replay was compared with. Raises EnvironmentFault if this home does not
+    know it."""
     if replay.claimed_end is None:
         raise EnvironmentFault(
             what="the end of the claim that this node voted on is not known",
@@ -198,7 +200,7 @@ def _find_last_kept(view: View, index: int, boundary: int) -> int | None:
 
 
 def list_disputed(view: View, index: int) -> set[int]:
-    """Returns segments of this node's own claim of a round whose start it needs in an open dispute."""
+    """Returns the segments of this node's own claim of a round whose start an open dispute needs."""
     claim = StatementRef(index, get_own_slot(view, index))
     return list_disputed_segments(get_inner(view), claim, view.account)
 
@@ -210,8 +212,7 @@ def get_own_slot(view: View, index: int) -> int:
 
 
 def require_same(expected: StateHeader, actual: StateHeader) -> None:
-    """Raises EnvironmentFault if this machine computes another state than the one that it has to answer
-    for."""
+    """Raises EnvironmentFault if this machine computes another state than the one that it must defend."""
     if actual != expected:
         raise EnvironmentFault(
             what="this machine computes other bits than when it made the statement that is disputed",

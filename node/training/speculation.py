@@ -1,11 +1,11 @@
 """Trains the next round speculatively, on the model that this round is expected to give.
 
-While a closed round is audited, its solvers predict which of its claims will be merged. A node makes this
-prediction from the chain and its journal, so a killed node makes the same prediction again.
+While a closed round is audited, its solvers predict which of its claims will be merged. A node predicts from
+the chain and its journal, so after a restart it predicts the same.
 
-If the prediction is right, `MakeClaim` finds the claim as far as it is trained. If it is wrong, the node
-loses time only: by speculation it commits to nothing, signs nothing and shows nothing. It commits to a round
-once the round is open.
+If the prediction is right, `MakeClaim` finds the claim already trained, in part or whole. If it is wrong, the
+node loses only time, because it has not committed to anything, signed or shown anything. It commits once the
+round is open.
 """
 
 from collections.abc import Iterator
@@ -45,12 +45,13 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 
 FETCH_DIVISOR = 8
-"""After this part of `audit_max` a claim whose pseudo-gradient has not come is left out."""
+"""A claim is left out if its pseudo-gradient has not come after `audit_max` divided by this."""
 
 
 @dataclass(frozen=True)
 class ExpectedRound:
-    """key: what is merged; beacon: of the next round; state: the chain's, with all votes that are known."""
+    """The expected next round. `key` is the expected merge, `beacon` that of the next round, `state` the
+    chain's state with all known votes."""
 
     key: MergeKey
     beacon: bytes
@@ -64,11 +65,11 @@ class ExpectedRound:
 
 
 def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
-    """Returns what this node can train next. None if there is nothing to train, or until more than half of
-    the open claims are expected to be merged. A Wait while pseudo-gradients come."""
+    """Returns the round that this node can train next. Returns None if there is none, or not more than half
+    of the open claims are expected to be merged yet; a Wait while pseudo-gradients are being fetched."""
     state = _judge_waiting_round(view, block)
     seat = None if state is None else find_seat(state, view.account)
-    # A seat that leaves has its fee to lose in the rounds that hold it, as any other.
+    # Even a seat that leaves pays a fee if it misses a round that still holds it.
     if (
         state is None
         or seat is None
@@ -91,8 +92,8 @@ def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
 
 
 def find_possible(view: View, block: int) -> tuple[int, frozenset[int]] | None:
-    """Returns the round that waits for its root, and the slots whose claims are or may become mergeable, by
-    the votes that this node knows. None if no round waits."""
+    """Returns the round that waits for its root, and the slots whose claims can still be merged, by the known
+    votes. None if no round waits."""
     state = _judge_waiting_round(view, block)
     game_round = None if state is None else get_waiting_round(state)
     if state is None or game_round is None:
@@ -101,8 +102,8 @@ def find_possible(view: View, block: int) -> tuple[int, frozenset[int]] | None:
 
 
 def _judge_waiting_round(view: View, block: int) -> GameState | None:
-    """Returns the state at `block`, with all known votes on the round that waits for its root. None if none
-    is."""
+    """Returns the state at `block` with all known votes on the round that waits for its root. None if no
+    round waits."""
     state = get_state_at(view.game, block)
     game_round = get_waiting_round(state)
     if game_round is None or game_round.beacon is None:
@@ -113,15 +114,15 @@ def _judge_waiting_round(view: View, block: int) -> GameState | None:
 def _find_next_beacon(
     view: View, state: GameState, game_round: GameRound, slots: tuple[int, ...], block: int
 ) -> bytes | None:
-    """Returns the beacon of the round that a post opens. None if it is not known, or this node does not sit
-    in it."""
+    """Returns the beacon of the round that the next posting opens. None if it is not known, or this node is
+    not in that round."""
     opened = foresee(state, game_round, state.root, slots, block).rounds.get(game_round.index + 1)
     is_member = opened is not None and find_own_slot(state, opened, view.account) is not None
     return opened.beacon if opened is not None and is_member else None
 
 
 def _is_contradicted(view: View, state: GameState, block: int) -> bool:
-    """Returns whether a root that can still fall is not this node's own merge."""
+    """Returns whether a root that can still fall differs from this node's own merge."""
     for game_round in state.rounds.values():
         made = find_own_merge(view, game_round) if game_round.phase == RoundPhase.POSTED else None
         if made is not None and block <= game_round.root_until and get_root(made) != game_round.root:
@@ -131,20 +132,20 @@ def _is_contradicted(view: View, state: GameState, block: int) -> bool:
 
 @dataclass(frozen=True)
 class TrainSpeculatively:
-    """Trains the round after the one that is audited. key: the claims that are expected to be merged; beacon:
-    of the round that is trained."""
+    """Train the round after the one that is audited. `key` is the expected merge, `beacon` that of the
+    trained round."""
 
     key: MergeKey
     beacon: bytes
 
     @property
     def index(self) -> int:
-        """The round that is trained."""
+        """The round to train."""
         return self.key.round + 1
 
     async def perform(self, room: "Speculation") -> None:
-        """Merges as posting does, and trains until the claim is written down. Raises EnvironmentFault, at the
-        next boundary, once other claims are expected or the round opens on another root."""
+        """Merges as posting does, and trains until the claim is in the journal. Raises EnvironmentFault at
+        the next boundary if other claims are expected by then, or the round opens on another root."""
         root = get_root(await room.outer_steps.merge_claims(self.key))
         async with room.locks[TRAINING]:
             origin = self.require_origin(room, root)
@@ -153,8 +154,8 @@ class TrainSpeculatively:
             await room.training.finish_claim(origin, partial(self.require_origin, room, root))
 
     def require_origin(self, room: "Speculation", root: bytes) -> Origin:
-        """Returns what the round is trained from if the prediction is right. Raises EnvironmentFault if it
-        is not."""
+        """Returns what the round is trained from if the prediction is right. Raises EnvironmentFault if it is
+        wrong."""
         view = room.get_view()
         opened = view.game.rounds.get(self.index)
         if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
@@ -186,7 +187,7 @@ def _is_trained(view: View, expected_round: ExpectedRound) -> bool:
 
 @dataclass(frozen=True)
 class Speculation:
-    """Trains the next round on the model that audits will probably leave."""
+    """Trains the next round on the model that the audits will probably lead to."""
 
     get_view: GetView
     locks: Locks
@@ -196,7 +197,7 @@ class Speculation:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Speculation] | Wait]:
-    """Yields the round after the one that is audited, until it is trained."""
+    """Yields the duty to train the round after the one that is audited, until it is trained."""
     expected_round = find_expected_round(view, block)
     if isinstance(expected_round, Wait):
         yield expected_round

@@ -1,4 +1,4 @@
-"""What each worker of a solver's team does, in a process of its own."""
+"""Runs each worker of a solver's team, in a process of its own."""
 
 import logging
 import os
@@ -27,21 +27,22 @@ log = logging.getLogger(__name__)
 
 
 STEPS = 10
-"""A step may take so long, or as long as so many of one worker, if that is longer. Then they hang."""
+"""A step counts as hung after so many seconds, or after so many times the step of a single worker, if that is
+longer."""
 
 
 DONE = ""
 
 
 Message = float | str
-"""A step's loss in nats; DONE at the start and after a segment; or what went wrong."""
+"""A step's loss in nats; DONE at the start and after a segment; or an error's text."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a worker is told. training: canonical bytes of the task's training, of so many elements; store:
-    the folder of the node's store, which has the task's step; meeting: a file by which workers find each
-    other, which none but this account can read."""
+    """A worker's settings. `training` is the task's training in canonical bytes, `elements` the size of W,
+    `store` the folder of the node's store with the task's step. `meeting` is a file by which the workers find
+    each other; only this account can read it."""
 
     training: bytes
     store: str
@@ -55,8 +56,7 @@ class Place:
 
 
 def run_worker(place: Place, node: Connection) -> None:
-    """Trains what the node asks for, until the node is gone. It reports an error to the node, and then
-    ends."""
+    """Trains what the node asks for, until the node is gone. Reports an error to the node, then ends."""
     begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
     try:
         spec = decode_training(place.training)
@@ -76,14 +76,14 @@ def run_worker(place: Place, node: Connection) -> None:
 
 
 def meet(place: Place) -> Workers:
-    """Joins all workers by Gloo on this machine's own address, which no other machine can reach. Returns
-    them."""
+    """Connects all workers by Gloo on this machine's loopback address, which no other machine can reach.
+    Returns the group."""
     os.environ["GLOO_SOCKET_IFNAME"] = next(n for _, n in socket.if_nameindex() if n.startswith("lo"))
     store = distributed.FileStore(place.meeting, place.count)  # type: ignore[attr-defined]
     distributed.init_process_group("gloo", store=store, rank=place.own, world_size=place.count)
 
     def gather(own: Tensor) -> Sequence[Tensor]:
-        """As `Workers.gather`."""
+        """Does what `Workers.gather` says."""
         found = [allocate(own.numel()).view_as(own) for _ in range(place.count)]
         distributed.all_gather(found, own)
         return found
@@ -92,8 +92,7 @@ def meet(place: Place) -> Workers:
 
 
 def warm_up(step: CutStep, spec: TrainingSpec) -> None:
-    """Runs one step on zeros: kernels are compiled and loaded while the node still waits for its first
-    round."""
+    """Runs one step on zeros, so that kernels are compiled and loaded before the first round."""
     state = step.own(begin_round(allocate_zeros(get_step(spec).parameters), 0))
     tokens = torch.zeros((spec.sequences_per_step, spec.sequence_tokens), dtype=torch.int64)
     step.advance(state, Batch(tokens, tokens))
@@ -102,8 +101,9 @@ def warm_up(step: CutStep, spec: TrainingSpec) -> None:
 def train_part(
     step: CutStep, own: int, job: ReplayJob, path: str, report_loss: Callable[[float], None]
 ) -> None:
-    """Trains this worker's part of a segment. The file at `path` holds the start; in the end W, written by
-    worker 0, and each worker's leaves of m and v. Worker 0 tells each loss."""
+    """Trains this worker's part of a segment. The file at `path` holds the start. At the end it holds W,
+    written by worker 0, and m and v, of which each worker writes its own leaves. Worker 0 reports each
+    loss."""
     tensors = view_job(job, map_shared(Path(path)))
     state = step.own(TrainingState(*tensors.vectors, job.local_step, job.global_step))
     for number in range(job.steps):
@@ -111,8 +111,8 @@ def train_part(
         state, loss = step.advance(state, batch)
         if own == 0:
             report_loss(loss)
-    # Each has its own leaves of m and v. Whoever has the last W does not read the first one any more, and
-    # worker 0 has it once all others have sent their parts of it.
+    # A worker writes only its own leaves of m and v. It has the last W, so it does not need the first one any
+    # more; worker 0 writes W after all others have sent their parts.
     for target, source in zip(tensors.vectors[1:], state.vectors[1:], strict=True):
         target[step.leaves.start : step.leaves.stop].copy_(source)
     if own == 0:

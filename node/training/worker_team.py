@@ -1,13 +1,13 @@
-"""Workers of a solver: processes of this machine that train a segment together, and what their failure costs.
+"""Trains a solver's segments with several processes of this machine, and limits what their failure costs.
 
     node:    W, m, v, tokens, labels --> a file --> waits: a loss for each step, then "done" of each worker
     worker:  its rows of each batch, its leaves of m and v (`cut_step.py`); W and partial sums go over Gloo
 
-A claim is computed again by one worker: by auditors, and by this node in a dispute. So workers train exact
-tasks alone, where the number of rows of a product cannot change a bit. Their first step is computed by one
-worker too, and compared. A worker that does not start, dies, errs, hangs or is slow costs time alone: the
-segment is trained by this process, and so is all after it until the node starts again. What this may cost is
-bounded by what one worker needs for a segment: a claim that comes too late is not paid.
+Auditors compute a claim again with one worker, and so does this node in a dispute. So teams train exact tasks
+only, where the number of rows of a product cannot change a bit. Their first step is also computed by one
+worker, and compared. If a worker does not start, dies, errs, hangs or is slow, only time is lost: this
+process trains the segment, and all later ones until the node restarts. The lost time is limited by what one
+worker needs for a segment, because a late claim is not paid.
 """
 
 import logging
@@ -38,34 +38,33 @@ log = logging.getLogger(__name__)
 
 
 PREFIX = "team-"
-"""Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
+"""The prefix of files in the scratch folder. A killed node leaves some, and its next start removes them."""
 
 
 START_S = 300.0
-"""So long may workers take to start (imports, meeting, compiled kernels). One trains meanwhile."""
+"""Seconds that workers may take to start (imports, meeting, compiled kernels). One trains meanwhile."""
 
 
 LEAST_S = 20.0
 
 
 SLOWER = 2
-"""A segment may take LEAST_S more than so many times what one worker takes. Then they are too slow."""
+"""The workers are too slow if a segment takes LEAST_S longer than so many times what one worker takes."""
 
 
 class TeamFailed(Exception):
-    """What was computed together does not count."""
+    """What the workers computed together does not count."""
 
 
 @dataclass
 class Member:
-    """A worker as its node has it."""
+    """A worker, as the node sees it."""
 
     process: BaseProcess
     connection: Connection
 
     def hear(self, grace_s: float) -> Message:
-        """Returns its next message. Raises TeamFailed if it ends or says nothing, or says what went
-        wrong."""
+        """Returns the worker's next message. Raises TeamFailed if it ends, is silent, or reports an error."""
         try:
             if not self.connection.poll(grace_s):
                 raise TeamFailed(f"a worker said nothing for {grace_s:.0f} s")
@@ -78,7 +77,7 @@ class Member:
 
 
 def start_member(place: Place) -> Member:
-    """Returns a process that begins with this code alone: it has no key, and no file of this one."""
+    """Starts a process with this code alone: it gets no key, and no open file of this process."""
     context = get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=run_worker, args=(place, there), daemon=True)
@@ -89,8 +88,8 @@ def start_member(place: Place) -> Member:
 
 @dataclass
 class Team:
-    """places: of its workers. Used by one thread at a time; `close` by any. start_s, least_s: as START_S and
-    LEAST_S."""
+    """A team of workers. `places` are their settings. One thread at a time may use it; any thread may call
+    `close`. `start_s` and `least_s` stand for START_S and LEAST_S."""
 
     places: Sequence[Place]
     notify: Callable[[str], None]
@@ -99,10 +98,10 @@ class Team:
     least_s: float = LEAST_S
     _members: list[Member] = field(default_factory=list)
     _step_s: float | None = None
-    """Of one worker; None until its step was compared with theirs."""
+    """Seconds of a step of one worker; None until the bits were compared."""
     _begun: float = field(default_factory=time.monotonic)
     _starting: list[Member] = field(default_factory=list)
-    """Of these nothing was heard yet."""
+    """The workers that have not reported yet."""
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
@@ -113,19 +112,19 @@ class Team:
                 self._members.append(self.start(place))
             self._starting = list(self._members)
         except Exception as error:
-            # A node that does not start for that falls silent, and may have a seat to lose.
+            # If the team cannot start, the node must go on, because it may have a seat to lose.
             self._give_up(f"{type(error).__name__}: {error}")
 
     @property
     def is_working(self) -> bool:
-        """Whether the next segment is trained by the workers."""
+        """Whether the workers train the next segment."""
         return bool(self._members)
 
     def train(
         self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
     ) -> tuple[TrainingState, list[float]]:
-        """As `compute.program.step.train_segment`, by the workers while they are whole, with the same bits.
-        Raises what `get_batch` raises, and EnvironmentFault if the team was closed meanwhile."""
+        """Trains as `compute.program.step.train_segment`, with the workers while they all run, with the same
+        bits. Raises what `get_batch` raises, and EnvironmentFault if the team was closed meanwhile."""
         batches, losses = {n: get_batch(n) for n in range(inner_step, inner_step + steps)}, list[float]()
         if self._members and self._step_s is None:
             state, losses = self._compare(state, spec, batches, inner_step)
@@ -137,21 +136,21 @@ class Team:
                 end, found = self._train_together(state, batches, first, left, self._step_s)
                 return end, losses + found
             except Exception as error:
-                # Whatever went wrong with workers must not cost the claim.
+                # No failure of workers may cost the claim.
                 self._give_up(str(error) or type(error).__name__)
         end, found = train_segment(state, spec, batches.__getitem__, first, left)
         return end, losses + found
 
     def close(self) -> None:
-        """Ends the workers, and with them what they train."""
+        """Ends the workers, and the segment that they train."""
         self._is_closed = True
         self._end()
 
     def _compare(
         self, state: TrainingState, spec: TrainingSpec, batches: Mapping[int, Batch], step: int
     ) -> tuple[TrainingState, list[float]]:
-        """Computes one step by one worker, and by all: they go on only if the bits are the same. While they
-        start, one trains, and the next segment begins so."""
+        """Computes one step with one worker, and with all. They go on only if the bits are equal. While the
+        workers start, this process trains."""
         begun = time.monotonic()
         alone = train_segment(state, spec, batches.__getitem__, step, 1)
         step_s = time.monotonic() - begun
@@ -169,8 +168,8 @@ class Team:
         return alone
 
     def _have_started(self, grace_s: float) -> bool:
-        """Returns whether all workers are there, within so long. Raises TeamFailed if one has failed, or
-        has not started within START_S."""
+        """Returns whether all workers have started, after waiting so long. Raises TeamFailed if one has
+        failed, or has not started within START_S."""
         until = time.monotonic() + grace_s
         while self._starting:
             if not self._starting[0].connection.poll(max(0.0, until - time.monotonic())):
@@ -183,7 +182,8 @@ class Team:
     def _train_together(
         self, state: TrainingState, batches: Mapping[int, Batch], first: int, steps: int, step_s: float
     ) -> tuple[TrainingState, list[float]]:
-        """Returns the end of a segment and its losses. step_s: of one worker. Raises TeamFailed."""
+        """Returns the end of a segment and its losses. `step_s` is the time of one worker's step. Raises
+        TeamFailed."""
         place = self.places[0]
         job = ReplayJob(
             place.training, place.store, state.elements, state.local_step, state.global_step, first, steps
@@ -208,7 +208,7 @@ class Team:
         until = time.monotonic() + self.least_s + SLOWER * job.steps * step_s
 
         def hear(member: Member) -> Message:
-            """Returns its next message, while there is time for the segment."""
+            """Returns the member's next message, while there is time for the segment."""
             left_s = max(0.0, until - time.monotonic())
             if left_s < grace_s and not member.connection.poll(left_s):
                 late = f"they are too slow beside one, which takes {step_s:.1f} s for a step"
@@ -254,8 +254,8 @@ def _has_same_bits(one: tuple[TrainingState, list[float]], other: tuple[Training
 
 
 def open_team(config: NodeConfig, spec: TrainingSpec, notify: Callable[[str], None]) -> Team | None:
-    """Returns the workers that a solver's configuration asks for. None if it asks for one, or the task's
-    format does not promise that several come to one's bits."""
+    """Returns the workers that a solver's configuration asks for. Returns None if that is one, or if in the
+    task's format several workers may give other bits than one."""
     if config.workers == 1:
         return None
     if spec.numeric_format not in PRODUCT_BITS:

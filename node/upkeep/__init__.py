@@ -1,1 +1,1 @@
-"""What keeps a task going and a disk small: calls that anybody may send, pruning, a test of own bits."""
+"""Keeps a task going and the disk small: calls that anybody may send, pruning, a test of own bits."""

@@ -1,4 +1,4 @@
-"""Finds what no record needs any more on a node's disk, and deletes it."""
+"""Finds and deletes what no record needs any more on a node's disk."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -21,11 +21,11 @@ from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 
 STRAY_AUDITS = 2
-"""A blob that no record names stays for so many times `audit_max`: the longest that an audit lasts."""
+"""A blob that no record names stays for so many times `audit_max`, the longest that an audit lasts."""
 
 
 PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_KINDS, key=str))
-"""Kinds of blobs that are deleted at all: a dataset stays."""
+"""The kinds of blobs that may be deleted. A dataset stays."""
 
 
 TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
@@ -33,7 +33,8 @@ TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
 
 @dataclass(frozen=True)
 class Deletion:
-    """What is known of the blobs on the disk: from the records, and of claims of others by asking for it."""
+    """Knows which blobs on the disk are needed: from the records, and by asking peers for the work leaves of
+    their claims."""
 
     get_view: GetView
     journal: Journal
@@ -58,15 +59,15 @@ class Deletion:
         )
 
     async def learn_foreign(self) -> None:
-        """Finds, once, the blobs that other tasks of this home name. While a node runs, no other node writes
+        """Finds the blobs that other tasks of this home name, once. While this node runs, no other one writes
         to its journal."""
         memory, task = self.pruning_memory, self.get_view().task
         if memory.foreign is None:
             memory.foreign = await asyncio.to_thread(list_foreign, self.journal, task)
 
     async def learn_works(self, here: Collection[BlobKey]) -> None:
-        """Asks for the work leaves of others' claims: after a restart only they tell which pseudo-gradient is
-        whose."""
+        """Asks peers for the work leaves of their claims. After a restart only they tell which
+        pseudo-gradient belongs to which claim."""
         unknown = list_unknown_works(get_now(self.get_view()), self.open_books(), self.get_view().head_block)
         if any(key.kind is BlobKind.DELTA for key in here):
             for game_round, slot in unknown:
@@ -82,7 +83,7 @@ def list_removable(
     kept: Collection[BlobKey],
     block: int,
 ) -> list[BlobKey]:
-    """Returns those of the blobs here that are to be deleted; strays are noted in `memory`."""
+    """Returns the blobs on this disk that are to be deleted. Notes strays in `memory`."""
     foreign = memory.foreign or frozenset()
     named = list_named(books.claims, books.audits) | set(name_outer(books.initial))
     free = [key for key in here if key not in kept and key not in foreign]
@@ -95,8 +96,8 @@ def list_removable(
 
 
 def _find_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKind, bool]:
-    """Of which kinds a stray is of no use: no state or trace while this node is in a dispute, no
-    pseudo-gradient while one of a contestable root cannot be named."""
+    """Returns the kinds of which a stray may be deleted. No state or trace may while this node is in a
+    dispute, and no pseudo-gradient while one of a contestable root is not identified."""
     seat = find_seat(state, books.account)
     mine = {None if seat is None else seat.number, books.account}
     is_disputed = any(one.is_open and {one.seat, one.opener} & mine for one in books.inner.disputes.values())
@@ -113,8 +114,7 @@ def list_here(store: BlobStore) -> list[BlobKey]:
 def delete_blobs(
     store: BlobStore, keys: Collection[BlobKey], list_used: Callable[[], Collection[BlobKey]]
 ) -> int:
-    """Deletes these blobs, except those that have come into use meanwhile; returns the number of deleted
-    bytes."""
+    """Deletes these blobs, except those that came into use meanwhile. Returns the number of deleted bytes."""
     freed = 0
     for key in keys:
         if key in list_used():

@@ -19,14 +19,14 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 
 @dataclass(frozen=True)
 class KeepModel:
-    """Fetch a model, and once its bytes survive a power cut write down the outer header behind its root: the
-    journal tells that it is kept."""
+    """Fetch a model, then record the outer header of its root. The record is written once the bytes would
+    survive a power cut, and says that this home keeps the model."""
 
     choice: Choice
 
     async def perform(self, room: "LastModel") -> None:
-        """Raises EnvironmentFault or ProtocolFault if no peer serves the model now, or the disk does not
-        take it."""
+        """Fetches the model. Raises EnvironmentFault or ProtocolFault if no peer serves it now, or the disk
+        refuses it."""
         claims, task = room.claims, room.get_view().task
         header = await room.model.load_outer(self.choice.root)
         ref = _refer(room.get_view(), header)
@@ -38,7 +38,8 @@ class KeepModel:
 
 
 def list_duties(view: View, block: int) -> Iterator[KeepModel]:
-    """Yields the newest model if this home lacks it, while no round runs and no start is asked for."""
+    """Yields the duty to fetch the newest model if this home lacks it, while no round runs and none is about
+    to start."""
     game, choice = view.game, choose_newest(view.game)
     is_standing = get_live_round(game) is None and not is_start_alive(game, block)
     if is_standing and choice.after >= 0 and not _is_kept(view, choice):

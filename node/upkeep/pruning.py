@@ -1,13 +1,13 @@
-"""Pruning: the disk of a node holds what `retention.py` names, and nothing that was settled.
+"""Prunes a node's disk: it keeps what `retention.py` lists, and deletes what was settled.
 
     a record names it, it must stay             stays
     a record names it, its windows are over     goes
-    no record names it                          stays for STRAY_AUDITS audits: it may be fetched, replayed or
-                                                exported just now; then goes
+    no record names it                          stays for STRAY_AUDITS audits, because it may be fetched,
+                                                replayed or exported just now; then goes
     of another task of this home, or a dataset  stays
 
-A pruning may be killed at any moment: the next one decides anew, from the chain and the journal. What was
-pruned too early for a solver is trained again from boundary 0 (`node/training/segments.py`).
+Pruning may be killed at any moment: the next one decides anew, from the chain and the journal. If a solver
+pruned a state too early, it trains it again from boundary 0 (`node/training/segments.py`).
 """
 
 import asyncio
@@ -53,18 +53,19 @@ log = logging.getLogger(__name__)
 
 
 Restored = Iterator[tuple[tuple[int, int], int]]
-"""(round, boundary), and the last block for it: in which an auditor still waits, this node can move in a
-dispute, or the next claim may be committed to."""
+"""Maps (round, boundary) to the last block for it: an auditor waits until then, this node can move in a
+dispute, or the next claim can be committed to."""
 
 
 @dataclass(frozen=True)
 class Prune:
-    """Delete what nothing needs any more. stages: of the windows, so that each change is one duty."""
+    """Delete what nothing needs any more. `stages` are those of the windows, so that each change is one
+    duty."""
 
     stages: tuple[object, ...]
 
     async def perform(self, room: "Pruning") -> None:
-        """Decides here, deletes in a thread."""
+        """Decides what to delete, then deletes it in a thread."""
         memory, block = room.pruning_memory, room.get_view().head_block + 1
         await room.deletion.learn_foreign()
         candidates = await asyncio.to_thread(list_here, room.store)
@@ -82,15 +83,16 @@ class Prune:
 
 @dataclass(frozen=True)
 class RestoreBoundary:
-    """Train a boundary of this node's own claim of an older round again: an auditor is about to ask for it,
-    this node disputes a vote on it, or the next claim goes on from its moments. It stops once the duty is not
-    listed any more."""
+    """Train a boundary of this node's older claim again. It is needed if an auditor is about to ask for it,
+    if this node disputes a vote on it, or if the next claim starts from its moments. Training stops once the
+    duty is not listed any more."""
 
     round: int
     boundary: int
 
     async def perform(self, room: "Pruning") -> None:
-        """Raises EnvironmentFault if this machine comes to another state than the journal has."""
+        """Trains the boundary. Raises EnvironmentFault if this machine gets another state than the journal
+        has."""
         with suppress(NotWanted):
             await room.segments.restore_boundary(self.round, self.boundary, partial(self._find_until, room))
 
@@ -102,7 +104,7 @@ class RestoreBoundary:
 
 @dataclass(frozen=True)
 class Pruning:
-    """Deletes what nothing needs any more, and trains again what is needed after all."""
+    """Deletes what nothing needs any more, and restores what is needed again."""
 
     get_view: GetView
     store: BlobStore
@@ -124,7 +126,7 @@ class Pruning:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Pruning]]:
-    """Yields what is to be deleted, and what has to be there again, at `block`."""
+    """Yields what to delete and what to restore at `block`."""
     state = get_now(view)
     stages = (*list_stages(state, block - REORG_BLOCKS), view.pruning.begun)
     if stages != view.pruning.done:
@@ -133,7 +135,7 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Pruning]]:
 
 
 def find_due(view: View, block: int) -> dict[tuple[int, int], int]:
-    """Returns (round, boundary) of what has to be trained again at `block`, and the last block for each."""
+    """Returns (round, boundary) of what must be trained again at `block`, with the last block for each."""
     due: dict[tuple[int, int], int] = {}
     for place, until in _list_due(view, get_now(view), block):
         due[place] = min(until, due.get(place, until))
@@ -149,8 +151,8 @@ def _list_due(view: View, state: GameState, block: int) -> Restored:
 
 
 def _list_carried(view: View, state: GameState, block: int) -> Restored:
-    """The state whose moments the next claim goes on from: after a fall that of an older round, which was
-    pruned."""
+    """Returns the boundary whose moments the next claim starts from. After a root fell, it belongs to an
+    older round, which was pruned."""
     seat = find_seat(state, view.account)
     if seat is None or not view.spec.terms.carry_moments:
         return
@@ -165,8 +167,8 @@ def _list_carried(view: View, state: GameState, block: int) -> Restored:
 
 
 def _list_needed(view: View, block: int) -> Restored:
-    """Starts that this node needs to name a step of a vote on its own claim, in a dispute that it opened. The
-    vote's signer may show none of its steps."""
+    """Returns the starts that this node needs to name a step in its own disputes, about votes on its own
+    claim. The votes' signers may show none of their steps."""
     for dispute in get_inner(view).disputes.values():
         is_running = dispute.is_open and dispute.opener == view.account and block <= dispute.clock
         start = find_own_boundary(view, dispute) if is_running else None
@@ -175,8 +177,8 @@ def _list_needed(view: View, block: int) -> Restored:
 
 
 def _list_restored(view: View, state: GameState, game_round: GameRound, block: int) -> Restored:
-    """Lowest first: each is trained on from the one before it. Of the last one an auditor wants the weights
-    alone."""
+    """Returns the boundaries to restore, the lowest first, because each is trained from the one before. Of
+    the last boundary, an auditor wants only the weights."""
     slot = find_own_slot(state, game_round, view.account)
     if slot is None or slot not in game_round.claims or game_round.beacon is None:
         return
@@ -195,7 +197,7 @@ def _list_restored(view: View, state: GameState, game_round: GameRound, block: i
 
 
 def _is_asked(state: GameState, game_round: GameRound, place: int, steps: Steps, block: int) -> bool:
-    """Returns whether peers may still ask for steps that are shown."""
+    """Returns whether peers may still ask for the steps that are shown."""
     where = divmod(place, state.terms.segment_count)
     lasts = [find(state, game_round, *where) for find in (find_asked_until, find_supported_until)]
     is_over = steps.is_auditor and not any(last is not None and block <= last for last in lasts)

@@ -1,14 +1,14 @@
-"""What must stay on a node's disk at a block, and why.
+"""Lists what must stay on a node's disk at a block, and why.
 
-It is a pure function of the machine's state and the node's own books.
+It is a pure function of the game's state and the node's own records.
 
-    whole       the two rounds that were opened last, and the claims that are trained speculatively
+    whole       the last two opened rounds, and the claims that are trained speculatively
     older       boundary 0 of the own claim, until the round's duties end
-                + what an auditor, a dispute or a question may want of it now
+                + what an auditor, a dispute or a query may need of it now
                 inputs of the outer step, until the root cannot be contested
-                auditors: start and both ends, until the vote cannot be asked about; then the start
-    settled     the model that the next round starts from, and the newest one that nothing replaces
-    given       the weights that the task begins with, where no seed makes them
+                of audits: start and both ends, until the vote cannot be queried; then the start
+    settled     the model that the next round starts from, and the newest final one
+    given       the starting weights of the task, if no seed makes them
 """
 
 from collections.abc import Iterator
@@ -50,16 +50,15 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteWord
 
 Kept = Iterator[tuple[BlobKey, str]]
-"""Blobs, each with the reason."""
+"""Maps blobs to the reason why each is kept."""
 REJECTIONS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START})
 
 
 @dataclass(frozen=True)
 class Books:
-    """What a node knows besides the chain. initial: the model that the task begins with; unlike_until: up to
-    this round nothing can be recomputed on this machine; begun, merged: what was trained and merged last
-    (all three of `PruningMemory`); possible: which claims may still be merged. is_start_given: no seed makes
-    the weights of `initial`."""
+    """What a node knows besides the chain. `initial` is the model that the task begins with; `is_start_given`
+    says that no seed makes it. `unlike_until`, `begun` and `merged` are those of `PruningMemory`. `possible`
+    are the claims that may still be merged."""
 
     account: str
     initial: OuterHeader
@@ -75,8 +74,8 @@ class Books:
 
 
 def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
-    """Returns what must stay at `block`, each with one of its reasons. state: as it is in that block or
-    later."""
+    """Returns what must stay at `block`, each with one of the reasons. `state` is that of this block or a
+    later one."""
     kinds = (_keep_models, _keep_claims, _keep_carried, _keep_audits, _keep_deltas)
     found = {key: reason for keep in kinds for key, reason in keep(state, books, block)}
     return found | list_in_use(books.cases, books.audits)
@@ -104,9 +103,9 @@ def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
 
 
 def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> Kept:
-    """What a contest of the round's root needs: the states before and after, this node's own merge of what
-    was posted too if it differs. Any other merge can be computed again from the pseudo-gradients; those
-    behind a kept speculation, and the last one, stay as well."""
+    """Keeps what a contest of the round's root needs: the states before and after, and this node's own merge
+    if it differs. Other merges can be computed again from the pseudo-gradients, except those under a kept
+    speculation and the latest one, which stay."""
     for root in (game_round.base_root, game_round.root):
         yield from _keep_model(books, root, "its root can be contested")
     posted = None if game_round.root is None else make_key(game_round, game_round.merged)
@@ -119,7 +118,7 @@ def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> K
 
 
 def _find_outer(books: Books, root: bytes | None) -> OuterHeader | None:
-    """Returns the outer header behind an outer root, as far as this node knows."""
+    """Returns the outer header of an outer root, if this node knows it."""
     if root is None:
         return None
     return books.initial if root == compute_outer_root(books.initial) else books.claims.outer.get(root)
@@ -129,7 +128,7 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
     for (index, basis), work in list(books.claims.works.items()):
         game_round = state.rounds.get(index)
         if game_round is None or game_round.beacon is None:
-            continue  # It is trained speculatively, or the round is forgotten.
+            continue  # The round is trained speculatively, or is forgotten.
         if (index, basis) == _name_work(game_round) and is_answerable(state, game_round, block):
             if is_recent(state, index) or index <= books.unlike_until:
                 yield from _keep_whole(work)
@@ -142,16 +141,15 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _list_speculated_weights(state: GameState, books: Books) -> set[bytes]:
-    """Returns roots of the weights that the kept speculations start from."""
+    """Returns the roots of the weights that the kept speculations start from."""
     works = (books.claims.works[place] for place in _list_speculations(state, books))
     return {work.boundaries[0].weights_root for work in works if 0 in work.boundaries}
 
 
 def _list_speculations(state: GameState, books: Books) -> Iterator[tuple[int, bytes]]:
-    """Yields the speculative claims that stay. Of each round these are the newest ones; the one in training
-    now is the last, even if it was begun earlier. And the one on the most claims that can all still be
-    merged: votes that take claims out of the expected merge and put them back must not cost a round of
-    training."""
+    """Yields the speculative claims to keep: of each round the newest ones, and the one in training now, even
+    if it was begun earlier. Also kept is the one on the most claims that can all still be merged: votes may
+    drop a claim from the expected merge and bring it back, and that must not cost a round of training."""
     speculative = [place for place in list(books.claims.works) if _is_speculative(state, place[0])]
     told = [place for place in books.begun if place in speculative]
     ordered = [*(place for place in speculative if place not in told), *told]
@@ -164,14 +162,14 @@ def _list_speculations(state: GameState, books: Books) -> Iterator[tuple[int, by
 
 
 def _is_speculative(state: GameState, index: int) -> bool:
-    """Returns whether a round is trained speculatively, if at all."""
+    """Returns whether training of a round would be speculative."""
     game_round = state.rounds.get(index)
     return index >= state.next_round if game_round is None else game_round.beacon is None
 
 
 def _count_merged(books: Books, place: tuple[int, bytes]) -> int:
-    """How many claims are merged in what a round is trained from; 0 if the merge is not known, or one of
-    them cannot be merged any more."""
+    """Returns how many claims are merged in what a round is trained from. 0 if the merge is not known, or one
+    of the claims cannot be merged any more."""
     first, closed = books.claims.works[place].boundaries.get(0), place[0] - 1
     known, possible = books.possible or (closed, None)
     counts = [0]
@@ -190,7 +188,7 @@ def _keep_whole(work: ClaimWork) -> Kept:
 
 
 def _keep_start(state: GameState, books: Books, game_round: GameRound, work: ClaimWork, block: int) -> Kept:
-    """Of an older round: boundary 0, and what an auditor, a dispute or a question may want of it now."""
+    """Keeps of an older round boundary 0, and what an auditor, a dispute or a query may need of it now."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     wanted = {0} | list_wanted_boundaries(state, books, game_round, block)
     for boundary in wanted & work.boundaries.keys():
@@ -206,9 +204,9 @@ def _keep_start(state: GameState, books: Books, game_round: GameRound, work: Cla
 
 
 def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound, block: int) -> set[int]:
-    """Boundaries of this node's claim that are wanted at `block`: ends of drawn segments while votes count,
-    their starts while steps may be asked for, starts of those that are disputed or were asked for, and of
-    those where this node disputes a vote."""
+    """Returns the boundaries of this node's claim that are needed at `block`. These are ends of drawn
+    segments while votes count, their starts while steps may be asked for, starts of disputed or requested
+    segments, and starts where this node disputes a vote."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     if slot is None:
         return set()
@@ -223,8 +221,7 @@ def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound
 
 
 def has_work_vote(state: GameState, books: Books, claim: StatementRef, block: int) -> bool:
-    """Returns whether a vote that says something of a claim's pseudo-gradient can be proven right or
-    wrong."""
+    """Returns whether a vote about a claim's pseudo-gradient can still be proven right or wrong."""
     return any(
         vote.slot == claim.slot
         and vote.word == VoteWord.REJECT_DELTA
@@ -234,8 +231,8 @@ def has_work_vote(state: GameState, books: Books, claim: StatementRef, block: in
 
 
 def _keep_carried(state: GameState, books: Books, block: int) -> Kept:
-    """The end of the claim whose moments this node's next one goes on from, however old it is; and the start
-    of each that it goes on from if a root falls: it is trained again then."""
+    """Keeps the end of the claim whose moments this node's next one starts from, however old it is. If a root
+    falls, another claim takes that role; its start is kept, to train it again."""
     seat = find_seat(state, books.account)
     if seat is None:
         return
@@ -250,7 +247,7 @@ def _keep_carried(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _name_work(game_round: GameRound) -> tuple[int, bytes]:
-    """Returns what this node's own claim of a round with a beacon is called."""
+    """Returns the name of this node's own claim of a round with a beacon."""
     assert game_round.beacon is not None
     return game_round.index, compute_basis(game_round.base_root, game_round.beacon)
 
@@ -264,7 +261,7 @@ def _keep_audits(state: GameState, books: Books, block: int) -> Kept:
 
 
 def _keep_audit(state: GameState, books: Books, made: SealMade, vote: VoteMade | None, block: int) -> Kept:
-    """Start and both ends; later the start, with both ends of what was rejected."""
+    """Keeps the start and both ends of an audit; later only the start, with both ends if it was rejected."""
     said = made.sealed
     ref = StatementRef(said.round, said.slot, said.draw, said.rank)
     is_asked, is_open = is_askable(state, ref, block), is_disputable(state, ref, block)
@@ -280,7 +277,8 @@ def _keep_audit(state: GameState, books: Books, made: SealMade, vote: VoteMade |
 def _keep_audited_work(
     state: GameState, books: Books, made: SealMade, vote: VoteMade | None, block: int
 ) -> Kept:
-    """Final weights and pseudo-gradient of an audited claim, with the weights that it started from."""
+    """Keeps the final weights and pseudo-gradient of an audited claim, and the weights that it started
+    from."""
     if vote is None or vote.ends is None:
         return
     said = get_place(made.sealed)
@@ -293,7 +291,7 @@ def _keep_audited_work(
 
 
 def _keep_deltas(state: GameState, books: Books, block: int) -> Kept:
-    """Of all claims of rounds whose root can be contested or is to come."""
+    """Keeps the pseudo-gradients of all claims in rounds whose root can be contested or is still to come."""
     known = list_work_roots(books)
     for game_round in list(state.rounds.values()):
         if is_whole(state, game_round, block) or is_contestable(state, game_round, block):
@@ -311,7 +309,8 @@ def list_work_roots(books: Books) -> dict[bytes, bytes]:
 
 
 def list_unknown_works(state: GameState, books: Books, block: int) -> list[tuple[GameRound, int]]:
-    """(round, slot) of merged claims of contestable roots whose pseudo-gradient this node cannot name."""
+    """Returns (round, slot) of merged claims in contestable roots whose pseudo-gradient this node cannot
+    identify."""
     known = list_work_roots(books)
     return [
         (one, slot)

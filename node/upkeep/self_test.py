@@ -1,11 +1,11 @@
-"""After an update of code, libraries, processor or device: does this machine compute the same bits?
+"""Tests after an update of code, libraries, processor or device whether this machine computes the same bits.
 
-A pruned round is answered for by training it again. On other bits that fails, and silence in a dispute costs
-the seat. So the first start after an update computes again what is known: one step of the task from its first
-weights, and a segment of the newest claim and of the newest replay of which both ends are on disk. If one of
-them differs, the operator is told, and what was stated before is kept whole until nothing can be asked about
-it. A claim that nobody was told of is trained anew: with two kinds of bits in it no machine could defend it.
-An operator that brings the earlier versions back is told again only if something was stated meanwhile.
+A node defends a pruned round by training it again. With other bits that fails, and silence in a dispute costs
+the seat. So the first start after an update computes known results again: one step of the task from its first
+weights, a segment of the newest claim, and one of the newest replay, if both ends are on disk. If one
+differs, the operator is told, and older statements are kept whole until nobody can question them. A claim
+that was not sent yet is trained anew, because no machine could defend one with two kinds of bits. If the
+operator brings the earlier versions back, it is told again only if the node stated something meanwhile.
 """
 
 import asyncio
@@ -68,10 +68,10 @@ class SelfTest:
     training: Training
 
     async def check_bits(self) -> None:
-        """Tests this machine if it is not the one of the last run of this home on the joined task, and
-        remembers it. Raises EnvironmentFault if nobody serves the data of the test. A node that has a seat
-        says so instead and goes on, as if its bits were other ones: it has disputes to answer, and silence
-        would cost its stake. Its next start tests again."""
+        """Tests this machine if it differs from that of this home's last run on the joined task, and
+        remembers it. Raises EnvironmentFault if nobody serves the test's data. A node with a seat only warns
+        then, and goes on as if its bits were different, because silence in a dispute would cost its stake.
+        Its next start tests again."""
         name, home = self.get_view().task.hex(), self.home
         machine = describe_machine()
         before = read_bits(home).get(name)
@@ -100,7 +100,7 @@ class SelfTest:
         if not is_step_same or False in found:
             self._drop_untold()
         last = find_last_stated(self.get_view())
-        # With the earlier bits back, what was stated between the two updates has other ones.
+        # If the earlier bits are back, statements between the two updates have other bits.
         is_back = before is not None and step_root == before.former_root and last <= unlike_until
         if not (is_step_same or is_back) or False in found:
             unlike_until = max(unlike_until, last)
@@ -113,8 +113,8 @@ class SelfTest:
         return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
 
     async def _compute_step_root(self) -> str:
-        """Returns the root of the state after one step from the task's first weights, on data that a fixed
-        word draws."""
+        """Returns the root of the state after one step from the task's first weights, on data drawn by a
+        fixed hash."""
         training = self.get_view().spec.training
         weights = await self.model.load_weights(get_initial_header(self.get_view()))
         batches = partial(get_batch, self.corpus, training, bytes(32), 0)
@@ -124,8 +124,8 @@ class SelfTest:
         return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
 
     def compute_known_segment(self) -> bool | None:
-        """Returns whether a segment of the newest claim that has its start on disk ends as the journal says.
-        None if there is none."""
+        """Returns whether a segment of the newest claim with its start on disk still gives the end in the
+        journal. None if there is none."""
         view = self.get_view()
         for index, game_round in sorted(view.game.rounds.items(), reverse=True):
             slot = find_own_slot(view.game, game_round, view.account)
@@ -139,8 +139,8 @@ class SelfTest:
         return None
 
     def compute_known_replay(self) -> bool | None:
-        """Returns whether the newest audited segment with both ends on disk ends as this node sealed. None if
-        there is none."""
+        """Returns whether the newest audited segment with both ends on disk still gives the end that this
+        node sealed. None if there is none."""
         view = self.get_view()
         for place, made in sorted(view.audits.book.seals.items(), key=lambda item: -item[0].round):
             start = made.start.header
@@ -150,9 +150,8 @@ class SelfTest:
         return None
 
     def _drop_untold(self) -> None:
-        """Begins anew what was trained with other bits and committed to nowhere: claims that are not
-        finished, and those of rounds that are not open yet. One that is finished may be on its way to the
-        chain."""
+        """Begins claims anew that were trained with other bits and not committed to: unfinished ones, and
+        those of rounds that are not open yet. A finished one may be on its way to the chain."""
         for (index, basis), work in list(self.claims.works.items()):
             if work.boundaries and (work.finished is None or index >= self.get_view().game.next_round):
                 self.training.begin_anew(index, basis)

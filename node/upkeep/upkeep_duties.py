@@ -1,14 +1,15 @@
-"""Permissionless upkeep: lists the calls that keep a task going, and sends them to the contracts.
+"""Lists the calls that keep a task going, and sends them to the contracts.
 
 Any account may send these calls. Members send them so that a task comes to its end, whichever accounts are
-silent. They are seals, roots that stand, settlements, payouts, silent seats, and ends of asks, disputes and
-contests whose clock has run out. The machine says what is due (`list_upkeep`), and a rotation who sends it
-(`find_turn`).
+silent. The calls fix randomness, keep base roots, settle and pay out seats, close silent ones, and end
+queries, disputes and contests after their time limit. `list_upkeep` says what is due, and `find_turn` who
+sends it.
 
-A call that answers or ends an ask repeats what the ask was opened with. The chain has logged all of it.
+A call that answers or ends a query repeats the fields that the query was opened with. The chain's events have
+all of them.
 
-No node closes by itself a task that has not begun, however long the task waits for members: its submitter
-halts it, or an operator closes it (`touchstone task close`).
+No node closes a task that has not begun, however long it waits for members. Its submitter halts it, or an
+operator closes it (`touchstone task close`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,14 +34,14 @@ from touchstone.protocol.spec.game.upkeep_turns import find_turn, get_seal_windo
 
 @dataclass(frozen=True)
 class SettleSeats(GameCall):
-    """settle: several seats up to one round. Those that cannot settle are left out by the contract."""
+    """The call `settle` for several seats up to one round. The contract skips seats that cannot settle."""
 
     seats: tuple[int, ...]
     until_round: int
 
     @property
     def seat(self) -> int:
-        """Names the page."""
+        """The first seat, which names this page of seats."""
         return self.seats[0]
 
 
@@ -52,8 +53,7 @@ class Upkeep:
     chain: GameChain
 
     async def send_upkeep(self, call: GameCall) -> None:
-        """Sends a call of `list_upkeep`, or SettleSeats. Raises ContractRefused if it is not due any
-        more."""
+        """Sends a call of `list_upkeep`, or SettleSeats. Raises ContractRefused if it is not due any more."""
         task, chain = self.get_view().task, self.chain
         match call:
             case calls.StartRounds():
@@ -83,7 +83,7 @@ class Upkeep:
                 await self._end(call)
 
     async def _end(self, call: GameCall) -> None:
-        """Ends a contest, a query or a dispute whose clock has run out."""
+        """Ends a contest, a query or a dispute whose time limit has passed."""
         task, chain = self.get_view().task, self.chain
         match call:
             case calls.EndRootContest():
@@ -97,7 +97,7 @@ class Upkeep:
                 raise TypeError(f"no upkeep call: {call}")
 
     async def _prove(self, call: GameCall) -> bytes:
-        """Returns the header of the block whose randomness a seal takes."""
+        """Returns the header of the block whose randomness a call fixes."""
         view = self.get_view()
         block = view.head_block + 1
         window = get_seal_window(get_state_at(view.game, block), call, block)
@@ -111,7 +111,7 @@ class Upkeep:
         return await self.chain.prove_header(window[0] - 1)
 
     async def _settle(self, call: SettleSeats) -> None:
-        """As many of the seats as fit; the others are due again."""
+        """Settles as many of the seats as fit; the others are due again."""
 
         def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
             return self.get_view().task, list(seats), call.until_round
@@ -121,7 +121,7 @@ class Upkeep:
 
 
 def _find_name(view: View, number: int) -> bytes:
-    """Returns what the chain calls an open contest, ask or dispute."""
+    """Returns the on-chain name of an open contest, query or dispute."""
     name = view.game.find_name(number)
     if name is None:
         raise EnvironmentFault(
@@ -135,17 +135,17 @@ def _find_name(view: View, number: int) -> bytes:
 
 @dataclass(frozen=True)
 class SendUpkeep:
-    """A call that is due, and that it is this node's turn to send."""
+    """Send a call that is due, when it is this node's turn."""
 
     call: GameCall
 
     @property
     def title(self) -> str:
-        """As of `name_duty`."""
+        """The title for `name_duty`."""
         return type(self.call).__name__
 
     async def perform(self, room: "Upkeep") -> None:
-        """Sends it. Raises ContractRefused if another account was faster."""
+        """Sends the call. Raises ContractRefused if another account was faster."""
         await room.send_upkeep(self.call)
 
 
@@ -160,7 +160,7 @@ def list_duties(view: View, block: int) -> Iterator[SendUpkeep | Wait]:
 
 def list_calls(view: View, game: LoggedGame, block: int) -> Iterator[GameCall]:
     """Yields every call that is due in `block`, whether or not it is this node's turn. Seats that settle
-    together come in pages."""
+    together are grouped in pages."""
     due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
     yield from _page(call for call in due if isinstance(call, SettleSeat))
     ends = {call.dispute for call in due if isinstance(call, EndDispute)}
@@ -176,8 +176,8 @@ def is_gathering(state: GameState) -> bool:
 
 
 def find_next_block(state: GameState, block: int) -> int | None:
-    """Returns the first block after `block` in which the clock may make something due; None if there is none.
-    A task that waits for its first members could be closed, but that is no reason to look again."""
+    """Returns the first block after `block` in which a deadline may make something due; None if there is
+    none. A task that waits for its first members could be closed, but that is no reason to look again."""
     found = get_next_block(state, block)
     is_end = found == state.stands_since + state.terms.windows.dispute
     return None if is_end and is_gathering(state) else found
