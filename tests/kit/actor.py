@@ -84,6 +84,20 @@ class Actor:
         places = [MissedPlace(*one) if isinstance(one, tuple) else MissedPlace(one) for one in missed]
         self.send(calls.MarkSilent(number, tuple(places)))
 
+    # Shares
+    @property
+    def shares(self) -> int:
+        """How many shares it holds."""
+        return self.world.shares.get(self.world.get_party(self.name).address).shares
+
+    def sends_shares(self, to: str, count: int) -> None:
+        """Sends shares."""
+        self.world.sends_shares(self.name, to, count)
+
+    def votes_halt(self, count: int | None = None) -> None:
+        """Votes for the halt, with all of its shares unless told else."""
+        self.world.votes_halt(self.name, self.shares if count is None else count)
+
     # Work
     def commits(self, segments: int | None = None, *, fault: str = "", **lies: Any) -> None:
         """Commits to a claim of the round that runs; `lies` are fields of the call that it says otherwise."""

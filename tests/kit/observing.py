@@ -1,4 +1,5 @@
-"""What machine and contracts must have alike after a call: money, seats, rounds, votes, as words of 32 bytes.
+"""What machine and contracts must have alike after a call, as words of 32 bytes: money, shares, seats,
+rounds, votes.
 
 Twin: `Observer.sol` in tests/contracts/plays, which reads the same from the contracts' views, in this order.
 """
@@ -7,6 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from eth_utils.crypto import keccak
 
+from tests.kit.played_task import Sent
+from tests.kit.share_book import PARTS, ShareBook
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, list_mergeable
@@ -14,6 +17,7 @@ from touchstone.protocol.spec.game.enums import ClaimStatus, RoundPhase
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
+    REVENUE,
     PotKind,
     credit_of,
     restitution_of,
@@ -40,16 +44,17 @@ Words = Iterator[tuple[str, int]]
 """What a word is, and the word."""
 
 
-def compute_digest(state: GameState, block: int, accounts: Sequence[str], seats: Sequence[int]) -> bytes:
-    """Returns the hash of all words of a state, as a call of `block` would find it."""
-    words = (word for _, word in list_words(state, block, accounts, seats))
+def compute_digest(one: Sent, accounts: Sequence[str], seats: Sequence[int]) -> bytes:
+    """Returns the hash of all words of what a call left, as another call of its block would find it."""
+    words = (word for _, word in list_words(one, accounts, seats))
     return bytes(keccak(b"".join(word.to_bytes(32) for word in words)))
 
 
-def list_words(state: GameState, block: int, accounts: Sequence[str], seats: Sequence[int]) -> Words:
+def list_words(one: Sent, accounts: Sequence[str], seats: Sequence[int]) -> Words:
     """Yields what is compared. accounts, seats: all that the play ever has."""
-    state = get_state_at(state, block)
+    block, state = one.block, get_state_at(one.state, one.block)
     yield from _list_money(state, accounts)
+    yield from _list_shares(state, one.shares, accounts)
     for number in seats:
         yield from _list_seat(state, number)
     yield from _list_task(state)
@@ -68,6 +73,21 @@ def _list_money(state: GameState, accounts: Sequence[str]) -> Words:
     yield "bonds", sum(held for pot, held in wei.items() if pot.kind == PotKind.BOND)
     for number in range(RESTITUTIONS):
         yield f"restitution {number}", state.purse.get_wei(restitution_of(number))
+
+
+def _list_shares(state: GameState, book: ShareBook, accounts: Sequence[str]) -> Words:
+    yield "shares", book.supply
+    yield "revenue", book.revenue_wei
+    yield "revenue not claimed", state.purse.get_wei(REVENUE)
+    yield "shares that vote", book.votes
+    yield "majority since", book.since
+    if book.since:
+        yield "majority until round", book.until_round
+    for account in accounts if book.supply else ():
+        one = book.get(account)
+        yield f"shares of {account}", one.shares
+        yield f"claimable of {account}", one.earned // PARTS
+        yield f"votes of {account}", one.votes
 
 
 def _list_seat(state: GameState, number: int) -> Words:

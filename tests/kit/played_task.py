@@ -14,13 +14,14 @@ from tests.kit.contract_calls import ContractCall
 from tests.kit.deployment import CHAIN_ID, list_addresses
 from tests.kit.members import Member, make_member, make_word
 from tests.kit.played_calls import PlayedCalls, find_entry
+from tests.kit.share_book import ShareBook
 from tests.kit.zero_claims import PARAMETERS, STEPS, ZERO_ROOT, make_schedule
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.events import GameEvent, RootFell, RoundClosed, SeatConvicted
+from touchstone.protocol.spec.game.events import GameEvent, RootFell, RoundClosed, SeatConvicted, WeiMoved
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.purse import ESCROW, PotKind, credit_of
 from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
@@ -54,7 +55,7 @@ CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerAsk, calls.EndAsk, ca
 @dataclass(frozen=True)
 class Sent:
     """A call that was sent. call: of the machine, its class or the function's name; header: of the block
-    whose randomness it proves; state: after it."""
+    whose randomness it proves; state, shares: after it."""
 
     call: str
     sender: str
@@ -64,6 +65,7 @@ class Sent:
     refused: str | None
     events: tuple[GameEvent, ...]
     state: GameState
+    shares: ShareBook
 
 
 class PlayedTask(PlayedCalls):
@@ -78,6 +80,7 @@ class PlayedTask(PlayedCalls):
         self.parties, self.ids, self.questions = {}, {}, {}
         self.claims, self.own_ends, self.stages = {}, {}, dict[int, tuple[DisputeStage, int]]()
         self._refusal: str | None = None
+        self.shares = ShareBook()
         self.name, self.signing = name, SigningDomain(CHAIN_ID, list_addresses()["Tasks"])
         root = hash_words("touchstone.outer", ZERO_ROOT, ZERO_ROOT)
         self.behind = {root: (ZERO_ROOT, ZERO_ROOT)}
@@ -133,10 +136,17 @@ class PlayedTask(PlayedCalls):
             events = tuple(one for one in events if not isinstance(one, RoundClosed))
         self._expect(refused, f"{call} of {sender}")
         self.state = fold_all(before, events, self.block)
+        self._mint(call, events)
         if refused is None:
             self._name(call, before, sender)
         assert made is not None, f"{call} cannot be written for the contracts"
         self._note(type(call).__name__, sender, made, refused, events, header)
+
+    def _mint(self, call: GameCall, events: tuple[GameEvent, ...]) -> None:
+        """A share for each wei that a settlement pays out of the escrow."""
+        for event in events if isinstance(call, calls.SettleSeat) else ():
+            if isinstance(event, WeiMoved) and event.source == ESCROW and event.target.kind == PotKind.CREDIT:
+                self.shares = self.shares.mint(str(event.target.key), event.wei)
 
     def send_refused(self, refused: str, sender: str, *made: Any) -> None:
         """Sends a call that the machine has not, and that the contracts must refuse by this name."""
@@ -156,7 +166,9 @@ class PlayedTask(PlayedCalls):
         header: tuple[int, bytes] | None = None,
     ) -> None:
         address = self.get_party(sender).address
-        self.log.append(Sent(name, address, self.block, made, header, refused, events, self.state))
+        self.log.append(
+            Sent(name, address, self.block, made, header, refused, events, self.state, self.shares)
+        )
 
     def _expect(self, refused: str | None, what: str) -> None:
         if refused != self._refusal:
@@ -176,8 +188,11 @@ class PlayedTask(PlayedCalls):
         assert self.count + len(self.log) > count, "a refusal without a call"
 
     def _fund(self, call: GameCall, sender: str) -> None:
-        needed = get_needed_wei(call)
-        missing = needed - self.state.purse.get_wei(credit_of(self.get_party(sender).address))
+        self.fund(get_needed_wei(call), sender)
+
+    def fund(self, needed_wei: int, sender: str) -> None:
+        """Deposits what a party lacks of so much credit."""
+        missing = needed_wei - self.state.purse.get_wei(credit_of(self.get_party(sender).address))
         if missing > 0:
             self.send(calls.Deposit(missing), sender)
 

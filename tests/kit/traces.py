@@ -38,6 +38,7 @@ CHANGED_NAMES = {
 OWN_EVENTS = {
     "TopUp": "SeatToppedUp", "PostTask": "TaskPosted", "postClaimRoots": "StepRootsPosted",
     "postVoteRoots": "StepRootsPosted", "nameStep": "StepNamed",
+    "payRevenue": "RevenuePaid", "claimRevenue": "RevenueClaimed", "voteHalt": "HaltVoted",
 }  # fmt: skip
 """Logs of calls that the machine has not, or logs as a movement of money."""
 
@@ -74,7 +75,7 @@ def _make_step(one: Sent, accounts: list[str], seats: list[int]) -> dict[str, An
     assert one.made is not None
     number, header = one.header or (0, bytes(32))
     is_seen = one.refused is None and one.call != "Deposit" or one.call == "Deposit" and bool(one.events)
-    digest = compute_digest(one.state, one.block, accounts, seats) if is_seen else bytes(32)
+    digest = compute_digest(one, accounts, seats) if is_seen else bytes(32)
     names = list_event_names(one.call, one.events) if one.refused is None else []
     return {
         "call": one.call,
@@ -100,11 +101,11 @@ def render(trace: Mapping[str, Any]) -> str:
 def render_deployment() -> str:
     """Returns what the runner creates, in order, and by which selector it knows a refusal or an event."""
     errors, topics = dict[str, str](), dict[str, str]()
-    for name in NAMES:
+    for name in (*NAMES, "TaskShares"):
         for entry in load_abi(name):
             if entry.kind == "error":
                 errors[entry.name] = "0x" + entry.selector.hex()
-            if entry.kind == "event" and name not in ("DevToken", "Purse"):
+            if entry.kind == "event" and name not in ("DevToken", "Purse", "TaskShares"):
                 topics[entry.name] = "0x" + entry.digest.hex()
     table = {
         "deployer": DEPLOYER,
@@ -163,7 +164,7 @@ def explain(name: str, number: int) -> str:
     """Returns the words of a call's digest."""
     world = play_once(name)
     trace, one = make_trace(world), world.log[number]
-    words = list_words(one.state, one.block, trace["accounts"], trace["seats"])
+    words = list_words(one, trace["accounts"], trace["seats"])
     return "\n".join(f"{i:3} {what}: {word} {word:#x}" for i, (what, word) in enumerate(words))
 
 

@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.kit.actor import Actor
-from tests.kit.played_task import STRANGER, SUBMITTER, PlayedTask
+from tests.kit.played_shares import PlayedShares
+from tests.kit.played_task import STRANGER, SUBMITTER
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.calls import HandedOpening, SignedVote
@@ -44,7 +45,7 @@ from touchstone.protocol.spec.game.timing import (
 from touchstone.protocol.spec.statements import VoteWord
 
 
-class World(PlayedTask):
+class World(PlayedShares):
     """A task with its parties, its rounds and its end."""
 
     # Parties
@@ -330,7 +331,8 @@ class World(PlayedTask):
         for name in list(self.parties):
             if self.get_credit(name):
                 self.send(calls.WithdrawCredit(), name)
-        left = {pot.kind.name: wei for pot, wei in self.state.purse.wei.items() if pot.kind.name != "BURNED"}
+        wei_left = self.state.purse.wei.items()
+        left = {pot.kind.name: wei for pot, wei in wei_left if pot.kind.name not in ("BURNED", "REVENUE")}
         assert not left, f"money is left: {left}"
 
 

@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {DevToken} from "../../../contracts/devnet/DevToken.sol";
-import {SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IShares, ITaskShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
@@ -326,26 +325,5 @@ contract SharesMoneyAttacksTest is SharesWorld {
         code.transfer(stranger, 1);
         vm.stopPrank();
         assertEq(sharesToken().totalSupply(), 0, "no token has changed");
-    }
-
-    // After the end -----------------------------------------------------------------------------------------------
-    /// @dev A closed task's model still earns for who trained it. A halt then moves nothing.
-    function test_revenue_afterTheTaskIsClosed_isTheHolders() public {
-        settleEpoch();
-        uint256 last = liveIndex();
-        haltTask();
-        playRound(last);
-        windUp();
-        assertTrue(tasks.isClosed(task), "closed");
-        requireStatus(solverSeat(0), SeatStatus.NONE);
-        uint256 supply = sharesToken().totalSupply();
-        payRevenue(supply);
-        assertEq(claimable(), supply, "theirs");
-        voteAllShares();
-        for (uint256 i = 0; i < people.length; ++i) {
-            if (sharesToken().claimableOf(people[i]) != 0) shares.claimRevenue(task, people[i]);
-        }
-        assertEq(pot(), 0, "claimed");
-        withdrawAll();
     }
 }

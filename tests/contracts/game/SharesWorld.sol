@@ -79,13 +79,6 @@ abstract contract SharesWorld is GameWorld {
         return live - 1;
     }
 
-    /// @dev All holders' shares.
-    function heldShares() internal view returns (uint256 sum) {
-        for (uint256 i = 0; i < people.length; ++i) {
-            sum += sharesToken().balanceOf(people[i]);
-        }
-    }
-
     /// @dev What all holders could claim.
     function claimable() internal view returns (uint256 sumWei) {
         for (uint256 i = 0; i < people.length; ++i) {

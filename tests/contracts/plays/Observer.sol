@@ -7,8 +7,10 @@ import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
+import {IShares, ITaskShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title What machine and contracts must have alike after a call, as words. Twin of tests/kit/observing.py: the same words in the same order.
@@ -21,10 +23,19 @@ contract Observer {
     IRounds private immutable _rounds;
     IVotes private immutable _votes;
     IContests private immutable _contests;
+    IShares private immutable _shares;
     uint256[] private _words;
 
-    constructor(IPurse purse, ITasks tasks, IRounds rounds, IVotes votes, IContests contests) {
+    constructor(
+        IPurse purse,
+        ITasks tasks,
+        IRounds rounds,
+        IVotes votes,
+        IContests contests,
+        IShares shares
+    ) {
         (_purse, _tasks, _rounds, _votes, _contests) = (purse, tasks, rounds, votes, contests);
+        _shares = shares;
     }
 
     /// @dev A round whose closing block is past is closed first: the machine closes it with every call. Take it back afterwards, or it hides a call that
@@ -36,6 +47,7 @@ contract Observer {
         delete _words;
         _rounds.sync(task);
         _observeMoney(task, accounts);
+        _observeShares(task, accounts);
         for (uint256 i = 0; i < seats.length; ++i) {
             _observeSeat(task, seats[i]);
         }
@@ -60,6 +72,24 @@ contract Observer {
         _put(_purse.potOf(Pots.bonds(task)));
         for (uint256 i = 0; i < RESTITUTIONS; ++i) {
             _put(_purse.potOf(Pots.restitution(task, i)));
+        }
+    }
+
+    function _observeShares(TaskId task, address[] memory accounts) private {
+        ITaskShares token = ITaskShares(_shares.sharesOf(task));
+        (uint256 supply, IERC20 shares) = (IERC20(address(token)).totalSupply(), IERC20(address(token)));
+        (uint256 votes, uint256 since, uint256 round) = token.haltVote();
+        _put(supply);
+        _put(token.revenueWei());
+        _put(_purse.potOf(Pots.revenue(task)));
+        _put(votes);
+        _put(since);
+        if (since != 0) _put(round);
+        if (supply == 0) return;
+        for (uint256 i = 0; i < accounts.length; ++i) {
+            _put(shares.balanceOf(accounts[i]));
+            _put(token.claimableOf(accounts[i]));
+            _put(token.votesOf(accounts[i]));
         }
     }
 

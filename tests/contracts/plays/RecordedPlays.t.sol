@@ -6,6 +6,7 @@ import {DevToken} from "../../../contracts/devnet/DevToken.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Test} from "../Test.sol";
@@ -81,7 +82,8 @@ contract RecordedPlaysTest is Test {
             ITasks(_at("Tasks")),
             IRounds(_at("Rounds")),
             IVotes(_at("Votes")),
-            IContests(_at("Contests"))
+            IContests(_at("Contests")),
+            IShares(_at("Shares"))
         );
     }
 
@@ -167,6 +169,10 @@ contract RecordedPlaysTest is Test {
         _replayGroup("settlement");
     }
 
+    function test_shares() public {
+        _replayGroup("shares");
+    }
+
     function test_silence() public {
         _replayGroup("silence");
     }
@@ -199,6 +205,7 @@ contract RecordedPlaysTest is Test {
     }
 
     function _replay(Trace memory t) private {
+        _contractOf[_key("TaskShares")] = IShares(_at("Shares")).sharesOf(t.task);
         for (uint256 i = 0; i < t.accounts.length; ++i) {
             _token.mint(t.accounts[i], WEALTH);
             vm.prank(t.accounts[i]);

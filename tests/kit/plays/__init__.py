@@ -8,6 +8,7 @@ from tests.kit.plays import (
     rounds,
     seats,
     settlement,
+    shares,
     silence,
     tasks,
     votes,
@@ -26,6 +27,7 @@ GROUPS: dict[str, Plays] = {
         disputes,
         convictions,
         settlement,
+        shares,
         silence,
     )  # fmt: skip
 }
