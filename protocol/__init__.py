@@ -1,1 +1,1 @@
-"""What all must compute alike: the rules, the arithmetic and the ways to the outside."""
+"""The rules, the arithmetic and the adapters to other systems, which all nodes must share."""

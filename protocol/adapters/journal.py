@@ -1,20 +1,20 @@
-"""What a node must not forget: a SQLite database that survives a crash at any byte.
+"""Keeps what a node must not forget, in a SQLite database that survives a crash at any byte.
 
 A record is written before the action that makes it irrevocable (a salt before its commitment is sent);
-`append` returns only when the disk has it. So after a crash the journal knows of everything that may have
-happened, and the node asks the chain what did.
+`append` returns only when it is on disk. So after a crash the journal has everything that may have happened,
+and the node asks the chain what did happen.
 
-Every journal begins with a `JournalBegun`. All other kinds of records belong to the rooms. A change of a
-record must raise `FORMAT`: journals written before are then refused, never misread.
+Every journal begins with a `JournalBegun`. The rooms define all other kinds of records. A change of a record
+must raise `FORMAT`; then older journals are refused, never misread.
 
-SQLite keeps the promise: a record is there whole or not at all, one process has the database open, and
-opening compares every record with its second copy in an index. SQLite cannot see that the database is an
-older copy, for that is whole too. So the number of records also stands in a file of its own, with the suffix
--last. It is written after the record, and the disk is not waited for: after a power cut it may be behind the
-database, never ahead of it. An older copy of all files together cannot be told from the true ones here;
-`require_records` in `node.joining.seat_taking` asks the chain.
+SQLite guarantees that a record is there whole or not at all, and that one process has the database open.
+Opening compares every record with its second copy in an index. SQLite cannot notice that the whole database
+is an older copy. So the number of records is also kept in a file of its own, with the suffix -last. It is
+written after the record without waiting for the disk, so after a power cut it may be behind the database,
+never ahead of it. If all files are older copies, nothing here notices; `require_records` in
+`node.joining.seat_taking` asks the chain.
 
-The files hold salts: mode 0600.
+The files hold salts, so their mode is 0600.
 """
 
 import logging
@@ -40,7 +40,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Touc
 
 @dataclass(frozen=True)
 class JournalBegun:
-    """The first record: whose journal it is, an address in lower case."""
+    """The first record: the account that the journal belongs to, an address in lower case."""
 
     account: str
 
@@ -48,11 +48,11 @@ class JournalBegun:
 APPLICATION_ID = int.from_bytes(b"TchJ", "big")
 FORMAT = 4
 FILE_NAME = "journal.sqlite"
-"""In a home."""
+"""The file's name in a home."""
 OLDER_SUFFIX = ".jsonl"
-"""Of the journals that were no database."""
-# AUTOINCREMENT has SQLite keep the largest number ever given, in a table of its own. Pages have no checksums:
-# the index holds each record a second time, so `integrity_check` finds a flipped bit where the two differ.
+"""The suffix of older journals, which were not SQLite databases."""
+# With AUTOINCREMENT, SQLite keeps the largest number ever given in another table. Pages have no checksums, so
+# an index holds each record a second time, and `integrity_check` finds a flipped bit because the two differ.
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
@@ -69,7 +69,7 @@ COUNTS = f"SELECT count(*), ifnull(max(number), 0), ifnull(({GIVEN}), 0) FROM re
 TABLES = (
     "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT GLOB 'sqlite_stat[0-9]' ORDER BY name"
 )
-"""But for the statistics that ANALYZE writes."""
+"""The tables, apart from the statistics that ANALYZE writes."""
 
 BRING_BACK = (
     "Bring back all its files, -wal and -last too, but no older copy: an auditor would sign a second vote, "
@@ -80,15 +80,15 @@ log = logging.getLogger(__name__)
 
 
 class Journal:
-    """An open journal. Records are frozen dataclasses that msgspec reads back as they were; their class name
-    is their kind. Safe for several threads of one process."""
+    """An open journal. Records are frozen dataclasses that msgspec can read back; the class name is the kind.
+    Safe for several threads of one process."""
 
     def __init__(self, path: Path, kinds: Sequence[type[Any]]) -> None:
-        """Opens or creates the database at `path`; `kinds` are all record classes that it may hold.
+        """Opens or creates the database at `path`. `kinds` are all record classes that it may hold.
 
-        Raises InvalidInput when a file is open to others, no journal of this format or holds other kinds;
-        EnvironmentFault when another process has it open, it is damaged, or records are missing.
-        """
+        Raises InvalidInput if others may read the file, or it is no journal of this format or holds other
+        kinds. Raises EnvironmentFault if another process has it open, it is damaged, or records are
+        missing."""
         self.path = path
         self._kinds = {kind.__name__: kind for kind in kinds}
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class Journal:
         with ExitStack() as stack, _translate_faults(path):
             self._connection = stack.enter_context(_hold(self._connect()))
             self._count = _prepare(path, self._connection)
-            for _ in self.replay():  # Each is of a kind that is known.
+            for _ in self.replay():  # Check that each record is of a known kind.
                 pass
             self._last = os.open(_get_last_path(path), os.O_RDWR)
             stack.callback(os.close, self._last)
@@ -104,10 +104,10 @@ class Journal:
             self._files = stack.pop_all()
 
     def append(self, record: Any) -> None:
-        """Writes one record; on return it is on disk. Raises InvalidInput for a record that could not be read
-        back, EnvironmentFault when it could not be written: then the action must not be done, and the record
-        is not in the journal. (Only if the disk refused to flush what it took, and the process is killed
-        after that, may the record be found later: as if the kill had come between record and action.)"""
+        """Writes one record; on return it is on disk. Raises InvalidInput if it could not be read back,
+        EnvironmentFault if it could not be written. Then the caller must not act, because the record is not
+        in the journal. (If the disk refused a flush and the process is killed after that, the record may turn
+        up later, as if the kill had come between record and action.)"""
         kind, fields = type(record).__name__, self._encode(record)
         with self._lock, _translate_faults(self.path):
             row = (self._count + 1, kind, fields)
@@ -116,15 +116,14 @@ class Journal:
             self._note_last()
 
     def replay(self) -> Iterator[Any]:
-        """Yields all records from the first on, as they are now. Raises EnvironmentFault if the disk does
-        not give them."""
+        """Yields all records from the first on. Raises EnvironmentFault if the disk cannot be read."""
         with self._lock, _translate_faults(self.path):
             rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
         for number, kind, fields in rows:
             yield self._decode(kind, fields, f"{self.path}, record {number}")
 
     def close(self) -> None:
-        """Lets another process open it."""
+        """Closes the journal, so that another process can open it."""
         with self._lock:
             self._files.close()
 
@@ -138,7 +137,7 @@ class Journal:
         if not self.path.exists():
             if _get_last_path(self.path).exists():
                 raise _records_missing(self.path, "no database")
-            with suppress(InvalidInput):  # Raised where another process has just made it.
+            with suppress(InvalidInput):  # Raised if another process has just made it.
                 write_private_file(self.path, _make_empty_database().serialize())
         return _open_database(self.path)
 
@@ -146,7 +145,8 @@ class Journal:
         try:
             os.pwrite(self._last, _encode_last(self._count), 0)
         except OSError as error:
-            # The record is on disk, so the action may be done. It would not be missed if it was lost later.
+            # The record is on disk, so the caller may act. The count is behind now, so a later loss would not
+            # be noticed.
             log.warning("%s-last: cannot be written: %s", self.path, error.strerror)
 
     def _encode(self, record: Any) -> bytes:
@@ -155,7 +155,7 @@ class Journal:
             fields = msgspec.json.encode(record)
         except (TypeError, ValueError) as error:
             raise _bad_record("a dataclass of plain fields", kind, str(error)) from None
-        # Types are judged by reading, and a value may be a secret: only its place is told.
+        # Reading checks the types. A value may be a secret, so only its place is named.
         if self._decode(kind, fields, kind) != record:
             raise _bad_record("a record that is read back as it was", "another", kind)
         return fields
@@ -173,8 +173,8 @@ class Journal:
 
 
 def require_free(path: Path) -> None:
-    """Raises as `Journal` does if the file at `path` is none of this format, damaged, in use or not whole. A
-    missing one is free; records are not decoded, so no kinds are needed."""
+    """Raises as `Journal` does if the file at `path` has another format, or is damaged, in use or incomplete.
+    A missing file is fine. Records are not decoded, so no kinds are needed."""
     _require_no_older_journal(path)
     if path.exists():
         with _translate_faults(path), _hold(_open_database(path)) as connection:
@@ -183,12 +183,12 @@ def require_free(path: Path) -> None:
 
 @contextmanager
 def _hold(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Closes the connection in the end. If the database was refused, closing writes nothing into it: the -wal
-    file may belong to an older copy."""
+    """Holds the connection and closes it at the end. If the database was refused, closing writes nothing into
+    it, because the -wal file may belong to an older copy."""
     try:
         yield connection
     except BaseException:
-        # SQLite asks for this before each page that closing would copy out of the -wal file.
+        # SQLite asks this before each page that closing would copy out of the -wal file.
         connection.interrupt()
         raise
     finally:
@@ -203,8 +203,8 @@ def _open_database(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> int:
-    """Returns how many records there are. Raises what a database is refused for."""
-    # The lock is taken by the first reading and held until the end. It also spares the -shm file.
+    """Prepares the database and returns how many records it has. Raises if the database must be refused."""
+    # The first read takes the lock, which is held until the end. It also avoids the -shm file.
     _ask(connection, "PRAGMA locking_mode = EXCLUSIVE")
     found = (_ask(connection, "PRAGMA application_id"), _ask(connection, "PRAGMA user_version"))
     if found != (APPLICATION_ID, FORMAT):
@@ -220,11 +220,11 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _require_all_records(path: Path, connection: sqlite3.Connection) -> int:
-    """Returns how many there are. Raises EnvironmentFault if there were more."""
+    """Returns how many records there are. Raises EnvironmentFault if there were more before."""
     count, highest, given = connection.execute(COUNTS).fetchone()
     last_path = _get_last_path(path)
     last = last_path.read_bytes() if last_path.exists() else b""
-    if not (last or count or given):  # It is made after the database.
+    if not (last or count or given):  # This file is made after the database.
         last = _encode_last(0)
         replace_private_file(last_path, last)
     if not count == highest == given or not LAST.fullmatch(last) or int(last) > count:
@@ -253,20 +253,20 @@ def _list_tables(connection: sqlite3.Connection) -> list[Any]:
 
 
 def _encode_last(number: int) -> bytes:
-    """Returns bytes of the same length for all numbers, so that the file is overwritten in place."""
+    """Returns the count as bytes of a fixed length, so that the file is overwritten in place."""
     return f"{number:020d}\n".encode()
 
 
 @contextmanager
 def _translate_faults(path: Path) -> Iterator[None]:
-    """Says what a failed call of SQLite or the system means."""
+    """Turns errors of SQLite or the system into this project's errors."""
     try:
         yield
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.Error as error:
         raise _name_fault(path, error) from error
-    except UnicodeDecodeError as error:  # In a message of SQLite that names a damaged table.
+    except UnicodeDecodeError as error:  # In SQLite's message about a damaged table.
         raise _damaged(path, "a whole database", str(error)) from error
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
@@ -333,8 +333,8 @@ def _in_use(path: Path) -> EnvironmentFault:
 
 
 def _find_holder(path: Path) -> int | None:
-    """Returns the process that has the database locked, as far as the system tells. No file is opened:
-    closing one would cost this process its own locks of it."""
+    """Returns the process that has locked the database, if the system tells. It opens no file, because
+    closing one would drop this process's own locks on it."""
     with suppress(OSError, ValueError):
         found = path.stat()
         place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

@@ -1,4 +1,4 @@
-"""Says of which round the lines are that are told and logged meanwhile."""
+"""Adds the round to log lines."""
 
 import logging
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _ROUND: ContextVar[int | None] = ContextVar("round", default=None)
-"""Threads that `asyncio.to_thread` begins have it too."""
+"""The round of the present context; threads of `asyncio.to_thread` inherit it."""
 
 
 @contextmanager
 def about_round(number: int | None) -> Iterator[None]:
-    """Marks each log line inside the block with this round; None: with no round."""
+    """Marks each log line inside the `with` block with this round; None marks none."""
     before = _ROUND.set(number)
     try:
         yield
@@ -20,10 +20,10 @@ def about_round(number: int | None) -> Iterator[None]:
 
 
 class RoundField(logging.Filter):
-    """Gives each log record its `round`: its own if it has one, else that of `about_round`."""
+    """Sets `round` on each log record: its own if it has one, else that of `about_round`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Returns True: every record passes."""
+        """Returns True, so that every record passes."""
         if getattr(record, "round", None) is None:
             record.round = _ROUND.get()
         return True

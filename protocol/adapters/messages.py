@@ -1,8 +1,8 @@
-"""What strangers send, read by type and within limits.
+"""Decodes messages of strangers, by type and within limits.
 
-A message is the JSON of a `Message` class. Its size is judged before it is read. Then every field has to be
-there, with its type and within its bounds, and no other field with it. So nothing nests deeper than the class
-does, and no field is kept that the class does not name.
+A message is the JSON of a `Message` class. Its size is checked before it is decoded. Then every field must be
+there, with its type and within its bounds, and no other field. So it cannot nest deeper than the class does,
+and no unnamed field is kept.
 """
 
 from dataclasses import dataclass
@@ -17,27 +17,27 @@ from touchstone.protocol.spec.hashing import WORD_BYTES
 
 T = TypeVar("T")
 MAX_SHOWN = 200
-"""Characters of a stranger's words in an error."""
+"""So many characters of a stranger's words are shown in an error."""
 Word = Annotated[bytes, Meta(min_length=WORD_BYTES, max_length=WORD_BYTES)]
-"""A root, a salt, a nonce or a task's id."""
+"""A root, a salt, a nonce or a task id: 32 bytes."""
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
-"""As `keys/signatures.py` makes them."""
+"""A signature in the form of `keys/signatures.py`."""
 ClaimPath = Annotated[tuple[Word, ...], Meta(max_length=17)]
-"""Siblings of a leaf of a claim's tree, which has at most 65,537 leaves."""
+"""The siblings of a leaf in a claim's tree, which has at most 65,537 leaves."""
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of what strangers send. Fields are bounded types of this module, or messages, or tuples of
-    bounded length of either: never `Any`, which would nest as deeply as a stranger likes."""
+    """The base of what strangers send. Fields are bounded types of this module, messages, or tuples of
+    bounded length of either. They are never `Any`, which could nest without limit."""
 
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """One kind of message: how long it may be, and the error for bytes that are no such message. is_exact:
-    whether only the exact bytes of `encode_message` are accepted, for a class that is no `Message` and so
-    allows unknown and missing fields."""
+    """One kind of message: its most bytes, and the error for other bytes. `is_exact` says that only the exact
+    bytes of `encode_message` are accepted. It is for a class that is no `Message`, and so would allow unknown
+    and missing fields."""
 
     kind: type[T]
     most_bytes: int
@@ -45,8 +45,8 @@ class Form(Generic[T]):
     is_exact: bool = False
 
     def decode(self, body: bytes | str, culprit: str = "", where: str = "") -> T:
-        """Returns the message in a stranger's bytes. Raises ProtocolFault, with what is wrong with which
-        field, for anything else."""
+        """Returns the message in a stranger's bytes. For anything else raises ProtocolFault, which names the
+        field and what is wrong."""
         try:
             return self._decode(body)
         except (ValueError, RecursionError, InvalidInput) as error:

@@ -24,7 +24,7 @@ REMEDY = "Ask its operator to write it again with `touchstone calibrate`."
 
 
 class SignedProfile(Message, frozen=True):
-    """What the file holds."""
+    """The contents of the file."""
 
     profile: Profile
     signature: Signature

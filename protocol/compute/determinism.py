@@ -1,11 +1,10 @@
-"""The one place that decides how kernels compute, so that a run repeats its own bits.
+"""Decides how kernels compute, so that a run repeats its own bits.
 
-Two machines may still differ by float noise: that is what the limits are for. What is pinned here removes
-every cause of difference that one machine can remove: the number of threads (it changes the order of sums),
-kernels that add in an order of arrival, lower matmul precision, and subnormals flushed in one process and
-kept in another.
+Two machines may still differ by float noise, which is what limits are for. This module removes every cause
+that one machine can remove: the number of threads (it changes the order of sums), kernels that add in order
+of arrival, lower matmul precision, and subnormals flushed in one process and kept in another.
 
-A process has one device. Training, replays, traces and self-tests compute on it, since none is told another.
+A process has one device. Training, replays, traces and self-tests all compute on it.
 """
 
 import os
@@ -22,7 +21,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 @dataclass(frozen=True)
 class KernelDescription:
-    """What decides the bits of float32 kernels on this machine. It goes into reports, never into a hash."""
+    """The settings that decide the bits of float32 kernels on this machine. They go into reports, never into
+    a hash."""
 
     torch_version: str
     processor: str
@@ -39,18 +39,18 @@ KERNEL_VARIABLES = (
     "CUBLAS", "CUDNN_", "DISABLE_ADDMM", "DNNL_", "MKL_", "NVIDIA_TF32", "ONEDNN_", "OPENBLAS_CORETYPE",
     "TORCH_ALLOW_TF32", "TORCH_BLAS_PREFER",
 )  # fmt: skip
-"""So begin the names of environment variables by which libraries choose kernels when they are loaded."""
+"""Names of environment variables begin so by which libraries choose kernels when they are loaded."""
 _pinned: list[torch.device] = [CPU]
 """The device of this process."""
 
 
 def pin_kernels(threads: int = 1, onednn: bool = True, device: str = "cpu") -> KernelDescription:
-    """Pins this process to `threads` CPU threads, to a device, and to kernels that repeat their bits; returns
-    what it got.
+    """Pins this process to `threads` CPU threads, to a device, and to kernels that repeat their bits. Returns
+    the resulting settings.
 
-    Call it before the first tensor operation of a process, and once. Raises InvalidInput for a device of
-    another kind; EnvironmentFault if the machine has no such device, or refuses: a node that cannot repeat
-    its own bits would lose its stake."""
+    Call it once, before the first tensor operation of a process. Raises InvalidInput for an unsupported
+    device. Raises EnvironmentFault if the machine has no such device, or refuses a setting, because a node
+    that cannot repeat its own bits would lose its stake."""
     if threads < 1:
         raise InvalidInput(
             what="no threads to compute with",
@@ -60,16 +60,17 @@ def pin_kernels(threads: int = 1, onednn: bool = True, device: str = "cpu") -> K
         )
     _pinned[:] = [require_device(device)]
     torch.set_num_threads(threads)
-    # Products on graphics cards repeat their bits with workspaces of a fixed size.
+    # Products on graphics cards repeat their bits if their workspace has a fixed size.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # What use_deterministic_algorithms(True) does, but for importing a compiler (two seconds) to tell it too.
+    # As use_deterministic_algorithms(True) does, without importing a compiler, which takes two seconds.
     torch.set_deterministic_debug_mode("error")
-    # Filling fresh buffers with NaN finds bugs in kernels, not in bits, and costs a pass over each buffer.
+    # Filling fresh buffers with NaN finds bugs in kernels, does not change bits, and costs a pass over each
+    # buffer.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_float32_matmul_precision("highest")
     torch.set_default_dtype(torch.float32)
     torch.backends.mkldnn.set_flags(onednn)  # type: ignore[no-untyped-call]
-    # Convolutions have a switch of their own for operands of fewer bits.
+    # Convolutions have another switch for operands of fewer bits.
     torch.backends.cudnn.allow_tf32 = False
     _keep_subnormals()
     _require_little_endian()
@@ -77,14 +78,14 @@ def pin_kernels(threads: int = 1, onednn: bool = True, device: str = "cpu") -> K
 
 
 def get_device() -> torch.device:
-    """Returns the device on which this process computes training steps, as set by `pin_kernels`; before that
+    """Returns the device on which this process computes training steps, as set by `pin_kernels`; before that,
     the CPU."""
     return _pinned[0]
 
 
 def require_device(name: str) -> torch.device:
-    """Returns the device of that name. Raises InvalidInput if Touchstone computes no steps on this kind of
-    device, EnvironmentFault if this machine has none."""
+    """Returns the device of that name. Raises InvalidInput if Touchstone computes no steps on such a device,
+    EnvironmentFault if this machine has none."""
     # No `mps`: it has no float64, which exact programs need.
     if not re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", name):
         raise InvalidInput(
@@ -130,7 +131,7 @@ def describe_kernels() -> KernelDescription:
 
 
 def _describe_device(device: torch.device) -> str:
-    """Of a card what a library chooses its kernels by, and the library."""
+    """Describes what a library chooses its kernels by on a card, and the library."""
     if device.type != "cuda":
         return str(device)
     card = torch.cuda.get_device_properties(device)
@@ -140,8 +141,8 @@ def _describe_device(device: torch.device) -> str:
 
 
 def list_cpu_capabilities() -> tuple[str, ...]:
-    """Returns values of ATEN_CPU_CAPABILITY that this processor can run, the best first: any better one is an
-    illegal instruction. A value set in this process's own environment hides those above it."""
+    """Returns values of ATEN_CPU_CAPABILITY that this processor can run, the best first; a better one would
+    be an illegal instruction. A value set in this process's environment hides those above it."""
     best = torch.backends.cpu.get_cpu_capability().lower()
     ladder = ("avx512", "avx2", "default")
     return ladder[ladder.index(best) :] if best in ladder else ("default",)
@@ -174,13 +175,14 @@ def _require_little_endian() -> None:
 
 def describe_bits() -> str:
     """Returns one line with everything on this machine whose change may change the bits of a training step:
-    versions of Python, numpy and torch with what torch was built with, the kind of processor, the pinned
-    kernels, and variables by which libraries choose others."""
+    versions of Python, numpy and torch, torch's build, the kind of processor, the pinned kernels, and
+    variables by which libraries choose others."""
     build = sha256(torch.__config__.show().encode()).hexdigest()[:16]
     kernels = ", ".join(f"{name} {value}" for name, value in vars(describe_kernels()).items())
     chosen = "".join(
         f", {name} {value}"
         for name, value in sorted(os.environ.items())
-        if name.startswith(KERNEL_VARIABLES) and not name.endswith("_NUM_THREADS")  # Threads are pinned.
+        if name.startswith(KERNEL_VARIABLES)
+        and not name.endswith("_NUM_THREADS")  # Threads are pinned already.
     )
     return f"python {platform.python_version()}, numpy {np.__version__}, build {build}, {kernels}{chosen}"

@@ -1,4 +1,4 @@
-"""States as roots, and leaves with their proofs: what a claim commits to and a dispute opens.
+"""Computes roots of states, and leaves with their proofs, for claims and disputes.
 
 The trees are those of `protocol/spec/merkle.py`; only their hashing is written for speed (`tree_hashing.py`).
 """
@@ -21,7 +21,7 @@ from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_P
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 PART_ELEMENTS = 1 << 22
-"""Elements that are looked at at a time."""
+"""Elements that are checked at a time."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class ByteTree:
 
     @property
     def leaf_count(self) -> int:
-        """Number of leaves."""
+        """The number of leaves."""
         return len(self.levels[0])
 
     def open_leaf(self, index: int) -> tuple[bytes, list[bytes]]:
-        """Returns leaf `index` (leaf_bytes bytes, padding included) and its path upwards. Raises InvalidInput
-        if there is none."""
+        """Returns leaf `index` (leaf_bytes bytes, padding included) and its path. Raises InvalidInput if
+        there is no such leaf."""
         path = compute_path(self.levels, index)
         return self._read(index, index), path
 
     def open_run(self, first: int, last: int) -> tuple[bytes, list[bytes]]:
-        """Returns leaves first .. last (inclusive), one after another, and their siblings upwards
+        """Returns leaves first .. last (inclusive), concatenated, and their siblings
         (`merkle_ranges.compute_range_path`). Raises InvalidInput if there are none."""
         path = compute_range_path(self.levels, first, last)
         return self._read(first, last), path
@@ -61,7 +61,7 @@ class ByteTree:
 
 @dataclass(frozen=True)
 class StateTrees:
-    """The three tensor trees of one state with its counters."""
+    """The three tensor trees of one state, with its counters."""
 
     weights: ByteTree
     first_moment: ByteTree
@@ -71,7 +71,7 @@ class StateTrees:
 
     @property
     def header(self) -> StateHeader:
-        """What `commitments.compute_state_root` hashes."""
+        """The header that `commitments.compute_state_root` hashes."""
         roots = (self.weights.root, self.first_moment.root, self.second_moment.root)
         return StateHeader(*roots, self.local_step, self.global_step)
 
@@ -85,7 +85,7 @@ def tensor_bytes(flat: Tensor) -> memoryview:
 def require_finite(flat: Tensor, where: str = "") -> None:
     """Raises ProtocolFault naming the first element that is NaN or infinite."""
     for start, part in enumerate(torch.split(flat, PART_ELEMENTS)):
-        # One pass without a tensor of its own; a NaN is the smallest and the largest.
+        # One pass without another tensor. If there is a NaN, it is both the smallest and the largest.
         if not isfinite(sum(map(float, part.aminmax()))):
             _refuse_infinite(part, start * PART_ELEMENTS, where)
         relax()
@@ -151,17 +151,17 @@ def build_state_trees(state: TrainingState) -> StateTrees:
 
 
 def state_header(state: TrainingState) -> StateHeader:
-    """Returns the roots and counters of a state."""
+    """Returns the header of a state: its roots and counters."""
     return build_state_trees(state).header
 
 
 def outer_header(weights: Tensor, momentum: Tensor) -> OuterHeader:
-    """Returns the roots of the global model and the outer momentum."""
+    """Returns the outer header: the roots of the global model and the outer momentum."""
     return OuterHeader(tensor_root(weights), tensor_root(momentum))
 
 
 def zero_root(count: int) -> bytes:
-    """Returns the root of `count` zeros: the moments of a fresh solver. It hashes only the one leaf that all
-    of them share."""
+    """Returns the root of `count` zeros, the moments of a new solver. It hashes only one leaf, which all
+    others equal."""
     leaf = sha256(LEAF_PREFIX + bytes(LEAF_BYTES)).digest()
     return compute_levels([leaf] * count_tensor_leaves(count))[-1][0]

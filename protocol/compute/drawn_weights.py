@@ -1,4 +1,4 @@
-"""The first values of W, by the task's layout and seed: the same bits on any machine."""
+"""Draws the first values of W from the task's layout and seed, with the same bits on any machine."""
 
 from hashlib import shake_128
 from math import sqrt
@@ -24,9 +24,8 @@ def draw_parameter(entry: ParameterEntry, seed: int) -> Tensor:
     """Returns the first values of one parameter, flat float32: zeros, ones, or uniform around 0 with a
     standard deviation.
 
-    SHAKE-128 (FIPS 202) of (seed, name) gives one 24-bit integer per element; integer - (2^24 - 1)/2 is exact
-    in float32 up to one rounded product with the scale. No generator or distribution of a library takes
-    part."""
+    SHAKE-128 (FIPS 202) of (seed, name) gives one 24-bit integer for each element. integer - (2^24 - 1)/2 is
+    exact in float32, and its product with the scale is rounded once. No library's generator is used."""
     if entry.start is not Start.UNIFORM:
         return torch.full((entry.size,), 1.0 if entry.start is Start.ONES else 0.0)
     stream = shake_128(f"touchstone.init/{seed}/{entry.name}".encode()).digest(4 * entry.size)

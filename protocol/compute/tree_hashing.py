@@ -1,7 +1,7 @@
 """Hashes the leaves of large trees, and all levels above them, fast.
 
-It runs at every segment boundary. A call of `hashlib` for a leaf of a kilobyte costs more than the hash, and
-other threads wait for the interpreter meanwhile. So loops over large trees are compiled, and call OpenSSL
+This runs at every segment boundary. A call of `hashlib` for a leaf of a kilobyte costs more than the hash,
+and other threads wait for the interpreter meanwhile. So loops over large trees are compiled, and call OpenSSL
 themselves.
 """
 
@@ -20,7 +20,7 @@ from touchstone.protocol.spec.merkle import Levels, compute_levels, hash_leaf, h
 from touchstone.protocol.spec.params import LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
 
 BLOCK_LEAVES = 64
-"""Leaves that are laid out for hashing at a time."""
+"""Leaves that are prepared for hashing at a time."""
 
 
 def hash_tree(view: memoryview, leaf_bytes: int) -> Levels:
@@ -32,8 +32,9 @@ def hash_tree(view: memoryview, leaf_bytes: int) -> Levels:
 
 
 def _hash_leaves(view: memoryview, leaf_bytes: int) -> Iterator[bytes]:
-    """`merkle.hash_leaf` of every leaf. Prefixed leaves are laid out some at a time, in one place that stays
-    in the processor's cache: a join per leaf would cost half the time, and so would all of them at once."""
+    """Computes `merkle.hash_leaf` of every leaf. Prefixed leaves are prepared some at a time, in memory that
+    stays in the processor's cache. One join for each leaf would take half the time, and so would all leaves
+    at once."""
     raw = np.frombuffer(view, np.uint8)
     whole = len(raw) // leaf_bytes
     leaves = raw[: whole * leaf_bytes].reshape(whole, leaf_bytes)
@@ -51,14 +52,13 @@ def _hash_leaves(view: memoryview, leaf_bytes: int) -> Iterator[bytes]:
 
 
 COMPILED_LEAVES = 4096
-"""Trees with fewer leaves are hashed without the loop, which takes a process half a second to compile."""
+"""Trees with fewer leaves are hashed without the loop, which takes half a second to compile."""
 CONTEXT_BYTES = 512
-"""A SHA256_CTX of OpenSSL has 112."""
+"""Room for a SHA256_CTX of OpenSSL, which has 112 bytes."""
 
 
 def _compute_levels_compiled(view: memoryview, leaf_bytes: int) -> Levels | None:
-    """Returns the same as `merkle.compute_levels` over `_hash_leaves`; None if there is no OpenSSL to
-    call."""
+    """Computes `merkle.compute_levels` over `_hash_leaves`; returns None if there is no OpenSSL to call."""
     hash_rows = _compile_hash_rows()
     if hash_rows is None:
         return None
@@ -84,10 +84,10 @@ def _compute_levels_compiled(view: memoryview, leaf_bytes: int) -> Levels | None
 
 
 class Words(Sequence[bytes]):
-    """Hashes one after the other in memory: as objects of their own they take twice as much."""
+    """Hashes, one after the other in memory. As separate objects they would take twice as much."""
 
     def __init__(self, nodes: UInt8s) -> None:
-        """nodes: [count, 32]."""
+        """Wraps `nodes`, [count, 32]."""
         self._words = nodes.tobytes()
 
     def __len__(self) -> int:
@@ -117,16 +117,16 @@ class Words(Sequence[bytes]):
 
 @cache
 def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
-    """(prefix of one byte, rows one after the other, bytes of a row, out [rows, 32]): SHA-256 of each row
-    with the prefix before it. None if Python's hashlib is not linked with an OpenSSL that can be called,
-    or what is called there does not hash: a library may refuse, and a wrong root costs a stake."""
+    """Returns a function of (prefix of one byte, rows one after the other, bytes of a row, out [rows, 32])
+    that writes the SHA-256 of each prefixed row. Returns None if Python's hashlib is not linked with a
+    callable OpenSSL, or its results are wrong, because a wrong root costs a stake."""
     functions = _find_openssl()
     if functions is None:
         return None
     begin, add, finish = functions
 
     def hash_rows(prefix: UInt8s, rows: UInt8s, width: int, context: UInt8s, out: UInt8s) -> None:
-        """Addresses are those of contiguous arrays."""
+        """Hashes rows. The arguments are addresses of contiguous arrays."""
         for row in range(len(out)):
             begin(context.ctypes.data)
             add(context.ctypes.data, prefix.ctypes.data, 1)
@@ -136,8 +136,8 @@ def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
     compiled = compile_loop(hash_rows)
 
     def call(prefix: bytes, rows: UInt8s, width: int, out: UInt8s) -> None:
-        """Uses memory of its own: several threads hash at once."""
-        rows.flags.writeable = False  # For all alike: a loop is compiled anew for what may be written to.
+        """Calls it with memory of its own, because several threads hash at once."""
+        rows.flags.writeable = False  # Make all arrays read-only: a loop is compiled again for writable ones.
         compiled(np.array(list(prefix), np.uint8), rows, width, np.empty(CONTEXT_BYTES, np.uint8), out)
 
     row, found = bytes(range(256)), np.zeros((1, 32), np.uint8)
@@ -146,8 +146,8 @@ def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
 
 
 def _find_openssl() -> tuple[Any, Any, Any] | None:
-    """SHA256_Init, SHA256_Update and SHA256_Final of the library that hashlib is linked with, if it is one
-    and shows them."""
+    """Returns SHA256_Init, SHA256_Update and SHA256_Final of the library that hashlib is linked with, if it
+    has them."""
     pointer = ctypes.c_void_p
     takes = {"Init": (pointer,), "Update": (pointer, pointer, ctypes.c_size_t), "Final": (pointer, pointer)}
     try:

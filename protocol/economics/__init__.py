@@ -1,1 +1,1 @@
-"""Advice about money: odds of an audit, amounts, what a cheat gains. No rule depends on it."""
+"""Gives advice about money: odds of an audit, amounts, a cheat's gains. No rule depends on it."""

@@ -1,4 +1,4 @@
-"""What the contracts hold for an account: stakes, bonds, escrows, and until when."""
+"""Lists what the contracts hold for an account, and until when: stakes, bonds, escrows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.state import GameState, Seat
 
 
 class LockKind(StrEnum):
-    """What locked money is for."""
+    """The purpose of locked money."""
 
     STAKE = "stake"
     ESCROW = "escrow"
@@ -22,9 +22,9 @@ class LockKind(StrEnum):
 
 @dataclass(frozen=True)
 class Lock:
-    """Money that the contracts hold for an account. number: that of the seat or of the bond; until: the block
-    before which it cannot come back. None: not while the task runs (an escrow), or never (a convicted
-    seat)."""
+    """Money that the contracts hold for an account. `number` is that of the seat or of the bond. `until` is
+    the block before which the money cannot come back; None if not while the task runs (an escrow), or never
+    (a convicted seat)."""
 
     kind: LockKind
     number: int
@@ -33,7 +33,7 @@ class Lock:
 
 
 def list_locks(state: GameState, block: int, seats: Iterable[Seat]) -> Iterator[tuple[str, Lock]]:
-    """Yields the account and the lock of each stake of `seats`, each open bond and the escrow."""
+    """Yields (account, lock) for each stake of `seats`, each open bond and the escrow."""
     for seat in seats:
         if stake := get_stake(state, seat.number):
             until = find_release(state, seat, block)

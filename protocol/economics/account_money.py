@@ -1,7 +1,7 @@
-"""An account's money in a task, as it is at a block: locked until when, earned, settled, lost, and why.
+"""Computes an account's money in a task at a block: locked, earned, settled, lost, and why.
 
-What is over stands in the book (`money_book.py`). What is earned and not settled is what the settlement
-pays if nothing more happens: `round_pay.py` and `restitution.py` say both.
+Settled money is in the book (`money_book.py`). Earned money that is not settled is what the settlement pays
+if nothing more happens; `round_pay.py` and `restitution.py` compute it.
 """
 
 from collections import defaultdict
@@ -26,8 +26,8 @@ from touchstone.protocol.spec.game.state import GameState, Seat
 
 @dataclass(frozen=True)
 class AccountMoney:
-    """The money of an account in a task. rounds: those of its seats, settled ones first; sums: all that is
-    settled, in wei by reason; stake: the stake of its seat, out of which fees are taken."""
+    """The money of an account in a task. `rounds` are those of its seats, settled ones first. `sums` is all
+    settled money, in wei by reason. `stake` is the stake of its seat, from which fees are taken."""
 
     account: str
     locks: tuple[Lock, ...] = ()
@@ -56,7 +56,7 @@ class AccountMoney:
 
     @property
     def open(self) -> int:
-        """Returns the pay, in wei, of claims that audits have not decided yet."""
+        """Returns the pay in wei of claims that audits have not decided yet."""
         return self._sum_unsettled({MoneyReason.OPEN_CLAIM})
 
     def sum_settled(self, kind: MoneyKind) -> int:
@@ -72,14 +72,14 @@ class AccountMoney:
 
     @property
     def change(self) -> int:
-        """Returns by how much the task changed the account's credit: all that it gave minus all that it took,
+        """Returns the change of the account's credit by this task: all that it gave minus all that it took,
         in wei."""
         lost = self.sum_settled(MoneyKind.LOST) + self.sum_settled(MoneyKind.SPENT)
         return self.sum_settled(MoneyKind.SETTLED) - lost - self.locked
 
 
 def compute_money(state: GameState, book: MoneyBook, block: int) -> dict[str, AccountMoney]:
-    """Returns the money of all accounts that have, or had, money in the task. state: as a call of `block`
+    """Returns the money of all accounts that have, or had, money in the task. `state` is as a call of `block`
     finds it (`get_state_at`)."""
     return _compute(state, book, block, tuple(state.seats.values()), None)
 

@@ -1,4 +1,4 @@
-"""Amounts derived from figures: the least that satisfy every rule of `protocol/economics/money_rules.py`."""
+"""Derives amounts from figures: the least that satisfy every rule of `protocol/economics/money_rules.py`."""
 
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -12,8 +12,9 @@ from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 
 FEE_MARGIN = Fraction(2)
-"""F is so many times its least. Close to the least, the stake that fees are taken out of grows without end.
-From twice the least on it is smallest: what a refusal gains in R rounds, and a little more."""
+"""F is so many times its least value. Just above the least value, the stake that pays the fees would be
+unlimited. From twice the least value on the stake is smallest: a little more than what a refusal gains in R
+rounds."""
 
 
 def derive_amounts(
@@ -23,10 +24,10 @@ def derive_amounts(
     fee_margin: Fraction = FEE_MARGIN,
     least_bond_wei: int = 1,
 ) -> GameTerms:
-    """Returns the terms with the least amounts that satisfy every rule which is no advice, rounded up to
-    whole `unit`s. The pay B is the terms' own, or the least if that is more: a caller that has stated one
-    must compare. least_bond_wei: of every bond and stake, as a deployment asks for. Raises InvalidInput if
-    none do.
+    """Returns the terms with the least amounts that satisfy every binding rule, rounded up to whole `unit`s.
+    The pay B is the terms' own, or the least if that is more, so a caller that has stated one must compare.
+    `least_bond_wei` is the deployment's minimum for every bond and stake. Raises InvalidInput if no amounts
+    do.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     kept = ("solver_pay", "dropped_fee")
@@ -35,7 +36,7 @@ def derive_amounts(
     gas = figures.gas
     least |= {"finder_cap": max(gas.conviction, gas.fall)}
     flat = ("solver_pay", "audit_pay", "late_pay", "ask_bond", "dispute_bond", "contest_bond")
-    # It lies between C and 2 C: a unit above C would round it beyond.
+    # It lies between C and 2 C, so rounding to a unit above C would exceed it.
     fine = _set(terms, min(unit, max(1, figures.cost)), dropped_fee=figures.cost)
     found = _raise_to_least(_set(fine, unit, **least), figures, unit, flat)
     fee = ceil(compute_least_fee(found, figures) * fee_margin)
@@ -46,8 +47,8 @@ def derive_amounts(
 
 
 def _raise_to_least(terms: GameTerms, figures: Figures, unit: int, names: tuple[str, ...]) -> GameTerms:
-    """Returns the terms, with each amount that breaks a rule raised to its least. An amount that breaks none
-    stays as it is, also between two units."""
+    """Returns the terms with each amount that breaks a rule raised to its least. Other amounts stay as they
+    are, even between two units."""
     leasts: dict[str, int] = {}
     for rule in list_binding(check_money(terms, figures)):
         if rule.name in names and not rule.holds:
@@ -61,12 +62,12 @@ def _set(terms: GameTerms, unit: int, **amounts: int) -> GameTerms:
 
 
 def list_binding(rules: list[MoneyRule]) -> list[MoneyRule]:
-    """Returns the rules that are no advice."""
+    """Returns the rules that are not merely advice."""
     return [rule for rule in rules if not rule.is_advice]
 
 
 def refuse_bad_money(terms: GameTerms, figures: Figures) -> None:
-    """Raises InvalidInput that names every broken rule which is no advice."""
+    """Raises InvalidInput with every broken rule that is not merely advice."""
     broken = [rule for rule in list_binding(check_money(terms, figures)) if not rule.holds]
     if broken:
         raise InvalidInput(

@@ -1,7 +1,7 @@
-"""What is assumed of the world outside a task. Figures are in wei and blocks.
+"""The assumptions about the world outside a task, in wei and blocks.
 
-Symbols: C compute of a round, V what a false claim is worth outside, s the share of auditors that a cheat
-may own, D rounds from detection to closure.
+Symbols: C compute of a round, V what a false claim is worth outside, s the share of auditors that a cheat may
+own, D rounds from detection to closure.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 
 @dataclass(frozen=True)
 class GasCosts:
-    """What acts cost in gas, in wei of the task's token. solver_round: commitment and share of the round;
-    vote: with its opening; answer: to an ask; defence: all answers of a dispute; contest: all answers of a
-    contest; conviction: opening a dispute and proving a fault, with the replay and the trace for it; fall:
-    all of a contester's moves down to a wrong leaf, if all seats are taken."""
+    """Gas costs of acts, in wei of the task's token. `solver_round` is the commitment and a share of the
+    round, `vote` includes its opening, `answer` is for a query. `defence` is all answers of a dispute,
+    `contest` those of a contest. `conviction` is opening a dispute and proving a fault, with the replay and
+    the trace for it. `fall` is all of a contester's moves down to a wrong leaf, if all seats are taken."""
 
     solver_round: int = 0
     vote: int = 0
@@ -31,10 +31,11 @@ class GasCosts:
 
 @dataclass(frozen=True)
 class Figures:
-    """cost: C. gain: V. round_blocks: a usual round. withholding_gain: the smaller V that the task states to
-    bear against refusal to serve, None if it is V. drift_gain: V of drift that the limits of single steps
-    leave room for: it costs a claim and never a seat. voided_share: of honest claims, voided in unstable
-    phases. owned: s. detection: d, the chance that an honest auditor sees a false segment that it replays."""
+    """An operator's figures. `cost` is C, `gain` V, `round_blocks` a usual round, `owned` s.
+    `withholding_gain` is the smaller V that the task withstands for a solver that refuses to serve, None if
+    it is V. `drift_gain` is V of drift within the limits of single steps, which costs a claim and never a
+    seat. `voided_share` is the share of honest claims that are voided in unstable phases. `detection` is d,
+    the chance that an honest auditor sees a false segment that it replays."""
 
     cost: int
     gain: int
@@ -59,12 +60,12 @@ class Figures:
 
     @property
     def assumed_withholding_gain(self) -> int:
-        """V of a false claim whose solver refuses to serve if honest auditors are drawn."""
+        """The V of a false claim whose solver refuses to serve if honest auditors are drawn."""
         return self.gain if self.withholding_gain is None else self.withholding_gain
 
 
 def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
-    """Returns how a task is sampled, by the figures."""
+    """Returns how a task is sampled, under the figures."""
     return Sampling(
         terms.segment_count,
         terms.draws,
@@ -77,8 +78,8 @@ def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
 
 
 def count_closing_rounds(terms: GameTerms, figures: Figures) -> int:
-    """D: rounds that a seat still plays after the round whose claim gives it away. The claim is decided after
-    twice audit_max at the latest, the dispute ends after its answers and a move of the opener before each
+    """Returns D: the rounds that a seat still plays after the round of its false claim. The claim is decided
+    after at most twice audit_max. The dispute ends after its answers and a move of the opener before each
     (`compute_dispute_clock`). Late audits come a round later."""
     windows = terms.windows
     late = figures.round_blocks if terms.late_chance else 0

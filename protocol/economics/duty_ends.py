@@ -1,4 +1,4 @@
-"""When a seat's duties end: when its stake can come back, and when it can settle a round."""
+"""Computes when a seat's duties end: when its stake comes back, and when it can settle a round."""
 
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
@@ -9,13 +9,13 @@ from touchstone.protocol.spec.game.terms import compute_duty_blocks
 from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 
 PACE_ROUNDS = 8
-"""So many of the last rounds tell how long a round takes."""
+"""The length of a round is estimated from so many of the last rounds."""
 
 
 def find_release(state: GameState, seat: Seat, block: int, round_blocks: int = 0) -> int | None:
-    """Returns the first block in which the stake of a seat can come back, if it leaves now and nobody asks or
-    disputes anything. None: the seat was convicted. round_blocks: how long a round takes that has no root;
-    without it no stake comes back earlier."""
+    """Returns the first block in which the stake of a seat can come back, if it leaves now and nobody queries
+    or disputes anything. None if the seat was convicted. `round_blocks` is the length of a round that has no
+    root yet; without it, the result is a lower bound."""
     if seat.status == SeatStatus.CLOSED:
         return None
     return _find_over(state, seat, state.terms.rounds, block, round_blocks, is_staying=False)
@@ -24,8 +24,8 @@ def find_release(state: GameState, seat: Seat, block: int, round_blocks: int = 0
 def _find_over(
     state: GameState, seat: Seat, end: int, block: int, round_blocks: int, *, is_staying: bool
 ) -> int:
-    """Returns the first block after the duties of a seat in the rounds before `end`. is_staying: it sits in
-    rounds to come."""
+    """Returns the first block after the duties of a seat in the rounds before `end`. `is_staying` says that
+    it will be in later rounds."""
     duty, overs, to_come = compute_duty_blocks(state.terms.windows), [block], 0
     for index, game_round in state.rounds.items():
         if seat.settled <= index < end and is_in_pool(game_round, seat):
@@ -45,14 +45,14 @@ def _find_over(
 
 def find_due(state: GameState, seat: Seat, index: int, block: int, round_blocks: int) -> int:
     """Returns about the block in which a seat can settle a round: once all rounds of its epoch that hold the
-    seat are over, those to come included, each of which takes `round_blocks`."""
+    seat are over, with `round_blocks` for each that is still to come."""
     end = min(get_epoch_start(get_epoch(index) + 1), state.terms.rounds)
     return _find_over(state, seat, end, block, round_blocks, is_staying=True)
 
 
 def estimate_round_blocks(state: GameState) -> int:
-    """Returns how many blocks a round takes, from one opening to the next, by the last rounds; by the terms
-    if fewer than two were opened."""
+    """Returns how many blocks a round takes from one opening to the next, by the last rounds; by the terms if
+    fewer than two were opened."""
     opened = sorted(one.opened for one in state.rounds.values())[-PACE_ROUNDS:]
     if len(opened) < 2:
         return state.terms.windows.train_min + state.terms.windows.audit_max // 3

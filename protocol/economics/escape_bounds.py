@@ -1,10 +1,10 @@
-"""At most how often a false claim escapes its audits, wherever its spoiled segments lie.
+"""Bounds how often a false claim escapes its audits, wherever its false segments lie.
 
-The chance is that of the placement of spoiled segments that is best for the cheat.
-`audit_draws.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment
-escapes more often than 1 - (1 - f)^q says. Once a right segment is drawn, the two spoiled ones beside it
-are safe. Up to EXACT_SEGMENTS segments every placement is tried (`placement_odds.py`); above that, two
-bounds hold for all placements.
+The bound is for the placement of false segments that is best for the cheat.
+`audit_draws.draw_circle_segments` never draws two neighbours. So a cheat that makes every second segment
+false escapes more often than 1 - (1 - f)^q: once a right segment is drawn, the two false ones beside it are
+safe. Up to EXACT_SEGMENTS segments every placement is tried (`placement_odds.py`); above that, two bounds
+hold for all placements.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,18 @@ from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.errors import InvalidInput
 
 EXACT_SEGMENTS = 12
-"""Up to so many segments every placement is tried: at most 2,048 of them beside 105 sets of segments."""
+"""Up to so many segments every placement is tried: at most 2,048 placements with 105 sets of segments."""
 
 
 def bound_by_steps(segment_count: int, drawn: int, spoiled: int, weights: Sequence[Fraction]) -> Fraction:
-    """Returns a chance. No placement escapes more often than this (`drawn`: how many
-    segments are drawn).
+    """Returns a chance that no placement exceeds (`drawn` segments are drawn).
 
-    After i draws that met k spoiled segments, the i drawn ones block at most 2 i neighbours. So at least
-    j - k - 2 i spoiled segments are still free. With a neighbours shared by two drawn segments,
-    j - k - 2 i + a of n - 3 i + a free ones are spoiled, which is the least share for a = 0. So each draw
-    hits with chance (j - k - 2 i) / (n - 3 i) or more, whatever was drawn before. Hits that come with exactly
-    these chances are no more than the real ones: while both counts are equal, the real one grows at least as
-    often. A weight counts as the largest of those for as many hits or more, so that more hits never help."""
+    After i draws that hit k false segments, the i drawn ones block at most 2 i neighbours. So at least j - k
+    - 2 i false segments are still free. If drawn segments share a neighbours, j - k - 2 i + a of n - 3 i + a
+    free ones are false, which is the least share for a = 0. So each draw hits with chance (j - k - 2 i) / (n
+    - 3 i) or more, whatever was drawn before. Hits with exactly these chances are never more than the real
+    ones: while both counts are equal, the real one grows at least as often. A weight counts as the largest of
+    those for as many hits or more, so more hits never help."""
     least_hits = _compute_least_hits(segment_count, drawn, spoiled)
     return sum((c * max(weights[k:]) for k, c in enumerate(least_hits)), start=Fraction(0))
 
@@ -48,13 +47,13 @@ def _compute_least_hits(segment_count: int, drawn: int, spoiled: int) -> Weights
 def bound_by_pairs(
     least_segments: int, segment_count: int, drawn: int, spoiled: int, weights: Sequence[Fraction]
 ) -> Fraction:
-    """Returns a chance. No placement in a claim of `least_segments` to `segment_count` segments escapes more
-    often. Sharper than `bound_by_steps` if few segments are spoiled.
+    """Returns a chance that no placement in a claim of `least_segments` to `segment_count` segments exceeds.
+    Sharper than `bound_by_steps` if few segments are false.
 
-    The weight of k hits is at most w0 - (w0 - w1) k + c k (k - 1) / 2, for the least c of which that is true.
-    On average k is exactly m j / n, because each segment is drawn equally often. Two given segments are both
-    drawn with chance at most the sum over i < k of 2 / (n (n - 3 k)): one is drawn i-th with chance 1 / n,
-    and whatever came between, the k-th is one of at least n - 3 k free ones."""
+    The weight of k hits is at most w0 - (w0 - w1) k + c k (k - 1) / 2, for the least c that makes this true.
+    The average of k is exactly m j / n, because each segment is drawn equally often. Two given segments are
+    both drawn with chance at most the sum over i < k of 2 / (n (n - 3 k)): one is drawn i-th with chance 1 /
+    n, and the k-th is one of at least n - 3 k free ones."""
     slope = weights[0] - weights[1]
     bends = ((weights[k] - weights[0] + slope * k) / comb(k, 2) for k in range(2, drawn + 1))
     bend = max(bends, default=Fraction(0))
@@ -66,8 +65,8 @@ def bound_by_pairs(
 def compute_worst_escape(
     least_segments: int, segment_count: int, draws: int, spoiled: int, weights: Weights
 ) -> Fraction:
-    """Returns the greatest chance that a claim of `least_segments` to `segment_count` segments escapes. Of
-    these `spoiled` or more are spoiled, wherever they lie. Exact for one size up to EXACT_SEGMENTS.
+    """Returns the greatest chance that a claim of `least_segments` to `segment_count` segments escapes, if
+    `spoiled` or more of them are false, wherever they lie. Exact for a single size up to EXACT_SEGMENTS.
 
     `weights` has one entry more than a claim of `least_segments` has draws. Larger claims have as many draws
     or more, of which only so many are counted."""
@@ -83,7 +82,5 @@ def compute_worst_escape(
         return compute_worst_exact(segment_count, draws, spoiled, weights)
     by_steps = bound_by_steps(segment_count, drawn, spoiled, weights)
     if weights[0] < weights[1]:
-        return (
-            by_steps  # The average of k is a least one in larger claims, so it may only help where hits hurt.
-        )
+        return by_steps  # The average of k is a lower bound, so it helps only if hits reduce the chance.
     return min(by_steps, bound_by_pairs(least_segments, segment_count, drawn, spoiled, weights))

@@ -1,8 +1,8 @@
-"""Every size of a false claim, and the chances that it is seen, voided or accepted.
+"""Lists every size of a false claim, with its chances to be seen, voided or accepted.
 
-The size of a false claim is its length and the number of its spoiled segments. A claim may be of any whole
-number of segments from `compute_least_segments` on. A short one has as many draws as a long one and moves
-the model as much, but saves compute that no auditor checks. So all lengths count.
+The size of a false claim is its length and the number of its false segments. A claim has any number of
+segments from `compute_least_segments` on. A short one has as many draws as a long one and moves the model as
+much, but saves compute that no auditor checks. So all lengths count.
 """
 
 from collections.abc import Iterator
@@ -17,16 +17,17 @@ from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 SINGLE_SIZES = 32
-"""Sizes up to this are taken one by one, larger ones in spans of a sixteenth."""
+"""Sizes up to this are listed one by one, larger ones in spans of a sixteenth."""
 CHANCE_BITS = 32
-"""Chances of being caught are rounded down to so many bits: their powers would have thousands of digits."""
+"""Chances of being caught are rounded down to so many bits, because their powers would have thousands of
+digits."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How much of a claim is audited. late_chance: c in 65,536ths; pool: the least number of verifiers;
-    owned: s, the share of auditors that a cheat may own; detection: d, the chance that an honest auditor
-    detects a false segment that it replays; least_segments: the least segments of a claim."""
+    """How much of a claim is audited. `late_chance` is c in 65,536ths, `pool` the least number of verifiers.
+    `owned` is s, the share of auditors that a cheat may own. `detection` is d, the chance that an honest
+    auditor detects a false segment that it replays. `least_segments` is the least length of a claim."""
 
     segment_count: int
     draws: int
@@ -39,11 +40,11 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Cheat:
-    """A false claim. segments, spoiled: the most of the claim's, the least that are false; audits: its draws;
-    hits: drawn spoiled segments on average; caught: p, that an honest auditor sees it; voided: p1, that it
-    is not accepted because of that; accepted: that own auditors accept whatever is drawn of the spoiled
-    segments; paid: the most of a round's pay that the claim earns; computed: the least of a round's compute
-    that it takes."""
+    """A false claim. `segments` is the most of the claim's segments, `spoiled` the least that are false,
+    `audits` its draws, `hits` the average of drawn false segments. `caught` is p, the chance that an honest
+    auditor sees it. `voided` is p1, the chance that it is not accepted for that. `accepted` is the chance
+    that own auditors accept all drawn false segments. `paid` is the most of a round's pay that it earns,
+    `computed` the least of a round's compute that it takes."""
 
     segments: int
     spoiled: int
@@ -57,7 +58,7 @@ class Cheat:
 
 
 def list_spans(least: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yields sizes from `least` to `most` in spans (first, last). The largest size is a span by itself."""
+    """Splits sizes from `least` to `most` into spans (first, last). The largest size is a span by itself."""
     first = least
     while first < most:
         last = min(most - 1, first + max(0, first - SINGLE_SIZES // 2) // (SINGLE_SIZES // 2))
@@ -68,7 +69,7 @@ def list_spans(least: int, most: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def list_cheats(sampling: Sampling) -> tuple[Cheat, ...]:
-    """Returns every false claim. What stands in one holds for all sizes of its spans."""
+    """Returns every false claim. The fields of each hold for all sizes of its spans."""
     return tuple(
         _compute_cheat(sampling, (max(first, few), last), (few, many))
         for first, last in list_spans(sampling.least_segments, sampling.segment_count)
@@ -100,8 +101,8 @@ def _compute_cheat(sampling: Sampling, sizes: tuple[int, int], spoiled: tuple[in
 
 
 def _weigh_blind(sampling: Sampling, segments: int, audits: int, spoiled: int) -> Weights:
-    """Chance by hits that no honest auditor looks: neither a primary, nor a late primary at one of the
-    segments that were not drawn."""
+    """Returns, by the number of hits, the chance that no honest auditor looks: neither a primary, nor a late
+    primary at an undrawn segment."""
     late = Fraction(sampling.late_chance, LATE_RATE_ONE) * (1 - sampling.owned)
     undrawn = segments - audits
     return tuple(

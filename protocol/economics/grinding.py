@@ -1,14 +1,14 @@
-"""The chance that a draw favours whoever owns a share of the chain's slots (decision 0020).
+"""Computes the chance that a draw favours an owner of a share of the chain's slots (decision 0020).
 
 A draw takes the RANDAO of `delay` blocks after the round has closed. The owner of a slot knows the slot's
-reveal, and may withhold the block: then the next slot makes it. The last commitment closes a round, so a
-cheat chooses the block of the close.
+reveal, and may withhold the block; then the next slot makes the value. The last commitment closes a round, so
+a cheat chooses the block of the close.
 
-    known      all slots from the close to the draw are the cheat's: it knows the draw before it commits
-    played     some are: m own slots in a row with b blocks to come leave C(m, b) values to choose from, or an
-               honest slot to wait for, which makes the value anew
+    known      the cheat owns all slots from the close to the draw: it knows the draw before it commits
+    played     it owns some: m own slots in a row with b blocks to come leave C(m, b) values to choose from,
+               or it waits for an honest slot, which makes a new value
 
-The owners of slots are taken as known from the start. Ethereum tells them one to two epochs ahead.
+The owners of slots are assumed to be known from the start. Ethereum announces them one to two epochs ahead.
 """
 
 import random
@@ -20,28 +20,28 @@ from math import comb
 from touchstone.protocol.spec.game.terms import GameWindows
 
 SLOTS = 20_000
-"""Slots whose owners are drawn, always the same."""
+"""Slots whose owners are drawn, the same in each run."""
 TIE = 9
-"""Digits in which two chances differ, else the fewer blocks are withheld."""
+"""Two chances count as equal if they agree in so many digits; then the fewer withheld blocks win."""
 
 
 def count_moments(windows: GameWindows) -> int:
-    """Returns how many draws can result from the choice of a round's closing block: one for each grid block
-    until `train_max`."""
+    """Returns how many draws the choice of a round's closing block can lead to: one for each grid block until
+    `train_max`."""
     return windows.train_max // windows.draw_grid
 
 
 def bound_known(share: Fraction, windows: GameWindows) -> Fraction:
-    """Returns an upper bound: how likely an owner of `share` of the slots can close a round at a moment when
-    it knows the draw before the last commitment."""
+    """Returns an upper bound for the chance that an owner of `share` of the slots can close a round when it
+    knows the draw before the last commitment."""
     return min(Fraction(1), count_moments(windows) * share**windows.delay)
 
 
 @dataclass(frozen=True)
 class Played:
-    """What the best play gives to a cheat that knows the owners of the slots. escape: the chance that the
-    draw favours the cheat, if it cannot choose when the round closes; chosen: the same chance if it closes
-    the round at its best moment; withheld: how many blocks it withholds for one draw, on average at most, if
+    """The best play of a cheat that knows the owners of the slots. `escape` is the chance that the draw
+    favours the cheat, if it cannot choose when the round closes. `chosen` is that chance if it closes the
+    round at its best moment. `withheld` is how many blocks it withholds for one draw at most, on average, if
     it cannot choose the close."""
 
     escape: float
@@ -50,7 +50,7 @@ class Played:
 
 
 def play(fair: float, share: float, windows: GameWindows) -> Played:
-    """Returns what owning `share` of the slots gives in draws that favour the cheat with chance `fair`. Exact
+    """Returns the best play with `share` of the slots, if a draw favours the cheat with chance `fair`. Exact
     for the owners of SLOTS slots, which a fixed seed draws."""
     chance, grid, moments = random.Random(1), windows.draw_grid, count_moments(windows)
     owned = [chance.random() < share for _ in range(SLOTS)]
@@ -64,10 +64,11 @@ def play(fair: float, share: float, windows: GameWindows) -> Played:
 
 
 def _play_backwards(owned: Sequence[bool], fair: float, delay: int) -> list[tuple[float, float]]:
-    """By the slot that makes the first of `delay` blocks: chance and withheld blocks of the best play."""
+    """Returns chance and withheld blocks of the best play, by the slot that makes the first of `delay`
+    blocks."""
     done = [(fair, 0.0)] * (delay + 1)
     played, run = [done], 0
-    # played[-1 - i][b]: from i slots further on, with b blocks to come.
+    # played[-1 - i][b] is for the slot i places further on, with b blocks to come.
     for is_own in reversed(owned):
         run = run + 1 if is_own else 0
         if run:
@@ -82,9 +83,9 @@ def _play_run(
     run: int, blocks: int, fair: float, after: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
     """Returns the chance and withheld blocks from the first of `run` own slots on, with `blocks` to come.
-    after: the same by the blocks to come, from the slot behind them on."""
+    `after` is the same for the slot behind them, by the blocks to come."""
     ends = 1 - (1 - fair) ** comb(run, blocks)
-    # None of the values that end it here will do, so the next honest slot makes it anew.
+    # If no value that ends here is good, the next honest slot makes a new one.
     goes_on, less = max(
         (round(after[blocks - made][0], TIE), made - run - after[blocks - made][1])
         for made in range(min(run, blocks - 1) + 1)

@@ -1,6 +1,6 @@
-"""What the amounts of a task must be, so that a cheat loses and honest work pays. Exact, in wei.
+"""Says what the amounts of a task must be, so that cheats lose and honest work pays. Exact, in wei.
 
-    terms  --- Sampling ----> cheats: p, p1, hits of every false claim --+
+    terms --- Sampling ----> cheats: p, p1, hits of every false claim --+
     figures (C, V, s, gas, rounds) --------------------------------------+--> rules: amount, least, inequality
 
 Symbols: B pay of a round, S and A stakes of solver and auditor, F and f fees of UNSERVED and DROPPED, and
@@ -30,13 +30,13 @@ from touchstone.protocol.spec.game.unserved_votes import UNSERVED_DIVISOR
 from touchstone.protocol.spec.params import SPOT_ASKS
 
 BOND_FACTOR = 4
-"""A bond is at least so many times the gas of an answer; half of it goes to who answers."""
+"""A bond is at least so many times the gas of an answer, because half of it goes to whoever answers."""
 
 
 @dataclass(frozen=True)
 class MoneyRule:
-    """One rule for one amount. inequality: in words; greatest: None if there is none; is_advice: a task may
-    break it, but its submitter has to know."""
+    """One rule for one amount. `inequality` is the rule in words. `greatest` is None if there is no upper
+    bound. `is_advice` says that a task may break it, but its submitter must know."""
 
     name: str
     amount: int
@@ -47,13 +47,13 @@ class MoneyRule:
 
     @property
     def holds(self) -> bool:
-        """Whether the amount lies where it must."""
+        """Whether the amount is within its bounds."""
         return self.least <= self.amount and (self.greatest is None or self.amount <= self.greatest)
 
 
 def check_money(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Returns every rule with its amount and least value. A node that joins wants all rules to hold, except
-    those that are advice."""
+    """Returns every rule with its amount and least value. A node joins only if all rules hold that are not
+    merely advice."""
     kinds = (_list_pays, _list_stakes, _list_fees, _list_bonds)
     return [rule for kind in kinds for rule in kind(terms, figures)]
 
@@ -95,7 +95,8 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
 
 
 def _list_fall_rules(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
-    """Who leads a wrong root to its leaf is paid once for all signers: the least majority of all seats."""
+    """Returns the rules for a fallen root. Its contester is paid once for all signers, who are at least a
+    majority of all seats."""
     amounts, fall = terms.amounts, figures.gas.fall
     signers = terms.solver_seats // 2 + 1
     rule = "a quarter of its signers' stakes >= contesting a wrong root"

@@ -1,4 +1,4 @@
-"""The chances of a cheat that owns seats among the auditors of its claims.
+"""Computes the chances of a cheat that owns seats among the auditors of its claims.
 
 A draw's primary and reserves are three places of one permutation of the pool, and no two draws of a claim
 share a place. So the cheat's seats fall on them without replacement (hypergeometric). A draw is accepted by
@@ -15,18 +15,19 @@ from touchstone.protocol.spec.errors import InvalidInput
 POOLS_TRIED = 64
 """So many pool sizes from the least on are computed exactly; a bound holds for all larger ones."""
 DECIDING = (0, 1, 3, 1)
-"""Of a draw's three seats 0, 1, 2 or 3 are the cheat's: in how many ways do they accept it? One must be the
-primary; any two do, because they are the primary or both reserves."""
+"""In how many ways do 0, 1, 2 or 3 own seats among a draw's three accept it? One must be the primary; any two
+do, because they are the primary or both reserves."""
 
 
 def count_owned(share: Fraction, pool: int) -> int:
-    """Returns how many seats of a pool a cheat has that owns at most `share` of them."""
+    """Returns the most seats of a pool that a cheat has with at most `share` of them."""
     return int(share * pool)
 
 
 @lru_cache(maxsize=256)
 def _count_deciding(audits: int) -> tuple[int, ...]:
-    """In how many ways i own seats among the 3 places of each of `audits` draws accept all of them, by i."""
+    """Returns, for each i, in how many ways i own seats among the 3 places of each of `audits` draws accept
+    all of them."""
     ways = [1]
     for _ in range(audits):
         longer = [0] * (len(ways) + RANKS)
@@ -39,7 +40,7 @@ def _count_deciding(audits: int) -> tuple[int, ...]:
 
 def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
     """Returns the chance that `owned` of `pool` seats accept `audits` draws of one claim, whatever the others
-    say."""
+    vote."""
     rest = pool - RANKS * audits
     if not 0 <= owned <= pool or rest < 0:
         raise InvalidInput(
@@ -55,13 +56,13 @@ def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fraction:
-    """Returns the same for a cheat with at most `share` of a pool of at least `least_pool` seats. The result
-    is that of the worst size.
+    """Returns the same for a cheat with at most `share` of a pool of at least `least_pool` seats, at the
+    worst size.
 
-    Beyond the sizes that are tried: of an honest primary's two reserves the second is own less often once the
-    first is, so both are with chance at most (K / (V - 1))^2 <= (s V / (V - 1))^2, which falls with V. Draws
-    of one claim share no seat, and own seats that stand at one draw are missing at the others, so all draws
-    are decided at most as often as if each were on its own."""
+    Beyond the sizes that are tried: if the first of an honest primary's two reserves is own, the second is so
+    less often. So both are own with chance at most (K / (V - 1))^2 <= (s V / (V - 1))^2, which falls with V.
+    Draws of one claim share no seat, and an own seat in one draw is missing in the others. So all draws are
+    decided at most as often as if they were independent."""
     last = least_pool + POOLS_TRIED
     tried = (compute_deciding_exact(count_owned(share, v), v, audits) for v in range(least_pool, last))
     both = min(share * last / (last - 1), Fraction(1)) ** 2
@@ -69,23 +70,23 @@ def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fr
 
 
 def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
-    """Returns the chance that no honest seat looks at any of `audits` draws of a claim: all primaries are the
-    cheat's. Without replacement it is less in any pool."""
+    """Returns the chance that no honest seat looks at any of `audits` draws of a claim, because all primaries
+    are the cheat's. Without replacement it is less in any pool."""
     return share**audits
 
 
 def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
-    """Returns the least chance that a draw which serves only the cheat's own auditors costs it the fee of
-    UNSERVED. It does unless own auditors accept it.
+    """Returns the least chance that a draw costs the cheat the UNSERVED fee if it serves only its own
+    auditors. It does unless own auditors accept it.
 
-    An own primary accepts at once, and then no word counts any more. Two own reserves leave one honest word
-    of UNSERVED. In all other cases the primary and a reserve are honest. Both words count, whatever the other
-    reserve says first: in a draw that has failed an UNSERVED counts until its time is over."""
+    An own primary accepts at once, and then no other vote counts. Two own reserves leave one honest UNSERVED.
+    In all other cases the primary and a reserve are honest, and both votes count, whatever the other reserve
+    votes first: in a draw that has failed, an UNSERVED counts until its time is over."""
     return 1 - compute_deciding_chance(share, least_pool, 1)
 
 
 def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:
-    """Returns how many votes of a draw are the cheat's and paid, on average at most: the primary alone if it
+    """Returns how many votes of a draw are the cheat's and paid, at most on average: the primary alone if it
     accepts, else those of own reserves."""
     reserve = min(share * least_pool / (least_pool - 1), Fraction(1))
     return share + (1 - share) * 2 * reserve

@@ -1,7 +1,8 @@
-"""The chance that an audit misses a false claim, exactly: every placement of its spoiled segments is tried.
+"""Computes the exact chance that an audit misses a false claim, by trying every placement of false segments.
 
-hits K     how many of a claim's drawn segments are spoiled
-weight     weights[k]: the chance that a cheat gets away with k hits. Escape = sum of P(K = k) weights[k]
+hits        K       how many of a claim's drawn segments are false
+weight  weights[k]  the chance that a cheat gets away with k hits
+                    Escape = sum of P(K = k) weights[k]
 """
 
 from fractions import Fraction
@@ -12,17 +13,17 @@ from math import lcm
 from touchstone.protocol.spec.audit_draws import count_draws
 
 Weights = tuple[Fraction, ...]
-"""Chances by the number of hits, 0 first. None above 1."""
+"""Chances by the number of hits, 0 first. None is above 1."""
 HitCounts = tuple[int, ...]
-"""By the number of hits: in how many of equally likely cases."""
+"""For each number of hits, in how many of equally likely cases it occurs."""
 
 
 @lru_cache(maxsize=64)
 def compute_set_chances(segment_count: int, draws: int) -> dict[int, Fraction]:
-    """Returns every set of segments that can be drawn (a bit each), with its chance.
+    """Returns every set of segments that can be drawn (one bit each), with its chance.
 
-    The draw goes on as `draw_circle_segments` does: each next segment is uniform among those that are not
-    drawn and have no drawn neighbour."""
+    It draws as `draw_circle_segments` does: each next segment is uniform among those that are not drawn and
+    have no drawn neighbour."""
     chances = {0: Fraction(1)}
     for _ in range(count_draws(draws, segment_count)):
         longer: dict[int, Fraction] = {}
@@ -37,7 +38,7 @@ def compute_set_chances(segment_count: int, draws: int) -> dict[int, Fraction]:
 
 
 def list_free(drawn: int, segment_count: int) -> list[int]:
-    """Returns the segments that can be drawn next: those that touch none of `drawn` (a bit each) on the
+    """Returns the segments that can be drawn next: those that touch none of `drawn` (one bit each) on the
     circle."""
     full = (1 << segment_count) - 1
     left, right = drawn << 1 | drawn >> (segment_count - 1), drawn >> 1 | drawn << (segment_count - 1)
@@ -47,8 +48,8 @@ def list_free(drawn: int, segment_count: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def list_hit_counts(segment_count: int, draws: int, spoiled: int) -> tuple[int, frozenset[HitCounts]]:
-    """Returns how many cases there are, and for every placement of `spoiled` segments how the hits share
-    them. Placements that only turn on the circle are one, so segment 0 is always spoiled."""
+    """Returns how many cases there are, and for every placement of `spoiled` segments the numbers of hits in
+    them. Placements that differ only by a rotation count as one, so segment 0 is always false."""
     chances = compute_set_chances(segment_count, draws)
     cases = lcm(*(chance.denominator for chance in chances.values()))
     sets = [(drawn, int(chance * cases)) for drawn, chance in chances.items()]
@@ -63,7 +64,7 @@ def list_hit_counts(segment_count: int, draws: int, spoiled: int) -> tuple[int, 
 
 
 def compute_worst_exact(segment_count: int, draws: int, spoiled: int, weights: Weights) -> Fraction:
-    """Returns the escape of the best placement, exactly."""
+    """Returns exactly the chance of escape of the best placement."""
     cases, all_counts = list_hit_counts(segment_count, draws, spoiled)
     best = max(sum(n * w for n, w in zip(counts, weights, strict=True)) for counts in all_counts)
     return Fraction(best, cases)

@@ -1,10 +1,10 @@
-"""What a slash takes: at least half of it is burned, the rest goes to finder and submitter."""
+"""Computes what a slash takes: at least half is burned, the rest goes to finder and submitter."""
 
 from fractions import Fraction
 from math import ceil
 
 SHARE_DIVISOR = 4
-"""Of a slash the finder and the submitter get at most a quarter each, so at least half is burned."""
+"""The finder and the submitter get at most a quarter of a slash each, so at least half is burned."""
 
 
 def compute_burned(stake: int, finder_cap: int) -> int:
@@ -14,6 +14,6 @@ def compute_burned(stake: int, finder_cap: int) -> int:
 
 
 def compute_stake_burning(burned: int, finder_cap: int) -> int:
-    """Returns the least stake from which on a slash burns at least `burned`. A slash burns half of the stake,
-    or three quarters less the finder's cap, whichever is more."""
+    """Returns the least stake whose slash burns at least `burned`. A slash burns half of the stake, or three
+    quarters less the finder's cap, whichever is more."""
     return max(0, min(2 * burned, ceil(Fraction(4 * (burned + finder_cap), 3))))

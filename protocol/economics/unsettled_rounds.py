@@ -1,4 +1,4 @@
-"""What the rounds give and take of a seat that are closed and not settled."""
+"""Lists what closed, unsettled rounds give to a seat and take from it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 
 @dataclass(frozen=True)
 class RoundEntry:
-    """What a round gave a seat and took from it, in wei by reason. settled: the block in which it was
-    settled; due: otherwise about the block in which it can be."""
+    """What a round gave a seat and took from it, in wei by reason. `settled` is the block in which it was
+    settled; else `due` is about the block in which it can be."""
 
     seat: int
     round: int
@@ -27,7 +27,7 @@ class RoundEntry:
 def list_unsettled(
     state: GameState, block: int, seats: tuple[Seat, ...]
 ) -> Iterator[tuple[Seat, RoundEntry]]:
-    """Yields what the closed, unsettled rounds give and take, if it is anything."""
+    """Yields what each closed, unsettled round gives and takes, unless that is nothing."""
     pace, dues = estimate_round_blocks(state), dict[tuple[int, int], int]()
     for index, game_round in sorted(state.rounds.items()):
         if game_round.closed is None:

@@ -1,9 +1,9 @@
-"""What a cheat gains by withholding its data from auditors, and the fee and stake that deter it. In wei.
+"""Computes what a cheat gains by withholding data from auditors, and the fee and stake that deter it, in wei.
 
 Symbols: B pay of a round, S stake of a solver, F fee of UNSERVED, and those of `assumptions.py`.
 
-A solver that withholds data is not convicted: it pays F for each draw in which two honest auditors say so,
-the primary and a reserve. So F bounds the V that a task can bear, or the task states a smaller V for it.
+A solver that withholds data is not convicted. It pays F for each draw in which two honest auditors say so,
+the primary and a reserve. So F limits the V that a task can withstand, or the task states a smaller V for it.
 """
 
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ from touchstone.protocol.spec.game.terms import GameTerms
 
 @dataclass(frozen=True)
 class Withholding:
-    """A way of withholding data from auditors. accepted: the chance that the claim is accepted nevertheless;
-    fees: draws that cost F on average, most_fees at most; earned: pay if accepted; spared: what the cheat has
-    anyway, subtracted from its gain (the compute that it spends, the honest round that it forgoes; the pay of
-    its auditors with the other sign)."""
+    """A way of withholding data from auditors. `accepted` is the chance that the claim is accepted anyway.
+    `fees` is how many draws cost F on average, `most_fees` the most. `earned` is the pay if accepted.
+    `spared` is subtracted from the gain: compute that the cheat spends and the honest round that it gives up,
+    less the pay of its auditors."""
 
     accepted: Fraction
     fees: Fraction
@@ -38,14 +38,14 @@ class Withholding:
     spared: Fraction
 
     def compute_gain(self, gain: int) -> Fraction:
-        """Returns what a round of this withholding gains without fees, for V = `gain`."""
+        """Returns what a round of this withholding gains before fees, for V = `gain`."""
         return self.accepted * (self.earned + gain) - self.spared
 
 
 def list_withholdings(terms: GameTerms, figures: Figures) -> Iterator[Withholding]:
     """Yields the ways of withholding data from auditors. The first is a coalition that computes nothing and
     serves only its own auditors, compared with doing nothing; the longest claim is paid most. The others are
-    false claims of every size, compared with honest work. Their solvers serve only own auditors if a spoiled
+    false claims of every size, compared with honest work; their solvers serve only own auditors if a false
     segment was drawn."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
@@ -60,8 +60,7 @@ def list_withholdings(terms: GameTerms, figures: Figures) -> Iterator[Withholdin
 
 
 def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least F above what any withholding gains, for the V that the task states to bear against
-    withholding."""
+    """Returns the least F that exceeds the gain of any withholding, for the V that the task states for it."""
     gains = (
         (one.compute_gain(figures.assumed_withholding_gain), one.fees)
         for one in list_withholdings(terms, figures)
@@ -82,26 +81,26 @@ def _divide(gain: Fraction, fees: Fraction) -> Fraction:
 
 
 def compute_taken_fees(terms: GameTerms, figures: Figures, withholding: Withholding) -> Fraction:
-    """Returns what F takes of a withholding seat in a round on average, at least: never more than the stake
-    in all rounds that it plays before the first fees are taken.
+    """Returns the least average of what F takes from a withholding seat in a round. It cannot exceed the
+    stake in all rounds that the seat plays before the first fees are taken.
 
-    X the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1, and E
-    X^2 <= R x (m F + R x) with x the fees of a round on average, m F at most. The best l is 1, or 2 S / (m F
-    + R x) if that is less."""
+    X is the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1,
+    and E X^2 <= R x (m F + R x), where x is the average fees of a round, m F at most. The best l is 1, or 2 S
+    / (m F + R x) if that is less."""
     stake, fees = terms.amounts.solver_stake, terms.amounts.unserved_fee * withholding.fees
     spread = _compute_spread(terms, figures, withholding)
     return fees * stake / spread if spread > 2 * stake else fees * (1 - spread / (4 * stake))
 
 
 def _compute_spread(terms: GameTerms, figures: Figures, withholding: Withholding) -> Fraction:
-    """m F + R x: by how much fees add up before the first are taken, in wei."""
+    """Returns m F + R x: by how much fees add up before the first are taken, in wei."""
     rounds = count_pending_rounds(terms, figures.round_blocks)
     return terms.amounts.unserved_fee * (withholding.most_fees + rounds * withholding.fees)
 
 
 def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least S out of which fees can still be taken that exceed what any withholding gains.
-    Withholding that F itself does not deter is left out: another rule names it."""
+    """Returns the least S from which fees can still be taken that exceed the gain of any withholding.
+    Withholding that F itself does not deter is left out, because another rule names it."""
     least = Fraction(0)
     for one in list_withholdings(terms, figures):
         gain, fees = one.compute_gain(figures.assumed_withholding_gain), terms.amounts.unserved_fee * one.fees

@@ -1,10 +1,10 @@
-"""Which segments of a claim are audited, and by which places of the auditors' pool (docs/spec.md, section 4).
+"""Draws the audited segments of a claim, and their auditors in the pool (docs/spec.md, section 4).
 
 Twin: `AuditDraw.sol`. Each node and the contract draw the same from the seed of a round (`round_seeds.py`).
 
-    segments     of a claim   no two are neighbours, and each segment of the claim is drawn equally often
-    permutation  of a pool    once a seed: it mixes the frozen seats, and auditors are places in it
-    late draw    of a claim   with chance c one more segment, and three whistleblowers
+    segments of a claim       no two are neighbours, and each segment of the claim is drawn equally often
+    permutation of a pool     once for each seed: it mixes the frozen seats, and auditors are places in it
+    late draw of a claim      with chance c one more segment, and three whistleblowers
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from touchstone.protocol.spec.uniform_draw import draw_distinct, draw_uniform
 
 TAG_LATE_SLOT = "touchstone.late-slot"
 VERIFIER_POOL = "touchstone.verifiers"
-"""Role tag of the permutation that primaries and reserves are places of."""
+"""The role tag of the permutation for primaries and reserves."""
 WHISTLEBLOWER_POOL = "touchstone.whistleblowers"
-"""Role tag of the permutation that late auditors are places of."""
+"""The role tag of the permutation for late auditors."""
 RANKS = 3
-"""auditors of one draw: the primary (rank 0) and two reserves (1, 2)."""
+"""The auditors of one draw: the primary (rank 0) and two reserves (1, 2)."""
 
 Places = tuple[int, int, int]
 """Places in a permutation, by rank. The seat is `pool[permutation[place]]`."""
@@ -46,24 +46,24 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 def count_draws(draws: int, segment_count: int) -> int:
     """Returns how many segments of a claim are audited: the task's `draws`, fewer if the claim is short.
 
-    A segment and its two neighbours are at most three. So there is one left to draw as long as three times
-    the segments drawn are fewer than all: (n + 2) // 3 draws always find one."""
+    A segment and its two neighbours are at most three. So one is left to draw as long as three times the
+    drawn segments are fewer than all: (n + 2) // 3 draws always find one."""
     _require(draws >= 1, "a claim needs an audit", "at least 1 draw", draws)
     _require(segment_count >= 1, "a claim without segments", "at least 1 segment", segment_count)
     return max(1, min(draws, (segment_count + 2) // 3))
 
 
 def draw_circle_segments(seed: bytes, slot: int, draws: int, segment_count: int) -> tuple[int, ...]:
-    """Returns the audited segments of the claim of `slot`, in the order drawn: `count_draws` of them.
+    """Returns the `count_draws` audited segments of the claim of `slot`, in the order drawn.
 
-    The first is uniform among all n, each further one among those that touch none drawn before. n - 1 and 0
-    touch too: the segments stand on a circle. Neighbours would show the end of one as the start of the other,
+    The first is uniform among all n, each further one among those that touch none drawn before. The segments
+    lie on a circle, so n - 1 and 0 touch too. Neighbours would show the end of one as the start of the other,
     before the replay is sealed.
 
-    At each place of the result each segment stands with chance exactly 1/n. The first is uniform. A further
-    one stands at a distance from the first, and what distances may follow does not depend on where the first
-    stands. A uniform number plus one that is independent of it is uniform modulo n. (On a line the two ends
-    would be drawn more often, because they have one neighbour only.)"""
+    At each place of the result each segment has chance exactly 1/n. The first is uniform. A further one has a
+    distance from the first that does not depend on where the first lies, and a uniform number plus an
+    independent one is uniform modulo n. (On a line the two ends would be drawn more often, because they have
+    only one neighbour.)"""
     count = count_draws(draws, segment_count)
     slot_seed = compute_slot_seed(seed, slot)
     first = draw_uniform(slot_seed, 0, segment_count)
@@ -79,17 +79,17 @@ def _touches(distance: int, others: Sequence[int]) -> bool:
 
 
 def count_places(pool_size: int, draws: int) -> int:
-    """Returns how many places of a pool's permutation a round's `draws` draws use: three for each draw, but
-    at most all places."""
+    """Returns how many places of a pool's permutation a round's `draws` draws use: three for each, at most
+    all."""
     return min(RANKS * draws, pool_size)
 
 
 def compute_permutation(seed: bytes, role_tag: str, pool_size: int, count: int) -> tuple[int, ...]:
-    """Returns the first `count` places of the positions 0 .. pool_size - 1 of a frozen pool, mixed: every
-    order is equally likely (Fisher-Yates, cut short).
+    """Returns the first `count` places of a random permutation of the positions 0 .. pool_size - 1 of a
+    frozen pool (Fisher-Yates, cut short).
 
-    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each place, on chain 700 gas, so
-    a large pool is mixed only as far as a round's draws reach (`count_places`)."""
+    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. Each place costs a hash, on chain 700 gas, so a large
+    pool is permuted only as far as a round's draws reach (`count_places`)."""
     return tuple(draw_distinct(hash_words(role_tag, seed), 0, count, pool_size))
 
 
@@ -97,9 +97,9 @@ def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: in
     """Returns the places of a draw's primary and of its two reserves. The task has q = `draws_per_claim`, the
     round `slots` solver seats.
 
-    The round has T = q * slots draws. Draw t = q * slot + draw takes place t, round and round, so that all
-    seats get equally many draws, give or take one. The reserves stand T places further each, or a third of
-    the pool if that is less. With 3 q places or more, no auditor audits one claim twice."""
+    The round has T = q * slots draws. Draw t = q * slot + draw has place t, cyclically, so that all seats get
+    equally many draws, give or take one. The reserves are T places further each, or a third of the pool if
+    that is less. With 3 q places or more, no auditor audits one claim twice."""
     _require(0 <= slot < slots, "no such slot", f"0 <= slot < {slots}", slot)
     _require(0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw)
     least = RANKS * draws_per_claim
@@ -123,11 +123,10 @@ def draw_late(
     segments not drawn before, each equally likely, and three whistleblowers of a pool of `pool_size` (3 or
     more).
 
-    `drawn_segments` is what `draw_circle_segments` gave for the claim. The late segment may touch one of
-    them. Only one is drawn, so no two late ones touch. What the first audits published is the ends of drawn
-    segments, and none of those is the end of a segment that was not drawn. Only the auditors of the segment
-    after the late one have seen its end. They could give it away, but so could the solver itself. So a rule
-    against neighbours would hide nothing, and it would leave short claims without late audits."""
+    `drawn_segments` is the result of `draw_circle_segments` for the claim. The late segment may touch one of
+    them, because the first audits published only ends of drawn segments. Only the auditors of the segment
+    after it have seen its end. They could give it away, but so could the solver itself. So a rule against
+    neighbours would hide nothing, and would leave short claims without late audits."""
     _require(0 <= chance <= LATE_RATE_ONE, "no such chance", f"0 to {LATE_RATE_ONE}", chance)
     slot_seed = hash_words(TAG_LATE_SLOT, seed, slot)
     if draw_uniform(slot_seed, 0, LATE_RATE_ONE) >= chance:

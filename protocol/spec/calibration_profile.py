@@ -1,7 +1,7 @@
-"""A calibration profile: what one operator's machine showed on a task's own segments.
+"""Defines a calibration profile: an operator's measurements on a task's own segments.
 
-Whole numbers only, so that every reader sees the same values: distances count 2^-64, floors 2^-149, as
-limits do. Its canonical bytes are JSON with sorted keys and no spaces. `adapters/messages.py` has the
+It has whole numbers only, so that every reader sees the same values: distances count 2^-64, floors 2^-149, as
+limits do. Its canonical bytes are JSON with sorted keys and no spaces. `adapters/messages.py` reads the
 files.
 """
 
@@ -18,22 +18,22 @@ from touchstone.protocol.spec.training_codec import encode_training
 QUANTITIES = ("first moment", "second moment", "weights")
 PROFILE_VERSION = 1
 MAX_PROFILE_BYTES = 1 << 20
-"""More than the bounds on its parts let any have."""
+"""More bytes than the bounds on its parts allow."""
 MAX_ITEMS = 1024
-"""of any list."""
+"""The most items of any list."""
 MAX_TEXT = 200
-"""characters of any text."""
+"""The most characters of any text."""
 MAX_INTEGER = 1 << 160
 QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(99, 100), Fraction(999, 1000), Fraction(1))
-"""What `Measurement.quantiles` are; the last is the maximum."""
+"""The shares at which `Measurement.quantiles` are taken; the last is the maximum."""
 TENSOR_CLASSES = ("embedding", "attention", "mlp", "norm", "head")
 STAGES = ("zero moments", "warm-up", "middle", "end")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What was measured. Profiles with the same subject may be merged. training: SHA-256 of the canonical
-    training spec, in hexadecimal digits; it names model, data, optimizer, schedule and program."""
+    """The task that was measured. Profiles with the same subject may be merged. `training` is the SHA-256 of
+    the canonical training spec in hex; the spec names model, data, optimizer, schedule and program."""
 
     training: str
     numeric_format: str
@@ -44,8 +44,8 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The largest distances of pairs of configurations, within one class of tensors and one stage of
-    training. `quantiles` are over `pairs` pairs, at QUANTILES, in units of 2^-64, rounded up."""
+    """The largest distances of pairs of configurations, for one class of tensors and one stage of training.
+    `quantiles` are over `pairs` pairs, at QUANTILES, in units of 2^-64, rounded up."""
 
     quantity: str
     tensor_class: str
@@ -56,9 +56,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Profile:
-    """What an operator signs. operator: its account, `0x` and 40 lower-case digits; machine, libraries: for
-    people; configurations: names, each with what tells this kind of machine from others; floors: eps_m and
-    floor_v in units of 2^-149, tau_r in units of 2^-64."""
+    """The content that an operator signs. `operator` is its account, `0x` and 40 lower-case digits. `machine`
+    and `libraries` are for people. `configurations` are names, each with what distinguishes this kind of
+    machine. `floors` are eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
 
     version: int
     operator: str
@@ -72,7 +72,7 @@ class Profile:
 
 
 def compute_subject(spec: TaskSpec) -> Subject:
-    """Returns the subject of a task: of what is trained and how long segments are, not of money or limits."""
+    """Returns the subject of a task: its training and the length of segments, without money or limits."""
     training, terms = spec.training, spec.terms
     digest = sha256(encode_training(training)).hexdigest()
     sizes = (terms.parameter_count, terms.inner_steps, terms.segment_steps)
@@ -80,19 +80,19 @@ def compute_subject(spec: TaskSpec) -> Subject:
 
 
 def encode_profile(profile: Profile) -> bytes:
-    """Returns the canonical bytes of a profile. Raises InvalidInput, with the field, for a profile that
-    breaks a rule."""
+    """Returns the canonical bytes of a profile. Raises InvalidInput, naming the field, if the profile breaks
+    a rule."""
     _require_sound(profile)
     return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":")).encode()
 
 
 def compute_profile_digest(profile: Profile) -> bytes:
-    """Returns the SHA-256 of the canonical bytes, which is signed."""
+    """Returns the SHA-256 of the canonical bytes, which the operator signs."""
     return sha256(encode_profile(profile)).digest()
 
 
 def _require_small(value: Any, where: str) -> None:
-    """Every number, text and list within bounds, at any depth."""
+    """Raises InvalidInput unless every number, text and list is within bounds, at any depth."""
     if isinstance(value, int):
         _require(0 <= value < MAX_INTEGER, value, where, "0 .. 2^160 - 1")
     elif isinstance(value, str):

@@ -1,10 +1,10 @@
-"""From honest distances to a task's limits: the rule, and how many operators' measurements it takes.
+"""Makes a task's limits out of honest distances, and says how many operators must have measured.
 
     distances --> largest of each quantity --> never below a least --> times a margin --> limits
 
-The submitter of a task chooses its limits. Here is how limits are made that honest hardware keeps, from
-profiles that operators measured and signed (`calibration_profile.py`, `compute/audit/calibrate.py`).
-Meanings and units: docs/spec.md, section 6.
+The submitter of a task chooses its limits. This module makes limits that honest hardware keeps, from profiles
+that operators measured and signed (`calibration_profile.py`, `compute/audit/calibrate.py`). Meanings and
+units: docs/spec.md, section 6.
 """
 
 from collections.abc import Sequence
@@ -18,33 +18,34 @@ from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.task_spec import Limits
 
 MARGIN = 10
-"""Times the honest maximum, for hardware that was not measured: what lies beyond is called false."""
+"""Limits are so many times the honest maximum, for hardware that was not measured. Anything beyond is called
+false."""
 MIN_OPERATORS = 3
-"""If only two differ, no rule can tell which one is the outlier."""
+"""At least three, because if two differ, no rule can tell which one is the outlier."""
 MIN_CONFIGURATIONS = 12
-"""different ways to compute, over all operators together."""
+"""The least number of different ways to compute, over all operators together."""
 MIN_SEGMENTS = 32
-"""start states of each operator: the largest distance of fewer says little
+"""The least number of start states of each operator. The largest distance of fewer means little
 (docs/decisions/0014-calibration.md)."""
 DEFAULT_SEGMENTS = MIN_SEGMENTS + 16
-"""What an operator replays unless told otherwise: ill-conditioned segments are left out of a profile."""
+"""The segments that an operator replays by default, because ill-conditioned ones are left out of a
+profile."""
 OUTLIER_RATIO = 10
-"""Times the median of the operators: noise that the others do not see comes from a broken machine, or
-from an operator that wants wide limits."""
+"""An operator is an outlier above so many times the median of the operators. Noise that others do not see
+comes from a broken machine, or from an operator that wants wide limits."""
 LEAST_MAXIMUM = Fraction(1, 1 << 22)
-"""The least distance that makes a difference: a few roundings of float32."""
+"""The least distance that matters: a few roundings of float32."""
 
 Maxima = tuple[Fraction, Fraction, Fraction]
 """The largest distances of first moment, second moment and weights, in the scales of section 6."""
 Floors = tuple[int, int, int]
-"""eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64: those that the distances were measured
-with."""
+"""The floors of the measurement: eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one operator (an address) measured: maxima over all pairs of its configurations, their names, and
-    how many start states."""
+    """The measurements of one operator (an address): maxima over all pairs of its configurations, their
+    names, and the number of start states."""
 
     operator: str
     maxima: Maxima
@@ -55,7 +56,7 @@ class Evidence:
 def make_limits(maxima: Maxima, floors: Floors) -> Limits:
     """Returns the limits: for each quantity the largest distance (at least LEAST_MAXIMUM), times the margin.
 
-    Raises InvalidInput if the noise is so large that the limits would bind no solver."""
+    Raises InvalidInput if the noise is so large that the limits would not constrain a solver."""
     if max(maxima) * MARGIN >= 1:
         raise InvalidInput(
             what="honest machines differ too much to be told from false ones",
@@ -73,8 +74,8 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
     """Returns limits that hold for all operators: those of the largest distance that any of them saw.
 
-    Raises InvalidInput if the evidence is too little, with what is missing, or if an operator is an outlier,
-    with its name. The submitter of the task then finds out why, or leaves that operator out."""
+    Raises InvalidInput if the evidence is too little, saying what is missing, or naming an operator that is
+    an outlier. The submitter then finds out why, or leaves that operator out."""
     _require_enough(evidence)
     if outliers := find_outliers(evidence):
         raise InvalidInput(

@@ -1,1 +1,1 @@
-"""The chain: the contracts by their ABI, their events in order, and transactions that are mined once."""
+"""Talks to the chain: the contracts by their ABI, their events in order, transactions that are mined once."""

@@ -1,4 +1,4 @@
-"""The contracts' ABI: functions, events and errors, with their parameters, out of the package data.
+"""Reads the contracts' ABI from the package data: functions, events and errors, with their parameters.
 
 Names are in snake case. Signatures and types are spelled by eth-utils, as web3 has them.
 """
@@ -23,7 +23,7 @@ SELECTOR_BYTES = 4
 
 @dataclass(frozen=True)
 class Parameter:
-    """One input or output: `name` in snake case, `kind` the canonical type, `items` the fields of a
+    """One input or output. `name` is in snake case, `kind` the canonical type, `items` the fields of a
     struct."""
 
     name: str
@@ -34,20 +34,20 @@ class Parameter:
 
     @property
     def is_list(self) -> bool:
-        """Whether the value is a list of what the other fields describe."""
+        """Whether the value is a list; the other fields then describe an item."""
         return self.kind.endswith("]")
 
     @property
     def is_hashed(self) -> bool:
-        """Whether the topic of this indexed parameter is a hash of its value. The value cannot be recovered
-        from it."""
+        """Whether the topic of this indexed parameter is a hash of its value, from which the value cannot be
+        recovered."""
         return self.is_list or bool(self.items) or self.kind in ("string", "bytes")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function, event or error of `contract`. signature: name and types; digest: Keccak-256 of the
-    signature. Its first four bytes select a function or an error, and all of it is the first topic of an
+    """A function, event or error of `contract`. `signature` is name and types; `digest` is its Keccak-256.
+    The first four bytes of the digest select a function or an error; the whole is the first topic of an
     event."""
 
     contract: str
@@ -58,7 +58,7 @@ class Entry:
     signature: str
     digest: bytes
     is_view: bool = False
-    """Whether a call of the function changes nothing, so that it is read and not sent."""
+    """Whether the function changes nothing, so that a call is read and not sent."""
 
     @property
     def selector(self) -> bytes:
@@ -68,7 +68,8 @@ class Entry:
 
 @cache
 def load_document(contract: str) -> Mapping[str, Any]:
-    """Returns what `./dev compile` wrote of `contract`. Raises EnvironmentFault when it is missing."""
+    """Returns the JSON that `./dev compile` wrote for `contract`. Raises EnvironmentFault if it is
+    missing."""
     source = files("touchstone.protocol.adapters") / "abi" / f"{contract}.json"
     if not source.is_file():
         raise EnvironmentFault(
@@ -83,13 +84,13 @@ def load_document(contract: str) -> Mapping[str, Any]:
 
 @cache
 def load_abi(contract: str) -> tuple[Entry, ...]:
-    """Functions, events and errors of `contract` from the package data. Raises EnvironmentFault when it is
-    missing."""
+    """Returns functions, events and errors of `contract` from the package data. Raises EnvironmentFault if it
+    is missing."""
     return parse_abi(contract, load_document(contract)["abi"])
 
 
 def load_own_abi(contract: str) -> tuple[Entry, ...]:
-    """Returns the ABI that others use to call a contract: that of its interface, if the package has one."""
+    """Returns the ABI by which others call a contract: its interface's, if the package has one."""
     names = list_package_abis()
     return load_abi(f"I{contract}" if f"I{contract}" in names else contract)
 
@@ -101,7 +102,7 @@ def load_bytecode(contract: str) -> bytes:
 
 @cache
 def list_package_abis() -> tuple[str, ...]:
-    """Returns names of all contracts and interfaces in the package data, sorted."""
+    """Returns the names of all contracts and interfaces in the package data, sorted."""
     names = (entry.name for entry in (files("touchstone.protocol.adapters") / "abi").iterdir())
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
@@ -113,19 +114,19 @@ def parse_abi(contract: str, abi: Sequence[Mapping[str, Any]]) -> tuple[Entry, .
 
 
 def find_function(entries: Sequence[Entry], name: str) -> Entry:
-    """Returns the function called `name` in Solidity. Raises KeyError: the caller is a proxy, so the ABI is
-    not its own."""
+    """Returns the function called `name` in Solidity. Raises KeyError, which means that the caller passed
+    another contract's ABI."""
     return next(entry for entry in entries if entry.kind == "function" and entry.name == name)
 
 
 def to_snake_case(name: str) -> str:
-    """`weightsRoot` -> `weights_root`."""
+    """Converts a name: `weightsRoot` becomes `weights_root`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def to_field_name(name: str, number: int) -> str:
-    """Returns the Python name of the parameter of that number: `weights_root`, `from_`, `value_3` if it has
-    no name."""
+    """Returns the Python name of the parameter with that number: `weights_root`, `from_`, or `value_3` if it
+    has no name."""
     found = to_snake_case(name.lstrip("_")) or f"value_{number}"
     return found + "_" if keyword.iskeyword(found) else found
 

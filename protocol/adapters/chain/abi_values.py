@@ -1,4 +1,4 @@
-"""Python values to bytes of the contracts' ABI, and back: no other module knows how the chain encodes.
+"""Encodes Python values for the contracts' ABI, and decodes them.
 
 Numbers and enums are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples. A
 struct of the same name in `STRUCTS` has that class; any other is a named tuple. Fields carry the Solidity
@@ -60,9 +60,9 @@ def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> byt
 
 
 def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
-    """Returns the values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD.
-    Raises EnvironmentFault if `data` is not their encoding."""
-    # Solidity checks no text, so the sender of a string chooses its bytes. Its encoding is that of bytes.
+    """Decodes `data` and returns the values in the order of `parameters`. Invalid UTF-8 in a string becomes
+    U+FFFD. Raises EnvironmentFault if `data` is not their encoding."""
+    # Decode strings as bytes: Solidity does not check text, so its sender chooses the bytes.
     kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
     try:
         values = decode(kinds, data)
@@ -78,7 +78,7 @@ def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
 
 
 def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
-    """kind: of the value; of an item of it, if the parameter is a list."""
+    """Converts one value. `kind` is the type of the value, or of an item if the parameter is a list."""
     if kind.endswith("]"):
         return [_to_plain(parameter, kind.rpartition("[")[0], item) for item in value]
     if parameter.items:
@@ -87,7 +87,7 @@ def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
 
 
 def _to_plain_struct(parameter: Parameter, value: Any) -> tuple[Any, ...]:
-    """Of a plain tuple the fields in their order, of anything else those of their names."""
+    """Returns the fields of a struct: a plain tuple by order, anything else by name."""
     items = parameter.items
     if type(value) is tuple:
         return tuple(_to_plain(item, item.kind, part) for item, part in zip(items, value, strict=True))
@@ -109,7 +109,7 @@ def _from_plain(parameter: Parameter, kind: str, value: Any) -> Any:
 
 @cache
 def find_struct(name: str, items: tuple[Parameter, ...]) -> Callable[..., Any]:
-    """Returns the class of `abi.py` with these very fields, or a named tuple of them."""
+    """Returns the class in `STRUCTS` with exactly these fields, or a named tuple of them."""
     names, known = [item.name for item in items], STRUCTS.get(name)
     if known is not None and [field.name for field in fields(known)] == names:
         return known

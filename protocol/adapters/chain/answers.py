@@ -1,8 +1,7 @@
-"""The forms in which the chain's answers are taken, and what is read out of them.
+"""Checks the form of the chain's answers, and reads values out of them.
 
-An answer is believed as far as its form goes: each field has its type and its length, and nothing is
-converted by guess. An answer of another form counts as none, whoever sent it. Fields that nobody here reads
-may have any form.
+Each field must have its type and its length, and nothing is converted by guess. An answer of another form
+counts as none, whoever sent it. Fields that nobody here reads may have any form.
 
 Source: Ethereum's execution API (`eth_getBlockByNumber`, `eth_getLogs`, `eth_getTransactionReceipt`).
 """
@@ -16,8 +15,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 Quantity = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{1,64}\Z")]
 BlockNumber = Annotated[str, Meta(pattern=r"\A0x0{0,52}[0-9a-fA-F]{1,12}\Z")]
-"""Below 2^48, as a count below 2^40 and gas below 2^32: no chain has more. What is computed with a larger
-one, a nonce or the coin for the gas, would stay wrong for as long as it is kept."""
+"""Below 2^48; counts are below 2^40 and gas below 2^32. No real chain has more. A larger number would spoil
+everything that is computed and kept from it, for example a nonce."""
 Count = Annotated[str, Meta(pattern=r"\A0x0{0,54}[0-9a-fA-F]{1,10}\Z")]
 Gas = Annotated[str, Meta(pattern=r"\A0x0{0,56}[0-9a-fA-F]{1,8}\Z")]
 Data = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]*\Z")]
@@ -28,7 +27,7 @@ Form = TypeVar("Form")
 
 
 class MalformedAnswer(ValueError):
-    """What came is no answer to what was asked."""
+    """The answer does not have the form that the question asks for."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Log:
-    """One log. address: lower-case `0x`; topics: 32 bytes each."""
+    """One log. `address` is lower-case `0x`; each of `topics` has 32 bytes."""
 
     address: str
     topics: tuple[bytes, ...]
@@ -57,7 +56,8 @@ class Log:
 
 @dataclass(frozen=True)
 class MinedTransaction:
-    """The receipt of a transaction. contract_address: of what it created, lower-case `0x`, else empty."""
+    """The receipt of a transaction. `contract_address` is that of a created contract, lower-case `0x`, else
+    empty."""
 
     transaction_hash: bytes
     block_number: int
@@ -71,8 +71,8 @@ class MinedTransaction:
 
 @dataclass(frozen=True)
 class SentTransaction:
-    """A transaction that the chain's node knows. sender, to: lower-case `0x`, the latter empty if it
-    creates a contract; block_number: None while it waits."""
+    """A transaction that the chain's node knows. `sender` and `to` are lower-case `0x`; `to` is empty if it
+    creates a contract. `block_number` is None while it waits."""
 
     transaction_hash: bytes
     nonce: int
@@ -131,9 +131,9 @@ def read_head(block: object) -> Head:
 
 
 def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
-    """Returns the transaction of `sender` (lower-case `0x`) with this nonce out of a block that was asked for
-    with its transactions; None if there is none. Raises MalformedAnswer. Transactions of others may have
-    forms of their own."""
+    """Returns the transaction of `sender` (lower-case `0x`) with this nonce in a block that was fetched with
+    its transactions; None if there is none. Raises MalformedAnswer. Transactions of others may have any
+    form."""
     for one in _convert(block, _Transactions).transactions:
         if isinstance(one, dict) and str(one.get("from", "")).lower() == sender:
             found = read_transaction(one)
@@ -144,7 +144,7 @@ def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
 
 def read_logs(logs: object) -> list[Log]:
     """Returns logs in the chain's order, each once. Raises MalformedAnswer, also for a log that a reorg has
-    removed, and for two different logs of one place."""
+    removed, and for two different logs with one place."""
     found = dict[tuple[int, int], Log]()
     for one in map(_to_log, _convert(logs, list[_Log])):
         if found.setdefault((one.block_number, one.log_index), one) != one:
@@ -174,32 +174,32 @@ def read_transaction(transaction: object) -> SentTransaction:
 
 
 def read_quantity(value: object) -> int:
-    """Returns a number that is the whole answer. Raises MalformedAnswer."""
+    """Returns an answer that is a single number. Raises MalformedAnswer."""
     return to_int(_convert(value, Quantity))
 
 
 def read_number(value: object) -> int:
-    """Returns the number of a block that is the whole answer. Raises MalformedAnswer."""
+    """Returns an answer that is a block number. Raises MalformedAnswer."""
     return to_int(_convert(value, BlockNumber))
 
 
 def read_count(value: object) -> int:
-    """Returns a count of transactions that is the whole answer. Raises MalformedAnswer."""
+    """Returns an answer that is a count of transactions. Raises MalformedAnswer."""
     return to_int(_convert(value, Count))
 
 
 def read_gas(value: object) -> int:
-    """Returns an amount of gas that is the whole answer. Raises MalformedAnswer."""
+    """Returns an answer that is an amount of gas. Raises MalformedAnswer."""
     return to_int(_convert(value, Gas))
 
 
 def read_data(value: object) -> bytes:
-    """Returns bytes that are the whole answer. Raises MalformedAnswer."""
+    """Returns an answer that is bytes. Raises MalformedAnswer."""
     return to_bytes(_convert(value, Data))
 
 
 def read_raw_block(block: object) -> Mapping[str, Any]:
-    """Returns a block as it came, its own fields checked. Raises MalformedAnswer."""
+    """Returns a block as it came, after a check of the fields that are used. Raises MalformedAnswer."""
     _convert(block, _Block)
     assert isinstance(block, dict), "the form says so"
     return block

@@ -1,4 +1,4 @@
-"""The chain and the contracts as a role sees them.
+"""Gives a role the chain and the contracts.
 
 `contracts/game/interfaces` is the manual of each contract.
 """
@@ -29,8 +29,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 
 class ChainClient:
-    """The chain and the events of one deployment on it, whichever contracts these are. Without a sender it
-    only reads."""
+    """The chain, and the events of one deployment's contracts. Without a sender it only reads."""
 
     def __init__(self, connection: Connection, deployment: Addresses, sender: Sender | None) -> None:
         self.connection = connection
@@ -64,26 +63,28 @@ class ChainClient:
         return await self.connection.wait_for_block(number)
 
     async def read_events(self, from_block: int, to_block: int) -> list[Event]:
-        """Returns events of the contracts in the blocks [from_block, to_block], in order."""
+        """Returns the contracts' events in the blocks from_block .. to_block, both included, in order."""
         return await self._reader.read(from_block, to_block)
 
     def follow(self, processed: Sequence[Head] = (), grace_s: float | None = None) -> AsyncIterator[LogBatch]:
-        """Yields all events from the deployment on, then those of each new head, for ever. A batch with
-        `forget_from` tells of a reorg. processed: heads up to which the caller has kept the events; what
-        comes after the last of them that is still on the chain is read. grace_s: as of `Follower.batches`."""
+        """Yields all events from the deployment on, then those of each new head, without end. A batch with
+        `forget_from` reports a reorg. `processed` are heads up to which the caller has kept the events;
+        reading goes on after the last of them that is still on the chain. `grace_s` is that of
+        `Follower.batches`."""
         follower = Follower(self.connection, self._reader, self._deploy_block, processed)
         return follower.batches(grace_s)
 
     async def recover(self, *, is_alone: bool = True) -> int:
-        """Waits, after a crash and before anything is sent, for what was sent earlier; returns how many that
-        were. is_alone: no other process of this account runs, so what is stuck may be replaced."""
+        """Waits, after a crash and before anything is sent, for transactions that were sent earlier. Returns
+        their number. `is_alone` says that no other process of this account runs, so that stuck ones may be
+        replaced."""
         return await self.sender.recover(is_alone=is_alone) if self.sender else 0
 
 
 @dataclass(frozen=True)
 class Sending:
-    """How one account sends. queue_path: the file of waiting transactions (None: in memory); cap_wei: the
-    most that one gas may cost."""
+    """How one account sends. `queue_path` is the file of waiting transactions (None: in memory). `cap_wei` is
+    the most that one gas may cost."""
 
     resend_policy: ResendPolicy = ResendPolicy()
     queue_path: Path | None = None
@@ -93,7 +94,7 @@ class Sending:
 async def make_sender(
     connection: Connection, deployment: Addresses, signer: Signer | None, sending: Sending
 ) -> Sender | None:
-    """Checks that the chain is the deployment's and has its contracts. Returns what sends there, None without
+    """Checks that the chain is the deployment's and has its contracts. Returns a sender for it; None without
     a signer."""
     await check_deployment(connection, deployment)
     if signer is None:
@@ -103,9 +104,8 @@ async def make_sender(
 
 
 class GameChain(ChainClient):
-    """One deployment of the round's contracts. Without a signer it only reads. Make one with
-    `open_game_chain`. signing: the domain in which signatures of the round are valid; limits: what the
-    deployment allows of tasks."""
+    """The contracts of one deployment. Without a signer it only reads. Make one with `open_game_chain`.
+    `signing` is the domain in which signatures are valid; `limits` say what tasks the deployment allows."""
 
     limits: DeploymentLimits
 
@@ -140,19 +140,19 @@ class GameChain(ChainClient):
         return Contract("TaskShares", address, *self._tools, entries=entries)
 
     def note(self, folded: Head) -> None:
-        """Notes the newest block whose events are folded: from now on its chain counts, for signing and for
-        reading."""
+        """Notes the newest block whose events are folded. From now on signing and reading rely on its
+        chain."""
         self.gate.folded, self.connection.floor = folded, folded.number
 
     async def require_provable(self) -> None:
         """Raises EnvironmentFault unless the header of the newest folded block can be proven to the
-        contracts. If it cannot, no draw is recorded any more, and what is trained earns nothing."""
+        contracts. If it cannot, no draw can be recorded, and training earns nothing."""
         head = self.gate.folded or await self.head()
         await self.randomness.read_header(head.number)
 
     async def require_own_contracts(self) -> None:
-        """Raises InvalidInput unless all contracts are those of this version (`own_contracts`). Once they
-        are, it is not asked again: no contract changes."""
+        """Raises InvalidInput unless all contracts are those of this version (`own_contracts`). It checks
+        once, because contracts do not change."""
         if not self._are_own:
             await require_own_contracts(self.connection, self.deployment, self.limits)
             self._are_own = True
@@ -168,18 +168,18 @@ class GameChain(ChainClient):
             await self.purse.deposit(missing_wei)
 
     async def prove_header(self, block: int) -> bytes:
-        """Returns what the calls that seal a draw take as proof of a past block's randomness. Raises
+        """Returns a proof of a past block's randomness, as the calls that record a draw take it. Raises
         EnvironmentFault if the block or its header is not available."""
         return await self.randomness.prove(block)
 
 
 LOOKS_A_BLOCK = 8
-"""At the head of a chain whose blocks come at that pace: providers count requests."""
+"""So many looks for a new head in one block time. Providers count requests."""
 
 
 def is_old(head: Head, preset: str) -> bool:
-    """Returns whether newer blocks than `head` must be there by this machine's clock. preset: of the
-    deployment."""
+    """Returns whether the chain must have newer blocks than `head`, by this machine's clock. `preset` is that
+    of the deployment."""
     now_s = time.time()
     return now_s > head.timestamp_s and bool(find_age_fault(head, preset, now_s))
 
@@ -195,9 +195,9 @@ async def open_game_chain(
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
     """Connects, checks that the chain has the deployment's contracts, reads their limits, and waits for
-    earlier transactions of `signer` (is_alone: see `ChainClient.recover`). poll_s: pause between two looks at
-    the head; None: as its blocks come. Raises EnvironmentFault (no chain) and InvalidInput (another chain, no
-    code)."""
+    earlier transactions of `signer` (`is_alone`: see `ChainClient.recover`). `poll_s` is the pause between
+    two looks at the head; None follows the block time. Raises EnvironmentFault (no chain) and InvalidInput
+    (another chain, no code)."""
     connection = Connection(rpc_urls, POLL_S if poll_s is None else poll_s)
     try:
         sender = await make_sender(connection, deployment, signer, sending or Sending())
@@ -213,7 +213,8 @@ async def open_game_chain(
 
 
 async def read_limits(tasks: Contract) -> DeploymentLimits:
-    """Returns what the deployment allows, with the name of the preset that it is, `own` if it is none."""
+    """Returns the limits of the deployment, with the name of the preset that they equal; `own` if they equal
+    none."""
     said = await tasks.limits()
     values = {one.name: getattr(said, one.name) for one in fields(DeploymentLimits) if one.name != "name"}
     values["least"] = GameWindows(**{one.name: getattr(said.least, one.name) for one in fields(GameWindows)})

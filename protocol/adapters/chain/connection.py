@@ -1,7 +1,7 @@
-"""The chain as its providers show it: questions, each answered in one form or by a fault in our words.
+"""Asks the chain's providers, and returns answers in a fixed form or errors in this project's words.
 
-Questions go to the endpoints through `providers.py`. No answer of an endpoint is the chain: `follower.py`
-says which blocks are believed, `gate.py` when a node may sign.
+Questions go to the endpoints through `providers.py`. A single answer is not trusted to be the chain:
+`follower.py` decides which blocks to believe, `gate.py` when a node may sign.
 """
 
 import asyncio
@@ -25,36 +25,36 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 One = TypeVar("One")
 Decode = Callable[[Sequence[Log]], list[One]]
-"""What reads logs. What it raises makes an answer none: another endpoint is asked."""
+"""Reads logs. If it raises, the answer counts as none, and another endpoint is asked."""
 
 REQUEST_TIMEOUT_S = 20.0
 POLL_S = 0.1
 GRACE_S = 120.0
-"""How long a silent chain is asked again before a command gives up."""
+"""Seconds during which a silent chain is asked again before a command gives up."""
 BATCH = 10
-"""Requests that go out as one: few enough for every provider."""
+"""The most requests in one batch; every provider takes that many."""
 FEE_BLOCKS, MIDDLE = 4, 50.0
-"""Of so many blocks the middle tip is taken if the node names none."""
+"""If the node suggests no tip, the middle one of so many blocks is taken."""
 
 
 class Connection:
-    """Questions to one chain. Close it in the end."""
+    """A connection to one chain. Close it at the end."""
 
     def __init__(
         self, rpc_urls: str | Sequence[str], poll_s: float = POLL_S, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:
-        """rpc_urls: one URL or several; poll_s: pause between two looks at the head; timeout_s: of one
-        attempt."""
+        """Connects. `rpc_urls` is one URL or several, `poll_s` the pause between two looks at the head,
+        `timeout_s` the time of one attempt."""
         self.rpc_urls = [rpc_urls] if isinstance(rpc_urls, str) else list(rpc_urls)
         self.poll_s = poll_s
         self.providers = Providers(self.rpc_urls, timeout_s)
         self.health = self.providers.health
         self.preset = "own"
-        """Of the deployment's limits: it says how fast blocks come."""
+        """The preset of the deployment's limits, from which the block time follows."""
         self.floor = 0
-        """The newest block that is known to be there: calls and estimates are of no state before it."""
+        """The newest block that is known to exist. Calls and estimates never use a state before it."""
         self.place = self.providers.place
-        """Where the endpoints are, as errors and logs name them."""
+        """Names the endpoints in errors and logs."""
 
     @property
     def rpc_url(self) -> str:
@@ -79,11 +79,11 @@ class Connection:
         return await self.providers.ask("eth_getCode", (address, "latest"), answers.read_data)
 
     async def balance_of(self, address: str) -> int:
-        """Returns the chain's own coin of `address`, in wei, as of the latest block."""
+        """Returns the coin of `address` in wei, as of the latest block."""
         return await self.providers.ask("eth_getBalance", (address, "latest"), answers.read_quantity)
 
     async def head(self) -> Head:
-        """Returns the latest block, as the endpoint that answers has it."""
+        """Returns the latest block of the endpoint that answers."""
         self.health.head = await self.providers.ask(
             "eth_getBlockByNumber", ("latest", False), answers.read_head
         )
@@ -102,7 +102,7 @@ class Connection:
         return heads
 
     async def block(self, number: int) -> Head | None:
-        """Returns the block of that number, None if the endpoint that answers has none."""
+        """Returns the block with that number, None if the endpoint that answers has none."""
         found = await self.providers.ask(
             "eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head)
         )
@@ -111,14 +111,14 @@ class Connection:
         return found
 
     async def blocks_everywhere(self, number: int) -> list[Head | None]:
-        """Returns the block of that number from each endpoint that answers, None from one that lacks it.
+        """Returns the block with that number from each endpoint that answers, None from one that lacks it.
         Raises EnvironmentFault if none answers."""
         asked = ("eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head))
         found = await self.providers.ask_everywhere(*asked)
         return [one if one is None or one.number == number else None for _, one in found]
 
     async def block_by_hash(self, block_hash: bytes) -> Head | None:
-        """Returns the block of that hash, None if the endpoint that answers does not know it."""
+        """Returns the block with that hash, None if the endpoint that answers does not know it."""
         parameters = (_to_hex(block_hash), False)
         try:
             found = await self.providers.ask("eth_getBlockByHash", parameters, or_none(answers.read_head))
@@ -131,7 +131,7 @@ class Connection:
         return found
 
     async def raw_block(self, number: int) -> dict[str, Any]:
-        """Returns the block as JSON-RPC has it, values as `0x` strings. Raises EnvironmentFault above the
+        """Returns the block in JSON-RPC form, values as `0x` strings. Raises EnvironmentFault above the
         head."""
         read = or_none(answers.read_raw_block)
         block = await self.providers.ask("eth_getBlockByNumber", (hex(number), False), read)
@@ -147,7 +147,7 @@ class Connection:
     async def call(
         self, to: str, data: bytes, where: str, *, sender: str = "", block: int | str = "latest"
     ) -> bytes:
-        """Returns what a read-only call gives. Raises ContractRefused if the contract reverts."""
+        """Returns the result of a read-only call. Raises ContractRefused if the contract reverts."""
         at, floor = hex(block) if isinstance(block, int) else block, self.floor if block == "latest" else 0
         asked = ("eth_call", (_to_call(to, data, sender), at), answers.read_data)
         return await self.providers.ask(*asked, where, floor)
@@ -159,15 +159,15 @@ class Connection:
         return await self.providers.ask_pending(*asked, where, self.floor)
 
     async def transaction_count(self, address: str, block: str) -> int:
-        """Returns how many transactions `address` has sent: only mined ones (`latest`, or a number as `0x`),
-        or waiting ones as well (`pending`)."""
+        """Returns how many transactions `address` has sent: mined ones (`latest`, or as of a block number in
+        hex), or waiting ones too (`pending`)."""
         if block == "pending":
             return await self.providers.ask_pending("eth_getTransactionCount", address, answers.read_count)
         return await self.providers.ask("eth_getTransactionCount", (address, block), answers.read_count)
 
     async def priority_fee(self) -> int:
-        """Returns the tip for one gas, in wei, that the node suggests. If it suggests none: the middle tip of
-        the last blocks, else what its gas price exceeds the base fee by."""
+        """Returns the tip for one gas in wei that the node suggests. If it suggests none, returns the middle
+        tip of the last blocks, or else the gas price minus the base fee."""
         named = await self.providers.ask_if_known("eth_maxPriorityFeePerGas", (), answers.read_quantity)
         if named is not None:
             return named
@@ -195,12 +195,11 @@ class Connection:
         return found if found is not None and found.transaction_hash == transaction_hash else None
 
     async def has_transaction(self, transaction_hash: bytes) -> bool:
-        """Returns whether the node knows the transaction, mined or waiting."""
+        """Returns whether the chain's node knows the transaction, mined or waiting."""
         return await self.transaction(transaction_hash) is not None
 
     async def find_sent(self, sender: str, nonce: int, block: int) -> SentTransaction | None:
-        """Returns the transaction of `sender` with this nonce out of a block; None if the block has
-        none."""
+        """Returns the transaction of `sender` with this nonce in a block; None if the block has none."""
         read = or_none(lambda found: answers.find_sent(found, sender, nonce))
         return await self.providers.ask("eth_getBlockByNumber", (hex(block), True), read)
 
@@ -209,31 +208,32 @@ class Connection:
         return (await self.sent_call(transaction_hash))[1]
 
     async def sent_call(self, transaction_hash: bytes) -> tuple[str, bytes]:
-        """Returns whom a transaction calls, lower-case `0x`, empty if it creates a contract; and its data.
-        Raises EnvironmentFault if the node does not know it."""
+        """Returns the receiver of a transaction (lower-case `0x`, empty if it creates a contract) and its
+        data. Raises EnvironmentFault if the node does not know it."""
         found = await self.transaction(transaction_hash)
         if found is None:
             raise chain_fault(self.place, f"transaction {_to_hex(transaction_hash)}", "none")
         return found.to, found.data
 
     async def blocks(self, first: int, last: int) -> list[Head | None]:
-        """Returns the blocks [first, last] by number, None if the backend that answers has none."""
+        """Returns the blocks first .. last, both included, by number; None if the backend that answers lacks
+        one."""
         found: list[Head | None] = []
         for start in range(first, last + 1, BATCH):
             found += await self.blocks_of_one(range(start, min(start + BATCH, last + 1)))
         return found
 
     async def blocks_of_one(self, numbers: Sequence[int]) -> list[Head | None]:
-        """Returns blocks by number as one backend has them, None if it has none."""
+        """Returns blocks by number, all from one backend; None if it lacks one."""
         calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
         return await self.providers.ask_together(calls, _read_heads)
 
     async def logs_of_blocks(
         self, addresses: list[str], blocks: Sequence[Head], decode: Decode[One]
     ) -> list[list[One]]:
-        """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order, as
-        `decode` reads them. Raises EnvironmentFault if the backend that answers does not know a block, and if
-        two endpoints differ."""
+        """Returns the contracts' logs in each of these blocks, given by hash, in the chain's order, read by
+        `decode`. Raises EnvironmentFault if the backend that answers does not know a block, or if two
+        endpoints differ."""
         found: list[list[One]] = []
         for start in range(0, len(blocks), BATCH):
             asked = blocks[start : start + BATCH]
@@ -246,18 +246,18 @@ class Connection:
     async def logs(
         self, addresses: list[str], from_block: int, to_block: int, decode: Decode[One]
     ) -> list[One]:
-        """Returns the logs of the contracts in [from_block, to_block], in the chain's order, as `decode`
-        reads them. One backend answers for the logs and shows the last block, so it has it. Raises
-        EnvironmentFault also if two endpoints differ."""
+        """Returns the contracts' logs in from_block .. to_block, in the chain's order, read by `decode`. The
+        same backend must also show the last block, so it has read that far. Raises EnvironmentFault, also if
+        two endpoints differ."""
         chosen = {"address": addresses, "fromBlock": hex(from_block), "toBlock": hex(to_block)}
         calls = [("eth_getBlockByNumber", (hex(to_block), False)), ("eth_getLogs", (chosen,))]
         read = partial(_read_logs_in, range(from_block, to_block + 1), decode)
         return await self.providers.ask_two(calls, read, to_block)
 
     async def heads(self, grace_s: float | None = None) -> AsyncIterator[Head]:
-        """Yields the latest block now and whenever it changes, reorgs at the same height included; blocks in
-        between are skipped. A silent chain is asked again for `grace_s` (GRACE_S), then raises
-        EnvironmentFault."""
+        """Yields the latest block now and whenever it changes, also for a reorg at the same height; it may
+        skip blocks. A silent chain is asked again for `grace_s` (GRACE_S), then EnvironmentFault is
+        raised."""
         last: Head | None = None
         silent_since: float | None = None
         while True:
@@ -325,7 +325,7 @@ def _read_logs_of(blocks: Sequence[Head], decode: Decode[One], found: Sequence[A
 
 
 def _read_logs_in(blocks: range, decode: Decode[One], found: Sequence[Any]) -> list[One]:
-    """Reads the logs of a range. A gateway that splits ranges at bounds of its own shows more blocks."""
+    """Returns the logs of a range. A gateway that splits ranges at its own bounds returns more blocks."""
     if answers.read_head(found[0]).number != blocks[-1]:
         raise MalformedAnswer("another block than asked for")
     return decode([log for log in answers.read_logs(found[1]) if log.block_number in blocks])

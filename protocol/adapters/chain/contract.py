@@ -1,4 +1,4 @@
-"""A contract as a node calls it.
+"""Calls a contract by the names in its ABI.
 
 A new function of a contract needs no code here. `await chain.purse.deposit(wei)` sends `Purse.deposit`; a
 `view` or `pure` function is read. Names are the ABI's in snake case, and `abi_values.py` converts the values.
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Receipt:
-    """A mined transaction: where it stands, what it cost, and the events of the contracts in it."""
+    """A mined transaction: its place, its cost, and the contracts' events in it."""
 
     transaction_hash: bytes
     block_number: int
@@ -33,8 +33,8 @@ class Receipt:
     events: tuple[Event, ...]
 
     def find(self, name: str) -> Event:
-        """Returns the first event of that name. Raises KeyError if there is none: the contract is not
-        ours."""
+        """Returns the first event with that name. Raises KeyError if there is none, which means that the
+        contract is not of this project."""
         for event in self.events:
             if event.name == name:
                 return event
@@ -42,8 +42,8 @@ class Receipt:
 
 
 class Contract:
-    """One contract at one address. A method that sends returns the Receipt once the call is mined; one that
-    reads returns the value, or a named tuple of several. Raises ContractRefused if the contract reverts, and
+    """One contract at one address. A method that sends returns the Receipt once the call is mined. A method
+    that reads returns the value, or a named tuple of several. Raises ContractRefused if the contract reverts,
     InvalidInput if an argument does not fit. Reading needs no account."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Contract:
         reader: EventReader,
         entries: Sequence[Entry] = (),
     ) -> None:
-        """entries: the ABI, if it is not in the package data."""
+        """Loads the ABI. `entries` replaces it if it is not in the package data."""
         self.name = name
         self.address = address
         self._connection = connection
@@ -82,8 +82,8 @@ class Contract:
         return encode_call(self._functions[name], arguments)
 
     async def estimate_gas(self, name: str, *arguments: Any) -> int:
-        """Returns the gas that sending a function would take in the next block, as the chain's node
-        estimates it. Raises as sending does."""
+        """Returns the gas that the chain's node estimates for sending a function in the next block. Raises as
+        sending does."""
         where = f"{self.name}.{self._functions[name].name}"
         sender, data = self._require_sender(where).address, self.encode(name, *arguments)
         return await self._connection.estimate_gas(sender, self.address, data, where)
@@ -120,5 +120,5 @@ def _index_functions(entries: tuple[Entry, ...]) -> dict[str, Entry]:
 
 @cache
 def _make_answer_type(entry: Entry) -> Callable[..., Any]:
-    """Returns the named tuple of a function's outputs."""
+    """Returns the named tuple type of a function's outputs."""
     return namedtuple(entry.name, [output.name for output in entry.outputs])

@@ -1,4 +1,4 @@
-"""The events of the contracts: decoded by the ABI alone, read by block or by range.
+"""Decodes the contracts' events by the ABI alone, and reads them by block or by range.
 
 A new event, or a new contract, needs no code here.
 """
@@ -16,13 +16,13 @@ from touchstone.protocol.adapters.chain.providers import AnswersDiffer
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LOG_SPAN_BLOCKS = 2_000
-"""Blocks in one request, at most: public nodes refuse longer ranges."""
+"""The most blocks in one request. Public nodes refuse longer ranges."""
 
 
 @dataclass(frozen=True)
 class DecodedEvent:
-    """What a log says: `contract` and `name` as in Solidity, `arguments` by snake-case name in the order of
-    the declaration."""
+    """A decoded log: `contract` and `name` as in Solidity, `arguments` by snake-case name in declaration
+    order."""
 
     contract: str
     name: str
@@ -31,19 +31,19 @@ class DecodedEvent:
 
 @dataclass(frozen=True)
 class AbiRegistry:
-    """Contracts by their address in lower case, and the events of each by their first topic."""
+    """The contracts by address in lower case, and the events of each by first topic."""
 
     contracts: Mapping[str, str]
     events: Mapping[str, Mapping[bytes, Entry]]
 
     def find(self, log: Log) -> Entry | None:
-        """Returns the event that a log is of; None for another contract or an unknown event."""
+        """Returns the event of a log; None for another contract or an unknown event."""
         contract = self.contracts.get(log.address, "")
         return self.events.get(contract, {}).get(log.topics[0]) if log.topics else None
 
 
 def make_registry(contracts: Mapping[str, str]) -> AbiRegistry:
-    """contracts: names by address. Their events are those of the ABI in the package."""
+    """Returns a registry. `contracts` maps addresses to names; the events are those of the package's ABI."""
     events = {name: index_events(load_own_abi(name)) for name in contracts.values()}
     return AbiRegistry({address.lower(): name for address, name in contracts.items()}, events)
 
@@ -54,8 +54,8 @@ def index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
 
 
 def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
-    """Returns what a log says; None for another contract or an event that the registry does not know. Raises
-    EnvironmentFault, with its place, for one that is not what the ABI says."""
+    """Returns the decoded log; None for another contract or an unknown event. Raises EnvironmentFault, naming
+    its place, if it does not fit the ABI."""
     entry = registry.find(log)
     if entry is None:
         return None
@@ -68,9 +68,8 @@ def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
 
 
 def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
-    """Returns the arguments of a log by name, in the order of the declaration. An indexed text, list or
-    struct is given as its hash, which is all that its topic holds. Raises EnvironmentFault if the log is not
-    of this event's form."""
+    """Returns the arguments of a log by name, in declaration order. An indexed text, list or struct is
+    returned as the hash in its topic. Raises EnvironmentFault if the log does not fit the event."""
     indexed = [parameter for parameter in entry.inputs if parameter.is_indexed]
     plain = [parameter for parameter in entry.inputs if not parameter.is_indexed]
     if len(topics) != len(indexed) + 1 or any(len(topic) != 32 for topic in topics):
@@ -95,7 +94,7 @@ def _other_topics(indexed: list[Parameter], topics: Sequence[bytes]) -> Environm
 
 @dataclass(frozen=True)
 class Event(DecodedEvent):
-    """One log, decoded, and its place: `block_number` and `log_index` order all events of a chain."""
+    """A decoded log with its place: `block_number` and `log_index` order all events of a chain."""
 
     block_number: int
     log_index: int
@@ -111,8 +110,8 @@ class EventReader:
         self._registry = make_registry({address: name for name, address in deployment.contracts().items()})
 
     async def read(self, from_block: int, to_block: int) -> list[Event]:
-        """Returns the events of the blocks [from_block, to_block] in the chain's order. The blocks must lie
-        so deep that every backend of a provider has them. Raises EnvironmentFault."""
+        """Returns the events of the blocks from_block .. to_block, both included, in order. The blocks must
+        be so old that every backend of a provider has them. Raises EnvironmentFault."""
         found: list[Event] = []
         start, span = from_block, LOG_SPAN_BLOCKS
         while start <= to_block:
@@ -123,7 +122,8 @@ class EventReader:
             except AnswersDiffer:
                 raise
             except EnvironmentFault:
-                # Any account can log a lot: an answer that is too long, or too slow, comes in parts.
+                # Any account can write many logs, so an answer that is too long or too slow is asked for in
+                # parts.
                 if end == start:
                     raise
                 span = (end - start + 1) // 2
@@ -132,8 +132,8 @@ class EventReader:
         return found
 
     async def read_blocks(self, blocks: Sequence[Head]) -> list[list[Event]]:
-        """Returns the events of each of these blocks, by hash: a backend that lacks a block cannot answer for
-        it. Raises EnvironmentFault."""
+        """Returns the events of each of these blocks, given by hash, because a backend that lacks a block
+        then cannot answer. Raises EnvironmentFault."""
         addresses = list(self._registry.contracts)
         return await self._connection.logs_of_blocks(addresses, blocks, self.decode)
 

@@ -1,4 +1,4 @@
-"""What creates each contract of a deployment: its code, its arguments, its address.
+"""Computes how each contract of a deployment is created: its code, its arguments, its address.
 
 The contracts name each other in their constructors. An account's n-th creation has a known address (Ethereum
 Yellow Paper, section 7).
@@ -17,12 +17,12 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
-"""The contracts that may stand at a deployment's `randomness`."""
+"""The contracts that can serve as a deployment's `randomness`."""
 MODULES = (
     "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests", "Shares",
     "BlockRandomness",
 )  # fmt: skip
-"""As the struct `Modules` has them."""
+"""The order of the fields in the struct `Modules`."""
 MOVERS = ("Tasks", "Settlement", "Asks", "Disputes", "Contests", "Shares")
 """The contracts that move money in the purse."""
 
@@ -35,27 +35,26 @@ def compute_creation_address(account: str, nonce: int) -> str:
 
 
 def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
-    """Returns what is sent to create `contract`: its creation code and its encoded arguments."""
+    """Returns the data that creates `contract`: its creation code and its encoded arguments."""
     constructor = find_constructor(contract)
     return load_bytecode(contract) + (encode_values(constructor.inputs, arguments) if constructor else b"")
 
 
 def find_constructor(contract: str) -> Entry | None:
-    """Returns the constructor of a contract, None if it takes nothing and is not declared."""
+    """Returns the constructor of a contract; None if it is not declared and takes nothing."""
     return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
 
 
 def compute_game_code(contract: str, where: Mapping[str, str], limits: DeploymentLimits) -> bytes:
-    """Returns what is sent to create `contract`. where: the addresses of the other contracts by name, and
-    that of the `token`."""
+    """Returns the data that creates `contract`. `where` maps names to the addresses of the other contracts
+    and of the `token`."""
     constructor = find_constructor(contract)
     inputs = constructor.inputs if constructor else ()
     return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])
 
 
 def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
-    """Returns the value of a constructor's parameter. Raises InvalidInput for a parameter that is not known
-    here."""
+    """Returns the value of a constructor's parameter. Raises InvalidInput for an unknown parameter."""
     known: dict[str, Any] = {
         "modules": tuple(where[name] for name in MODULES),
         "movers": [where[name] for name in MOVERS],

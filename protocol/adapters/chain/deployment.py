@@ -1,6 +1,6 @@
-"""Where the contracts live: the only file that a stranger needs to play.
+"""Reads and writes deployment files: the contracts' addresses, all that a stranger needs to take part.
 
-Every deployment file has addresses, a text form, and one way in which it is written and read.
+Every deployment file has addresses in one text form.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.messages import Count, Form, Message, encode_m
 from touchstone.protocol.spec.errors import InvalidInput
 
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
-"""As people write it, in any case."""
+"""An address as people write it, in any case."""
 REMEDY = (
     "Get the file from the account that deployed the contracts; --deployment names it to `init`, "
     "`deployment` in config.toml to a home that is made. `touchstone devnet` makes one for a test network."
@@ -31,14 +31,14 @@ class Addresses(Protocol):
 
     @property
     def token(self) -> str:
-        """Address of the ERC-20 token."""
+        """The address of the ERC-20 token."""
 
     @property
     def deploy_block(self) -> int:
-        """Where reading of events starts."""
+        """The block from which events are read."""
 
     def contracts(self) -> Mapping[str, str]:
-        """Contract name -> address."""
+        """The contracts' addresses by name."""
 
 
 def format_file(deployment: Message) -> str:
@@ -60,11 +60,11 @@ GAME_CONTRACTS = {
     "contests": "Contests",
     "shares": "Shares",
 }
-"""Field of GameDeployment -> name of the contract, in the order in which they are created."""
+"""Maps each field of GameDeployment to the name of its contract, in the order of creation."""
 
 
 class GameDeployment(Message, frozen=True, rename="camel"):
-    """Addresses are lower-case `0x` strings; `deploy_block` is where reading of events starts."""
+    """A deployment. Addresses are lower-case `0x` strings; events are read from `deploy_block` on."""
 
     chain_id: Count
     token: AnyAddress
@@ -87,7 +87,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
             structs.force_setattr(self, name, getattr(self, name).lower())
 
     def contracts(self) -> dict[str, str]:
-        """Contract name -> address, of all twelve."""
+        """The addresses of all twelve contracts by name."""
         return {name: str(getattr(self, field)) for field, name in GAME_CONTRACTS.items()}
 
     def to_json(self) -> str:
@@ -95,12 +95,12 @@ class GameDeployment(Message, frozen=True, rename="camel"):
         return format_file(self)
 
     def compute_digest(self) -> str:
-        """SHA-256 of all values, in hexadecimal: how the file is written does not count."""
+        """Returns the SHA-256 of all values in hex. The layout of the file does not matter."""
         return sha256(encode_message(self)).hexdigest()
 
 
 class KnownDeployment(GameDeployment, frozen=True):
-    """The deployment for which a home was made: its contracts, and the transactions that created them, were
+    """The deployment that a home was made for. Its contracts, and the transactions that created them, were
     checked then."""
 
 
@@ -108,9 +108,9 @@ FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")
 
 
 def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
-    """Reads a deployment file. digest: of the deployment for which a home was made, empty for none. Raises
-    InvalidInput if the file is missing, not JSON, or of another deployment, or if a field is missing or
-    malformed."""
+    """Reads a deployment file. `digest` is that of the deployment that the home was made for, empty for none.
+    Raises InvalidInput if the file is missing, not JSON, or of another deployment, or if a field is missing
+    or malformed."""
     found = FORM.read_file(path, REMEDY)
     if not digest:
         return found
@@ -130,6 +130,6 @@ def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
 
 
 def write_game_deployment(path: Path, deployment: GameDeployment) -> None:
-    """Writes the file whole or not at all: a node may be reading it."""
+    """Writes the file whole or not at all, because a node may be reading it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, deployment.to_json().encode())

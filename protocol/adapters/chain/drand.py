@@ -22,17 +22,18 @@ SERVERS = (
     "https://api3.drand.sh",
     "https://drand.cloudflare.com",
 )
-"""The public ones; each serves every round that ever was."""
+"""The public servers. Each serves every past round."""
 TIMEOUT_S = 5.0
 MAX_ANSWER_BYTES = 4_096
 GRACE_S = 1.0
-"""From a round's due time to its signature at the servers."""
+"""Seconds from a round's due time until the servers have its signature."""
 MOST_WAIT_S = 600.0
-"""For a round. A draw is sealed once its block is there, whose round is due within seconds."""
+"""The most seconds to wait for a round. A draw is recorded after its block, whose round is due within
+seconds."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The used part of a drand server's answer about a round; servers say more."""
+    """The used part of a drand server's answer about a round."""
 
     signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
 
@@ -42,8 +43,8 @@ ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
 
 async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
     """Returns the signature (48 bytes) of a round, once it is due, from the first server that has it. Raises
-    EnvironmentFault if no server has it, or if the round is far in the future: the endpoint or the clock is
-    wrong."""
+    EnvironmentFault if no server has it, or if the round is far in the future, because then the endpoint or
+    the clock is wrong."""
     wait_s = compute_due_s(round_number) + GRACE_S - time.time()
     if wait_s > MOST_WAIT_S:
         raise _round_far_ahead(round_number, wait_s)

@@ -1,4 +1,4 @@
-"""How the chain's endpoints answer: when one last did, and how often one did not."""
+"""Counts how well the chain's endpoints answer."""
 
 import time
 from collections import Counter
@@ -11,7 +11,7 @@ from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderErr
 
 
 class NoAnswer(aiohttp.ClientError):
-    """What came is no JSON-RPC: the page of a proxy, for example, or a result of another form."""
+    """The answer is not JSON-RPC (for example a proxy's page), or has another form."""
 
 
 ERROR_KINDS: dict[type[Exception], str] = {
@@ -21,18 +21,18 @@ ERROR_KINDS: dict[type[Exception], str] = {
     ProviderError: "refused",
     Exception: "connection",
 }
-"""What a request failed by, the first that fits."""
+"""How a request can fail; the first entry that fits counts."""
 _REASONS = {Kind.BUSY: "busy", Kind.BEHIND: "behind"}
 
 
 @dataclass
 class RpcHealth:
-    """How the chain's endpoints answer. answered_s: when one last did (monotonic seconds; at first, when it
-    was first to be asked); errors: how often one did not, by `timeout`, `connection`, `http` (a status that
-    is no success), `malformed` (no JSON-RPC, or of another form), `busy` (it wants to be left alone),
-    `behind` (it lacks the block) and `refused` (another error in its own words); head: the newest block that
-    the endpoint which is followed told of; unread: why nothing is read though endpoints answer, empty while
-    all is read; unread_s: since when (monotonic seconds)."""
+    """How the chain's endpoints answer. `answered_s` is when one last did (monotonic seconds; at first, when
+    the first was asked). `errors` counts failures: `timeout`, `connection`, `http` (an error status),
+    `malformed` (not JSON-RPC, or of another form), `busy` (it asks for a pause), `behind` (it lacks the
+    block) and `refused` (another error). `head` is the newest block that the followed endpoint reported.
+    `unread` says why nothing is read though endpoints answer, empty if all is read; `unread_s` is since when
+    (monotonic seconds)."""
 
     answered_s: float = field(default_factory=time.monotonic)
     errors: Counter[str] = field(
@@ -43,7 +43,7 @@ class RpcHealth:
     unread_s: float = 0.0
 
     def note_reading(self, why_not: str = "") -> None:
-        """Notes that the follower has read up to a head, or could not."""
+        """Notes that the follower has read up to a head, or why it could not."""
         if not self.unread:
             self.unread_s = time.monotonic()
         self.unread = why_not

@@ -1,4 +1,4 @@
-"""The ABI of an ERC-20 token (EIP-20) as far as it is used; any such token can be staked."""
+"""The used part of the ABI of an ERC-20 token (EIP-20); any such token can be staked."""
 
 from touchstone.protocol.adapters.chain.abi import parse_abi
 

@@ -1,4 +1,4 @@
-"""The events of the contracts in order, each once; gaps filled, reorgs noticed, lagging backends outwaited.
+"""Reads the contracts' events in order, each once; fills gaps, notices reorgs, waits for lagging backends.
 
 A hosted provider is many backends, and each answer may come from another one. So near the head nothing is
 asked by number:
@@ -7,17 +7,17 @@ asked by number:
       |                |                 |
      logs             logs              logs          each asked for by the hash of the block
 
-A backend that lacks a block cannot answer for its hash; it can answer for a range with an empty list. Ranges
-are read only for blocks that lie `NEAR_BLOCKS` deep.
+A backend that lacks a block cannot answer for its hash, but would answer for a range with an empty list. So
+ranges are read only for blocks that are `NEAR_BLOCKS` deep.
 
-Of several endpoints the lowest head counts, of those that are not stuck: what only one of them has, nobody
-folds.
+Of several endpoints that are not stuck, the lowest head counts, so that no block is folded that only one of
+them has.
 
-A head that is not higher than the newest processed block is a backend that lags, or a reorg: it counts once
-it was seen twice. A chain that leaves the processed one more than `NEAR_BLOCKS` below the newest block is
-another chain, or a backend that is stuck, and is not followed: that is as good as silence. If it goes on
-higher, shares processed blocks, and nothing else is seen `FORK_LOOKS` times, it is the chain. The newest
-blocks are read again now and then, and compared.
+If a head is not higher than the newest processed block, the backend lags, or there is a reorg: it counts
+after it was seen twice. A chain that forks off more than `NEAR_BLOCKS` below the newest block is another
+chain, or a stuck backend; it is treated as silence. It is followed only if it goes on higher, shares
+processed blocks, and nothing else is seen `FORK_LOOKS` times. The newest blocks are sometimes read again and
+compared.
 """
 
 import asyncio
@@ -36,19 +36,20 @@ from touchstone.protocol.adapters.chain.providers import chain_fault
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 NEAR_BLOCKS = 64
-"""So many blocks behind the head are read by hash: two epochs, after which Ethereum takes no block back."""
+"""Blocks so close behind the head are read by hash: two epochs, after which Ethereum never removes a
+block."""
 REMEMBERED_HEADS = 1_024
 FORK_LOOKS = 3
 LOOK_POLLS = 8
-"""So many polls long a far head is read before the others are looked at again."""
+"""After reading a far head for so many polls, the other endpoints are looked at again."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class LogBatch:
-    """What happened up to `head`. With `forget_from` set, all earlier events from that block on are void: a
-    reorg."""
+    """The events up to `head`. If `forget_from` is set, a reorg has voided all earlier events from that block
+    on."""
 
     head: Head
     events: tuple[Event, ...]
@@ -56,29 +57,29 @@ class LogBatch:
 
 
 class Follower:
-    """Hands out every event once, in order, from `from_block` on; reports when a reorg has voided some."""
+    """Yields every event once, in order, from `from_block` on, and reports when a reorg has voided some."""
 
     def __init__(
         self, connection: Connection, reader: EventReader, from_block: int, processed: Sequence[Head] = ()
     ) -> None:
-        """processed: heads whose events were handed out before this process began, ascending."""
+        """Begins. `processed` are heads whose events were yielded before this process began, ascending."""
         self._connection = connection
         self._reader = reader
         self._from_block = from_block
         self._processed: deque[Head] = deque(processed, maxlen=REMEMBERED_HEADS)
         self._places: dict[bytes, list[tuple[int, bytes]]] = {}
-        """Of near blocks by hash: the places of their events, and the transactions."""
+        """For near blocks, by hash: the places of their events, and the transactions."""
         self._doubted = b""
-        """The hash of a head that was not higher, when it was last seen."""
+        """The hash of a head that was not higher, as last seen."""
         self._compared = -1
-        """The newest block when the near ones were last read again."""
+        """The newest block at the last comparison of the near blocks."""
         self._fork: tuple[bytes, int] = b"", 0
-        """The last block that a chain shares which left the processed one far below, and how often that was
-        seen in a row."""
+        """The last common block with a chain that forks off far below the processed one, and how often in a
+        row it was seen."""
 
     async def batches(self, grace_s: float | None = None) -> AsyncIterator[LogBatch]:
-        """Yields a batch for every new head, the first at once. Never ends; raises EnvironmentFault if no
-        batch can be read for `grace_s` (GRACE_S). Until then the connection's health tells why."""
+        """Yields a batch for every new head, the first at once, without end. Raises EnvironmentFault if no
+        batch can be read for `grace_s` (GRACE_S); until then the connection's health says why."""
         grace_s = GRACE_S if grace_s is None else grace_s
         silent_since: float | None = None
         while True:
@@ -103,8 +104,8 @@ class Follower:
         return batch
 
     async def _read_lowest(self) -> LogBatch | None:
-        """Returns the batch up to the lowest head of those endpoints that are not stuck. If that cannot be
-        read it may be too high, and so the others below it are not stuck: then up to theirs."""
+        """Returns the batch up to the lowest head of the endpoints that are not stuck. If that cannot be
+        read, this head may be invented and the lower ones not stuck, so it reads up to theirs."""
         connection = self._connection
         newest = self._processed[-1].number if self._processed else -1
         heads = await connection.heads_everywhere()
@@ -123,8 +124,8 @@ class Follower:
         raise last
 
     async def _read_unless_news(self, head: Head) -> LogBatch | None:
-        """As `read_up_to`; None once an endpoint that seemed stuck tells of something new. Up to a head that
-        is made up there may be ranges for years."""
+        """Reads as `read_up_to`, but returns None once an endpoint that seemed stuck reports something new.
+        Reading up to an invented head could take years."""
         newest = self._processed[-1].number if self._processed else -1
         reading = asyncio.ensure_future(self.read_up_to(head))
         try:
@@ -137,8 +138,8 @@ class Follower:
             reading.cancel()
 
     async def read_up_to(self, head: Head) -> LogBatch | None:
-        """Returns the batch that ends at `head`, or None if that is no news, or not believed yet. Raises
-        EnvironmentFault if the endpoint does not have the blocks that it should, or is on another chain."""
+        """Returns the batch that ends at `head`, or None if the head is not new, or not believed yet. Raises
+        EnvironmentFault if the endpoint lacks blocks that it should have, or is on another chain."""
         known = {block.block_hash: place for place, block in enumerate(self._processed)}
         if head.block_hash in known:
             self._fork = b"", 0
@@ -163,8 +164,8 @@ class Follower:
         return LogBatch(head, tuple(events), start if has_forked else None)
 
     async def _walk_back(self, head: Head, known: dict[bytes, int]) -> tuple[list[Head], int]:
-        """Returns the blocks up to `head` that are to be read by hash, ascending. Also the place of the
-        newest processed block that stands (-1: none)."""
+        """Returns the blocks up to `head` that must be read by hash, ascending, and the place of the newest
+        processed block that is still on the chain (-1: none)."""
         newest = self._processed[-1].number if known else self._from_block - 1
         is_far = head.number - newest > NEAR_BLOCKS
         floor = head.number - NEAR_BLOCKS + 1 if is_far else min(newest, head.number) - NEAR_BLOCKS
@@ -182,8 +183,8 @@ class Follower:
         return blocks, await self._find_standing(blocks[0])
 
     async def _read_parents(self, block: Head, floor: int) -> list[Head]:
-        """Some ancestors of a block, descending, not below `floor`: those that a backend has by number, as
-        far as they are linked, else the parent alone."""
+        """Returns some ancestors of a block, descending, not below `floor`: those that a backend has by
+        number if they are linked, else only the parent."""
         first = max(floor, block.number - NEAR_BLOCKS, 0)
         found: list[Head] = []
         child = block
@@ -202,18 +203,19 @@ class Follower:
         return [parent]
 
     async def _find_standing(self, oldest: Head) -> int:
-        """Returns the place of the newest processed block below `oldest` that the chain still has. No header
-        links the two: so one backend shows both, in one answer. -1 if it has none of the newest ones."""
+        """Returns the place of the newest processed block below `oldest` that the chain still has; -1 if it
+        has none of the newest ones. No header links these two, so one backend must show both in one
+        answer."""
         places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
         for place in reversed(places[-NEAR_BLOCKS:]):
             if await self._are_of_one_chain(self._processed[place], oldest):
                 return place
-        # Of an earlier process only some heads are known: then all is read again.
+        # Only some heads of an earlier process are known, so everything is read again.
         return -1
 
     async def _are_of_one_chain(self, block: Head, later: Head) -> bool:
-        """Returns whether one backend has both. Raises EnvironmentFault if it lacks the later one, so is
-        behind."""
+        """Returns whether one backend has both blocks. Raises EnvironmentFault if it lacks the later one, so
+        is behind."""
         found = await self._connection.blocks_of_one([block.number, later.number])
         hashes = [one and one.block_hash for one in found]
         if hashes[1] != later.block_hash:
@@ -222,7 +224,7 @@ class Follower:
 
     async def _find_fork(self, head: Head) -> int:
         """Returns the place of the newest processed block that the chain of `head` shares. Raises
-        EnvironmentFault unless it goes on higher than the processed one, and was all that is seen,
+        EnvironmentFault unless the new chain is higher than the processed one, and nothing else was seen
         `FORK_LOOKS` times."""
         low, high = -1, len(self._processed)
         if head.number <= self._processed[-1].number:
@@ -233,7 +235,7 @@ class Follower:
                 low = middle
             else:
                 high = middle
-        # Two test networks that began in one second have one block 0, and nothing else in common.
+        # Two test networks that began in the same second share block 0, and nothing else.
         if low < 0 or self._processed[low].number == 0:
             self._refuse()
         shared = self._processed[low]
@@ -265,8 +267,8 @@ class Follower:
         return self._processed[-1].number >= self._compared + NEAR_BLOCKS // 2
 
     async def _compare(self) -> LogBatch | None:
-        """Reads the near blocks again. A batch that replaces all from the first that has other events now;
-        None if all are as they were."""
+        """Reads the near blocks again. Returns a batch that replaces everything from the first changed block
+        on; None if nothing has changed."""
         blocks = [block for block in self._processed if block.block_hash in self._places]
         again = await self._reader.read_blocks(blocks)
         self._compared = self._processed[-1].number
@@ -287,6 +289,6 @@ def _list_places(events: Sequence[Event]) -> list[tuple[int, bytes]]:
 
 
 def _is_parent(block: Head, child: Head) -> bool:
-    """Returns whether two blocks are linked, and their time does not go back."""
+    """Returns whether one block is the parent of the other, and time does not go backwards."""
     is_linked = block.block_hash == child.parent_hash and block.number == child.number - 1
     return is_linked and block.timestamp_s <= child.timestamp_s

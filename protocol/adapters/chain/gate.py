@@ -1,11 +1,11 @@
-"""One gate before every signature and every transaction of a node.
+"""Decides before every signature and every transaction whether a node may sign now.
 
     newest folded block --> is it young, by this clock? --> do the endpoints have it? --> sign
                              both ways                       all that answer and are not stuck
 
-A node decides by the blocks that it has folded. What it signs counts on the chain that the endpoints show
-now. So it signs nothing while these may be two chains, or while it may have slept: an endpoint that shows
-another chain, one that is far behind, and a clock that is wrong are all waited out, as silence is.
+A node decides by the blocks that it has folded, but what it signs counts on the chain that the endpoints show
+now. So it signs nothing while these may differ, or while it may have slept. It waits if an endpoint shows
+another chain, is far behind, or is silent, and if a clock is wrong.
 """
 
 import asyncio
@@ -17,32 +17,33 @@ from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 BLOCK_S = {"12s": 12.0, "2s": 2.0}
-"""Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
+"""Seconds between two blocks, by the name of the deployment's preset. The clock of a test network jumps."""
 LAG_BLOCKS, LAG_S = 5, 30.0
-"""So many blocks, or seconds if that is more, may be missing before the head is old."""
+"""The head is old if more than so many blocks, or so many seconds if that is more, are missing."""
 STUCK_BLOCKS = 8
-"""So far below another one an endpoint is stuck, on a chain whose pace is not known."""
+"""An endpoint so far below another one is stuck, on a chain whose block time is not known."""
 EARLY_S = 15.0
-"""So far in the future a block's time may lie: Ethereum's clients refuse a block that lies further."""
+"""Seconds that a block's time may lie in the future. Ethereum's clients refuse later blocks."""
 ATTEMPTS, PAUSE_S = 4, 0.25
-"""So often an endpoint is asked for the newest folded block: a backend may be behind for a moment."""
+"""An endpoint is asked so often for the newest folded block, with this pause in seconds, because a backend
+may be behind for a moment."""
 
 
 class GateShut(EnvironmentFault):
-    """Nothing may be signed now. What is due waits, and is looked at anew."""
+    """This node may not sign now. Its duties wait, and are listed again later."""
 
 
 class Gate:
-    """Decides whether a node may sign. folded: the newest block whose events the node has folded; None for a
-    reader that folds nothing and asks the chain for each thing: then the gate is open. preset: the preset of
-    the deployment's limits."""
+    """Decides whether a node may sign. `folded` is the newest block whose events the node has folded. It is
+    None for a reader, which folds nothing; then the gate is open. `preset` is that of the deployment's
+    limits."""
 
     def __init__(self, connection: Connection, now: Callable[[], float] = time.time) -> None:
-        """now: seconds of Unix time."""
+        """Opens a gate. `now` returns Unix time in seconds."""
         self.preset = "own"
         self.folded: Head | None = None
         self.reason = ""
-        """Why the gate was shut the last time that it was asked; empty if it was open."""
+        """Why the gate was shut at the last check; empty if it was open."""
         self._connection = connection
         self._now = now
 
@@ -63,8 +64,8 @@ class Gate:
             )
 
     async def _find_chain_fault(self, folded: Head) -> str:
-        """Returns why the endpoints' chain may not be the folded one; empty if each that answers, and is not
-        stuck, has the folded block, and one does."""
+        """Returns why the endpoints' chain may differ from the folded one. Empty if at least one endpoint has
+        the folded block, and so has each that answers and is not stuck."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(PAUSE_S)
@@ -85,7 +86,7 @@ class Gate:
         )
 
     async def _are_stuck(self, count: int) -> bool:
-        """Returns whether this many endpoints are stuck, judged by their heads."""
+        """Returns whether so many endpoints are stuck, judged by their heads."""
         assert self.folded is not None, "asked of a folded block"
         try:
             heads = await self._connection.heads_everywhere()
@@ -95,10 +96,10 @@ class Gate:
 
 
 def list_live(heads: Sequence[Head], preset: str, now_s: float, newest: int) -> list[Head]:
-    """Returns the heads of the endpoints that are not stuck, the lowest first. preset: that of the
-    deployment; newest: the newest block that was read. An endpoint is stuck if its head is below another one
-    and too old for the gate. If the chain's pace is not known, an endpoint is stuck if its head is far below
-    and does not change: one that changes is no worse than the other, which may make blocks up."""
+    """Returns the heads of the endpoints that are not stuck, the lowest first. `preset` is that of the
+    deployment; `newest` is the newest block that was read. An endpoint is stuck if its head is below another
+    one and too old for the gate. If the block time is unknown, it is stuck if its head is far below and does
+    not change: if it changes, the higher one may be inventing blocks."""
     highest, block_s = max(one.number for one in heads), BLOCK_S.get(preset)
 
     def is_stuck(head: Head) -> bool:
@@ -114,7 +115,8 @@ def _find_grace_s(block_s: float) -> float:
 
 
 def find_age_fault(head: Head, preset: str, now_s: float) -> str:
-    """Returns why a newest block cannot be that of now; empty if it may be. preset: of the deployment."""
+    """Returns why a block cannot be the present newest one; empty if it may be. `preset` is that of the
+    deployment."""
     block_s = BLOCK_S.get(preset)
     if block_s is None:
         return ""

@@ -1,8 +1,7 @@
-"""The header of a block as bytes, out of what JSON-RPC tells of it.
+"""Encodes the header of a block out of its JSON-RPC fields.
 
-A header's Keccak hash is the hash of its block: so bytes are right, or they are not, whoever they came from.
-Fields that later forks append are found by trying: those that this file does not know are appended in the
-order in which the answer has them, until the hash is right.
+The Keccak hash of a header is the hash of its block, so the bytes can be checked, whoever sent them. Later
+forks append fields. Unknown fields are appended in the order of the answer, until the hash is right.
 
 Source: Ethereum Yellow Paper, section 4.4, then what forks appended: London, Shanghai, Cancun, Prague
 (EIP-7685), Amsterdam (EIP-7928, EIP-7843).
@@ -24,7 +23,8 @@ FIELDS = (
     "requestsHash",
 )  # fmt: skip
 LATER = ("blockAccessListHash", "balHash", "slotNumber")
-"""Appended by forks to come, as far as their names are known; clients differ in the first."""
+"""Fields that coming forks append, as far as their names are known. Clients spell the first one
+differently."""
 NUMBERS = frozenset({
     "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed",
     "excessBlobGas", "slotNumber",
@@ -33,18 +33,18 @@ NO_FIELDS = frozenset({
     "hash", "size", "totalDifficulty", "transactions", "uncles", "withdrawals", "author", "sealFields",
     "blockAccessList",
 })  # fmt: skip
-"""What an answer has beside the header."""
+"""Fields of an answer that are not in the header."""
 MOST_UNKNOWN = 6
-"""Unknown fields that are tried."""
+"""At most so many unknown fields are tried."""
 HASH_DIGITS = 2 + 64
 MOST_DIGITS = 2 * 8_192
-"""Of one field, and of all that are known. extraData has 32 bytes, on chains of few signers some kB. Each
-choice of unknown fields is hashed with all the others."""
+"""The most hex digits of one field, and of all known fields. extraData has 32 bytes, but some kB on chains
+with few signers. Each try hashes all fields."""
 
 
 def encode_header(block: Mapping[str, Any]) -> bytes:
     """Returns the RLP of a block's header, from the answer of `eth_getBlockByNumber` (values are `0x`
-    strings). Raises EnvironmentFault if no header with the block's hash can be made of it. Then its
+    strings). Raises EnvironmentFault if no header with the block's hash can be made from it; then its
     randomness cannot be proven."""
     known = [name for name in FIELDS if block.get(name) is not None]
     is_short = sum(len(str(block[name])) for name in known) <= MOST_DIGITS
@@ -69,12 +69,12 @@ def _foreign_header(others: str, block: Mapping[str, Any], known: list[str]) -> 
 
 
 def is_header(header: bytes, block: Mapping[str, Any]) -> bool:
-    """Returns whether bytes are the header of a block."""
+    """Returns whether the bytes are the header of the block."""
     return keccak(header) == bytes.fromhex(str(block["hash"])[2:])
 
 
 def _encode(block: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
-    """Returns the RLP of these fields; empty if one is no number or no bytes."""
+    """Returns the RLP of these fields; empty if one is neither a number nor bytes."""
     try:
         header: bytes = rlp.encode([_encode_field(name, str(block[name])) for name in names])
     except ValueError:
@@ -83,15 +83,15 @@ def _encode(block: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
 
 
 def _list_endings(block: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yields what may follow the known fields: nothing, then the later ones, then any choice of the
-    others."""
+    """Yields the fields that may follow the known ones: none, then the later ones, then any choice of the
+    unknown ones."""
     unknown = _list_unknown(block)[:MOST_UNKNOWN]
     for count in range(len(unknown) + 1):
         yield from combinations(unknown, count)
 
 
 def _list_unknown(block: Mapping[str, Any]) -> list[str]:
-    """Returns fields of an answer that may be the header's, those with known names first."""
+    """Returns the fields of an answer that may belong to the header, those with known names first."""
     names = [name for name in block if name not in NO_FIELDS and name not in FIELDS]
     texts = [name for name in names if isinstance(block[name], str) and block[name].startswith("0x")]
     texts = [name for name in texts if len(block[name]) <= MOST_DIGITS]

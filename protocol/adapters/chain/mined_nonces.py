@@ -1,8 +1,8 @@
-"""What became of a transaction whose nonce the chain has counted, as far as an endpoint's word goes.
+"""Finds out what happened to a transaction whose nonce the chain has counted.
 
-No receipt proves nothing: a provider may be slow to index it. What is signed anew meanwhile would be mined
-twice. So it counts as displaced only if another transaction is found at its nonce, twice, on the chain that
-the node has folded.
+A missing receipt proves nothing, because a provider may index it late. If the call were signed again
+meanwhile, it could be mined twice. So a transaction counts as displaced only if another one is found at its
+nonce, twice, on the folded chain.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueu
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LAG_BLOCKS = 8
-"""A backend that told of the head may have been so far behind."""
+"""A backend that reported the head may have been so far behind."""
 UNKNOWN_PAUSE_S = 0.5
-"""Between two looks for what stands at a nonce."""
+"""Seconds between two looks for the transaction at a nonce."""
 
 
 class MinedNonces:
-    """Finds out which transactions used the nonces of one account. next_nonce: one more than the highest
-    nonce whose receipt was seen."""
+    """Finds out which transactions used the nonces of one account. `next_nonce` is one more than the highest
+    nonce with a known receipt."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class MinedNonces:
         queue: TransactionQueue,
         pass_gate: Callable[[], Awaitable[None]],
     ) -> None:
-        """pass_gate: raises EnvironmentFault while the endpoint may show another chain."""
+        """Begins. `pass_gate` raises EnvironmentFault while the endpoint may show another chain."""
         self.next_nonce = 0
         self._connection = connection
         self._address = address
@@ -41,16 +41,16 @@ class MinedNonces:
         self._pass_gate = pass_gate
 
     async def is_settled(self, one: Waiting) -> bool:
-        """Returns whether it is known which transaction used a nonce that the chain has counted, as the
-        endpoint says. An unknown one stays in the queue: it may still be mined."""
+        """Returns whether it is known which transaction used a nonce that the endpoint says is counted. If
+        not, the transaction stays in the queue, because it may still be mined."""
         try:
             return await self.find_receipt(one) is not None or await self.is_displaced(one)
         except EnvironmentFault:
             return False
 
     async def find_receipt(self, waiting: Waiting) -> MinedTransaction | None:
-        """Returns the receipt of one of its versions, in a block that the chain has. A block above the lowest
-        head of the endpoints that are not stuck does not count: nothing above it is folded either."""
+        """Returns the receipt of one of the transaction's versions, in a block of the chain. Blocks above the
+        lowest head of the endpoints that are not stuck do not count, because they are not folded either."""
         for transaction_hash in reversed(waiting.hashes):
             receipt = await self._connection.receipt(transaction_hash)
             if receipt is not None:
@@ -68,8 +68,8 @@ class MinedNonces:
         return list_live(heads, connection.preset, time.time(), connection.floor)[0].number
 
     async def is_displaced(self, waiting: Waiting) -> bool:
-        """Returns whether another transaction stands at a nonce that the chain has counted. It is looked for
-        twice, on the folded chain: what is displaced is signed anew, and must not be mined after all."""
+        """Returns whether another transaction used a nonce that the chain has counted. It looks twice, on the
+        folded chain, because a displaced call is signed again and must not be mined twice."""
         for _ in range(2):
             await asyncio.sleep(UNKNOWN_PAUSE_S)
             await self._pass_gate()
@@ -79,14 +79,15 @@ class MinedNonces:
         return True
 
     async def _is_another_there(self, waiting: Waiting) -> bool:
-        """No receipt proves nothing: a provider may not have indexed it yet. So its block is looked for."""
+        """Returns whether another transaction is at this nonce. A missing receipt proves nothing, so it looks
+        into the block."""
         if await self.is_known(waiting):
             return False
         head = await self._connection.head()
         low, high = max(0, min(waiting.from_block, head.number) - LAG_BLOCKS), head.number
         if await self._connection.transaction_count(self._address, hex(low)) > waiting.nonce:
-            # Counted before it was signed, as an endpoint had told of too few: its block is too old to be
-            # looked for. But some providers count at the head, whatever block is named.
+            # The nonce may have been counted before signing, if an endpoint reported too few; then its block
+            # is too old to look for. But some providers count at the head, whatever block is asked for.
             return await self._counts_by_block(waiting.nonce)
         while low < high:
             middle = (low + high) // 2
@@ -99,15 +100,15 @@ class MinedNonces:
         return found is not None and found.transaction_hash not in known.hashes
 
     async def _counts_by_block(self, nonce: int) -> bool:
-        """Returns whether the endpoint counts an account's transactions at the block that is named."""
+        """Returns whether the endpoint counts an account's transactions as of the block that is asked for."""
         try:
             return await self._connection.transaction_count(self._address, "0x0") <= nonce
         except EnvironmentFault as fault:
-            # It has not kept so old a state, and says so; silence tells nothing.
+            # It has not kept such an old state and says so; silence tells nothing.
             return isinstance(fault.__cause__, ProviderError)
 
     async def is_known(self, waiting: Waiting) -> bool:
-        """Returns whether one of these is in the pool or mined."""
+        """Returns whether one of these transactions is in the pool or mined."""
         for transaction_hash in waiting.hashes:
             if await self._connection.has_transaction(transaction_hash):
                 return True

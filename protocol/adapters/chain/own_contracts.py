@@ -1,13 +1,13 @@
-"""Compares the contracts of a deployment with those of this version, before a token moves into them.
+"""Checks that the contracts of a deployment are those of this version, before a token moves into them.
 
-Expected is the code that a creation gives: `eth_call` without a receiver runs a contract's creation code with
-the addresses and the limits of the deployment, and returns the runtime code with the constructor's values in
-it. `eth_getCode` has to return the same bytes. The token is not compared: it is a contract of others.
+`eth_call` without a receiver runs a contract's creation code with the addresses and limits of the deployment,
+and returns the runtime code with the constructor's values. `eth_getCode` must return the same bytes. The
+token is not compared, because it is another project's contract.
 
-The same code may stand on other storage: a creation code of somebody's own can write a credit of anybody into
-`Purse` and return the right code. So the transactions that created the contracts are compared too, where a
-home is made and where it is examined. They take some thirty whole blocks to find. A home keeps for which
-deployment that was done; without it, it is done before the first deposit of each process.
+The same code may stand on other storage: somebody's own creation code can write any credit into `Purse` and
+return the right code. So the transactions that created the contracts are checked too, when a home is made or
+examined. Finding them takes some thirty whole blocks. A home notes the deployment for which that was done;
+without a home, it is done before the first deposit of each process.
 """
 
 import asyncio
@@ -27,20 +27,21 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 
 SHARES, TEMPLATE = "Shares", "TaskShares"
-"""The shares of each task are a clone of TEMPLATE, which SHARES creates first of all."""
+"""SHARES first creates TEMPLATE; the shares of each task are a clone of TEMPLATE."""
 CREATOR = "0x" + 20 * "c0"
-"""Creates in an `eth_call`; nobody has its key, so it has sent nothing and its next nonce is 0."""
+"""The sender of an `eth_call` that creates. Nobody has its key, so it has sent nothing and its next nonce is
+0."""
 AT_ONCE = 4
-"""Contracts compared, or blocks read, at the same time: providers count requests."""
+"""Contracts to compare, or blocks to read, at the same time. Providers count requests."""
 SEARCHED_BLOCKS = 256
-"""From the deployment's block on: its contracts are created one after the other, each when the last is
-mined."""
+"""So many blocks are searched from the deployment's block on, because its contracts are created one after the
+other."""
 PUSH0, PUSH32 = 0x5F, 0x7F
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """A contract as it should be. codes: creation codes with arguments, one of which has to fit."""
+    """A contract as it should be. `codes` are creation codes with arguments; one of them must fit."""
 
     name: str
     address: str
@@ -51,8 +52,8 @@ class _Subject:
 async def require_own_contracts(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> None:
-    """Raises as `require_own_code` does; and as `require_own_creations` does, unless a home was made for this
-    deployment: that was looked at then."""
+    """Raises as `require_own_code` does. If no home was made for this deployment, raises as
+    `require_own_creations` does too."""
     await require_own_code(connection, deployment, limits)
     if not isinstance(deployment, KnownDeployment):
         await require_own_creations(connection, deployment, limits)
@@ -61,8 +62,8 @@ async def require_own_contracts(
 async def require_own_code(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> None:
-    """Raises InvalidInput, naming each contract, unless all contracts of a deployment are those of this
-    version with the deployment's own addresses and `limits`, those that its Tasks tells."""
+    """Raises InvalidInput, naming each wrong contract, unless all contracts of a deployment are those of this
+    version with the deployment's addresses and with `limits`, which its Tasks reports."""
     _refuse(
         "contracts of this deployment are not those of this version of Touchstone",
         "the code that this version creates with the deployment's addresses and limits",
@@ -74,8 +75,8 @@ async def require_own_code(
 async def require_own_creations(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> None:
-    """Raises InvalidInput, naming each contract, unless a transaction with the code of this version created
-    each contract; EnvironmentFault if the chain's node lacks a block since the deployment."""
+    """Raises InvalidInput, naming each wrong contract, unless transactions with the code of this version
+    created all contracts. Raises EnvironmentFault if the chain's node lacks a block since the deployment."""
     _refuse(
         "contracts of this deployment were not created by the code of this version of Touchstone",
         f"their creations in the {SEARCHED_BLOCKS} blocks from {deployment.deploy_block} on",
@@ -99,7 +100,8 @@ def _refuse(what: str, expected: str, found: Mapping[str, str], place: str) -> N
 async def find_other_contracts(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> dict[str, str]:
-    """Returns by name the contracts whose code is not that of this version, with what differs in words."""
+    """Returns the contracts whose code is not that of this version, by name, with a description of the
+    difference."""
     turns, where = asyncio.Semaphore(AT_ONCE), {**deployment.contracts(), "token": deployment.token}
 
     async def compare(subject: _Subject) -> str:
@@ -114,11 +116,11 @@ async def find_other_contracts(
 async def find_other_creations(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> dict[str, str]:
-    """Returns by name the contracts that no transaction with the code of this version created, and what was
-    found instead, in words. Raises EnvironmentFault if the chain's node lacks a block since the
+    """Returns the contracts that no transaction with the code of this version created, by name, with a
+    description of what was found. Raises EnvironmentFault if the chain's node lacks a block since the
     deployment."""
     where = {**deployment.contracts(), "token": deployment.token}
-    # What a contract creates has no transaction of its own.
+    # A contract that another contract creates has no transaction of its own.
     wanted = {one.address: one for one in _list_subjects(deployment, where, limits) if one.name != TEMPLATE}
     found, first = dict[str, str](), deployment.deploy_block
     end = min(first + SEARCHED_BLOCKS, (await connection.head()).number + 1)
@@ -134,7 +136,7 @@ async def find_other_creations(
 
 
 async def _list_creations(connection: Connection, number: int) -> dict[str, bytes]:
-    """Returns the code of each creation in a block, by where its contract stands."""
+    """Returns the code of each creation in a block, by the address of the created contract."""
     block = await connection.request("eth_getBlockByNumber", hex(number), True)
     if block is None:
         raise EnvironmentFault(
@@ -166,7 +168,7 @@ def _list_subjects(
 
 
 async def _find_difference(connection: Connection, subject: _Subject, where: Mapping[str, str]) -> str:
-    """Returns what differs, in words; empty if nothing does."""
+    """Describes the difference; empty if there is none."""
     actual = await connection.code_at(subject.address)
     try:
         runtimes = [await _compute_runtime(connection, subject, code) for code in subject.codes]
@@ -176,19 +178,19 @@ async def _find_difference(connection: Connection, subject: _Subject, where: Map
 
 
 async def _compute_runtime(connection: Connection, subject: _Subject, code: bytes) -> bytes:
-    """Returns the code that a creation gives at the subject's address."""
+    """Returns the runtime code that a creation gives at the subject's address."""
     runtime = await connection.call("", code, f"new {subject.name}", sender=subject.creator)
     if subject.name != SHARES:
         return runtime
-    # Its constructor creates the template: at an address that follows from where it stands itself.
+    # Its constructor creates the template, at an address that follows from its own.
     elsewhere = compute_creation_address(compute_creation_address(CREATOR, 0), 1)
     template = compute_creation_address(subject.address, 1)
     return runtime.replace(bytes.fromhex(elsewhere[2:]), bytes.fromhex(template[2:]))
 
 
 def describe_difference(expected: bytes, actual: bytes, where: Mapping[str, str]) -> str:
-    """Describes where two different codes differ first. If it is a value that a constructor has put in, says
-    so. where: names of addresses."""
+    """Describes the first difference of two codes. If it is a value that the constructor has put in, says
+    which. `where` maps names to addresses."""
     if len(actual) != len(expected):
         return f"has {len(actual):,} bytes of code in the place of {len(expected):,}"
     place = next(i for i, (one, other) in enumerate(zip(expected, actual, strict=True)) if one != other)
@@ -200,8 +202,8 @@ def describe_difference(expected: bytes, actual: bytes, where: Mapping[str, str]
 
 
 def _find_instruction(code: bytes, place: int) -> tuple[int, int]:
-    """Start of the instruction that has byte `place`, and the bytes that it pushes (Yellow Paper, appendix
-    H.2)."""
+    """Returns the start of the instruction that contains byte `place`, and the bytes that it pushes (Yellow
+    Paper, appendix H.2)."""
     start = 0
     while True:
         size = code[start] - PUSH0 if PUSH0 <= code[start] <= PUSH32 else 0

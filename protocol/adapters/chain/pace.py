@@ -1,4 +1,4 @@
-"""How fast a chain's blocks come, and so when a block will come, in words."""
+"""Measures a chain's block time, and says when a block will come."""
 
 from dataclasses import dataclass
 
@@ -8,41 +8,41 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 RECENT_BLOCKS = 100
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 SHOWN_DAYS = 3
-"""From so many on, days are told."""
+"""From so many days on, durations are shown in days."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The newest block, and how many seconds a block took recently (None: not known)."""
+    """The newest block, and the recent seconds per block (None: not known)."""
 
     head_block: int
     block_s: float | None
 
     def show_block(self, number: int) -> str:
-        """Returns `block 9000 (in about 12 min)`; without the time if the block has come, or if the pace is
-        not known."""
+        """Returns `block 9000 (in about 12 min)`. Leaves the time out if the block has come, or the block
+        time is not known."""
         left = number - self.head_block
         if left <= 0 or self.block_s is None:
             return f"block {number}"
         return f"block {number} (in {show_duration(left * self.block_s)})"
 
     def show_wait(self, number: int) -> str:
-        """Returns the time until a block, as `in about 26 h 10 min`; the block's number if no time is
-        known."""
+        """Returns the time until a block, as `in about 26 h 10 min`; the block's number if the block time is
+        not known."""
         if self.block_s is None:
             return f"at about block {number}"
         return f"in {show_duration(max(0, number - self.head_block) * self.block_s)}"
 
 
 async def read_pace(chain: GameChain) -> Pace:
-    """Returns the pace of the last blocks, from their timestamps."""
+    """Returns the block time of the last blocks, from their timestamps."""
     head = await chain.head()
     first = await chain.connection.block(max(chain.deployment.deploy_block, head.number - RECENT_BLOCKS))
     return measure_pace(first, head)
 
 
 def measure_pace(first: Head | None, head: Head) -> Pace:
-    """Returns the pace between two blocks."""
+    """Returns the block time between two blocks."""
     if first is None or first.number >= head.number:
         return Pace(head.number, None)
     return Pace(head.number, (head.timestamp_s - first.timestamp_s) / (head.number - first.number))

@@ -1,4 +1,4 @@
-"""The names that the purse has for the money of a task."""
+"""Computes the names that the purse has for a task's money."""
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak

@@ -1,8 +1,8 @@
-"""What a provider of the chain means by an error: one table of codes and words.
+"""Classifies the errors of chain providers by a table of codes and words.
 
 The words are those of geth, reth, nethermind, besu, erigon, Anvil and of hosted providers. Clients and
-versions spell the same refusal differently, and JSON-RPC has no codes for most of them. A message that no row
-knows is `REFUSED`: the request is at fault, and asking again does not help.
+versions spell the same refusal differently, and JSON-RPC has no codes for most of them. A message without a
+row is `REFUSED`: the request is wrong, and asking again does not help.
 
 Sources: EIP-1474 (codes), EIP-2681 and the pools of the clients (words about nonces and fees).
 """
@@ -20,7 +20,7 @@ class Kind(StrEnum):
     BUSY = "busy"
     """Wait, as long as the provider says; then ask the same."""
     BEHIND = "behind"
-    """The backend that answered lacks a block or an index. Ask again: another one may have it."""
+    """The backend that answered lacks a block or an index. Ask again, because another backend may have it."""
     TOO_MUCH = "too_much"
     """Ask for less at once."""
     UNSUPPORTED = "unsupported"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     REVERTED = "reverted"
     """The contract refuses the call; the data says why."""
     KNOWN = "known"
-    """The pool has this transaction, or one with this nonce, already."""
+    """The pool already has this transaction, or another one with this nonce."""
     NONCE_TOO_LOW = "nonce_too_low"
     """A transaction with this nonce is mined."""
     NONCE_TOO_HIGH = "nonce_too_high"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
     UNDERPRICED = "underpriced"
     """Offer a higher fee."""
     REPLACEMENT = "replacement"
-    """Another transaction waits with this nonce. Offer more than it does, or take another nonce."""
+    """Another transaction waits with this nonce. Offer more than that one, or take another nonce."""
     POOR = "poor"
     """The account cannot pay the gas."""
     REFUSED = "refused"
@@ -104,7 +104,7 @@ WORDS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         ),
     ),
 )  # fmt: skip
-"""Patterns in lower case, tried in this order; the first that is found counts."""
+"""Patterns in lower case, tried in this order; the first match counts."""
 
 CODES: Mapping[int, Kind] = {
     3: Kind.REVERTED,
@@ -117,10 +117,11 @@ CODES: Mapping[int, Kind] = {
     -32601: Kind.UNSUPPORTED,
     -32603: Kind.BEHIND,
 }
-"""What a code means if the words say nothing. -32000 says nothing either."""
+"""The meaning of codes if the words say nothing. -32000 says nothing either."""
 
 LOOKED_AT_CHARACTERS = 1_000
-"""Of an error's words. Some patterns look further from each place: their time grows with the square."""
+"""The most characters of an error's words that are read. Some patterns take time that grows with the square
+of the length."""
 SHOWN_CHARACTERS = 300
 
 _COMPILED = tuple((kind, re.compile("|".join(words))) for kind, words in WORDS)
@@ -131,9 +132,9 @@ _UNITS_S = {"ms": 1e-3, "milli": 1e-3, "m": 60.0, "min": 60.0}
 
 @dataclass
 class ProviderError(Exception):
-    """A JSON-RPC error of a provider. data: of a revert, else empty; wait_s: for how long the provider wants
-    to be left alone, None if it does not say; may_have_arrived: another endpoint may have taken the
-    transaction that this one refuses."""
+    """A JSON-RPC error of a provider. `data` is that of a revert, else empty. `wait_s` is for how long the
+    provider asks for a pause, None if it does not say. `may_have_arrived` says that another endpoint may have
+    accepted the transaction that this one refuses."""
 
     kind: Kind
     message: str
@@ -147,14 +148,14 @@ class ProviderError(Exception):
 
     @property
     def needed_wei(self) -> int | None:
-        """The least tip for each gas that the provider asks for; None if it names none."""
+        """The least tip for each gas that the provider requires; None if it names none."""
         found = _NEEDED.search(self.message.lower())
         return int(found[1]) if found else None
 
 
 def read_error(error: object) -> ProviderError:
-    """Returns what the `error` of a JSON-RPC answer means, in whatever form it comes. Its words are
-    shortened, and made safe for a terminal and a log."""
+    """Returns the `error` of a JSON-RPC answer, classified, whatever its form. Its words are shortened, and
+    made safe for a terminal and a log."""
     fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
     said = fields.get("message", "")
     message, code, data = _cut(said), fields.get("code"), _find_data(fields.get("data"))
@@ -168,8 +169,8 @@ def read_error(error: object) -> ProviderError:
 
 
 def show_words(words: str) -> str:
-    """Returns an endpoint's words, shortened and with control characters escaped: text after a line break
-    could pass for a log line of this node."""
+    """Returns an endpoint's words, shortened and with control characters escaped, because a line break could
+    fake a log line of this node."""
     shown = words[:SHOWN_CHARACTERS]
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in shown)
 
@@ -183,7 +184,7 @@ def _cut(said: object) -> str:
 
 
 def classify(code: int | None, words: str) -> Kind:
-    """Returns what an error with this code (None: it has none) and these words means."""
+    """Returns the kind of an error with this code (None: no code) and these words."""
     said = words[:LOOKED_AT_CHARACTERS].lower()
     for kind, pattern in _COMPILED:
         if pattern.search(said):
@@ -192,14 +193,14 @@ def classify(code: int | None, words: str) -> Kind:
 
 
 def find_wait_s(words: str) -> float | None:
-    """Returns for how many seconds a provider asks to be left alone; None if its words name no time."""
+    """Returns for how many seconds a provider asks for a pause; None if its words name no time."""
     found = _WAIT.search(words[:LOOKED_AT_CHARACTERS].lower())
     return float(found[1]) * _UNITS_S.get(found[2] or "s", 1.0) if found else None
 
 
 def _find_data(data: object) -> bytes:
-    """Returns the data of a revert. Nodes have it as text, or as the `data` or `result` of an object; some
-    put words before it."""
+    """Returns the data of a revert. Nodes send it as text, or as `data` or `result` of an object, some with
+    words before it."""
     if isinstance(data, Mapping):
         data = data.get("data") or data.get("result")
     if not isinstance(data, str) or "0x" not in data:

@@ -1,8 +1,8 @@
-"""The endpoints of one chain as one: who is asked, how often, and what stands in for no answer.
+"""Treats the endpoints of one chain as one: whom to ask, how often, and what to do without an answer.
 
-One endpoint answers for another that is silent, busy, behind, or refuses in its own words; only a revert is
-the contract's own. One that was silent is left out for a while. An answer of another form than its own counts
-as none, and is asked for again. Logs are asked of two endpoints, and a transaction goes to all.
+If an endpoint is silent, busy, behind, or refuses in its own words, another one is asked; only a revert comes
+from the contract. A silent endpoint is skipped for a while. An answer in a wrong form counts as none, and the
+question is repeated. Logs are asked of two endpoints, and a transaction goes to all.
 """
 
 import asyncio
@@ -28,38 +28,38 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 Answer = TypeVar("Answer")
 
 ATTEMPTS = 3
-"""Of a request that changes nothing when it is sent twice, at each endpoint."""
+"""Attempts at each endpoint, for a request that may be sent twice without harm."""
 FRESH_ATTEMPTS = 8
-"""Of a request that only a backend may answer that has a certain block."""
+"""Attempts of a request that only a backend with a certain block can answer."""
 GRACE_SHARE, LONG_GRACE_SHARE = 0.05, 0.25
-"""Of the time of one request: so long the others are waited for once one endpoint has answered; for logs the
-second."""
+"""After the first answer the others get this part of a request's time; for logs, the second part."""
 BATCH_REFUSALS, NO_BATCHES_S = 3, 300.0
-"""A gateway that restarts refuses several requests at once too: only so many refusals in a row count, and for
-so long."""
+"""After so many refused batches in a row, no batch is sent for so many seconds. Fewer may come from a gateway
+that restarts."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.125, 0.5
 REVERTING = ("eth_call", "eth_estimateGas", "eth_sendRawTransaction")
-"""Requests that a contract itself may refuse."""
+"""Requests that a contract itself may refuse, by a revert."""
 REPEATABLE = ("eth_", "net_", "web3_", "debug_")
-"""Requests that change nothing when they are sent twice. A signed transaction is one: its hash is its own."""
+"""Requests that may be sent twice without harm. A signed transaction is one of them, because its hash
+identifies it."""
 
 
 class Providers:
-    """Asks the endpoints of one chain. Close it in the end."""
+    """Asks the endpoints of one chain. Close it at the end."""
 
     def __init__(self, rpc_urls: Sequence[str], timeout_s: float) -> None:
-        """rpc_urls: at least one; timeout_s: of one attempt."""
+        """Opens the endpoints. `rpc_urls` is at least one; `timeout_s` is the time of one attempt."""
         self.endpoints = [Endpoint(url, timeout_s) for url in dict.fromkeys(rpc_urls)]
         self.health = RpcHealth()
         self.lacks: set[str] = set()
-        """What the provider has refused as unsupported: methods, `pending`, `batches`."""
+        """What the provider does not support, by its own word: methods, `pending`, `batches`."""
         self._timeout_s = timeout_s
         self._batch_refusals = 0
         self._no_batches_until_s = 0.0
 
     @property
     def place(self) -> str:
-        """Where the endpoints are, as errors and logs name them."""
+        """Names the endpoints in errors and logs."""
         return ", ".join(endpoint.place for endpoint in self.endpoints)
 
     async def close(self) -> None:
@@ -76,7 +76,7 @@ class Providers:
         floor: int = 0,
         endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `_try`, of all endpoints if none are named. Raises EnvironmentFault, and ContractRefused if the
+        """Asks as `_try`, by default all endpoints. Raises EnvironmentFault, and ContractRefused if the
         contract reverts."""
         try:
             return await self._try(method, parameters, read, endpoints or self._order(), floor=floor)
@@ -90,9 +90,9 @@ class Providers:
     async def ask_everywhere(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> list[tuple[Endpoint, Answer | None]]:
-        """Returns what each endpoint answers that does, all asked at once; None if it lacks the block. One
-        that does not answer soon after another one has, or refuses, is left out. Raises EnvironmentFault
-        if none answers."""
+        """Asks all endpoints at once, and returns each answer; None from one that lacks the block. Endpoints
+        that refuse, or are much slower than the first, are left out. Raises EnvironmentFault if none
+        answers."""
         asked = [one for one in self.endpoints if not one.away_s] or self.endpoints
         asking = {one: self._find_at(one, method, parameters, read) for one in asked}
         found = await self._gather(asking, self._timeout_s * GRACE_SHARE)
@@ -111,8 +111,8 @@ class Providers:
     async def _gather(
         self, asking: Mapping[Endpoint, Coroutine[Any, Any, Answer]], grace_s: float
     ) -> dict[Endpoint, Answer]:
-        """Returns the answers that come, at the latest `grace_s` after the first. An endpoint that says
-        nothing until then rests. Raises EnvironmentFault if none answers."""
+        """Returns the answers that come within `grace_s` after the first. Endpoints without an answer by then
+        are skipped for a while. Raises EnvironmentFault if none answers."""
         tasks = {asyncio.ensure_future(one): endpoint for endpoint, one in asking.items()}
         found, silent, pending = dict[Endpoint, Answer](), list[Endpoint](), set(tasks)
         last: EnvironmentFault | None = None
@@ -148,7 +148,7 @@ class Providers:
         self, calls: Sequence[tuple[str, Sequence[object]]], read: Callable[[Any], Answer], block: int
     ) -> Answer:
         """Asks two endpoints as `ask_together` does, if two answer and have `block`. Raises AnswersDiffer if
-        they answer differently: nobody can tell which one is right."""
+        their answers differ, because nobody can tell which one is right."""
         able = [one for one in self._order() if not one.away_s and (one.head is None or one.head >= block)]
         if len(able) < 2:
             return await self.ask_together(calls, read)
@@ -169,8 +169,8 @@ class Providers:
         read: Callable[[Any], Answer],
         endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `ask` for requests that one backend answers; one after the other if the provider takes no
-        several at once."""
+        """Asks several requests of one backend, as `ask` does; one after the other if the provider takes no
+        batches."""
         if self._takes_batches():
             try:
                 found = await self._try("eth_", calls, read, endpoints or self._order(), is_batch=True)
@@ -194,7 +194,7 @@ class Providers:
         return time.monotonic() >= self._no_batches_until_s
 
     def _note_batch(self, *, is_taken: bool) -> None:
-        """Notes whether the provider takes several requests at once."""
+        """Notes whether the provider takes batches."""
         self._batch_refusals = 0 if is_taken else self._batch_refusals + 1
         if is_taken:
             self.lacks.discard("batches")
@@ -205,7 +205,8 @@ class Providers:
     async def ask_pending(
         self, method: str, what: object, read: Callable[[Any], int], where: str = "", floor: int = 0
     ) -> int:
-        """Returns the answer as of the pending block; as of the latest if the provider has no pending one."""
+        """Returns the answer as of the pending block, or of the latest block if the provider has no pending
+        one."""
         if "pending" not in self.lacks:
             try:
                 return await self._try(method, (what, "pending"), read, self._order(), floor=floor)
@@ -219,7 +220,7 @@ class Providers:
     async def ask_if_known(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
     ) -> Answer | None:
-        """Returns the answer; None if the provider does not have the method."""
+        """Returns the answer; None if the provider does not know the method."""
         if method in self.lacks:
             return None
         try:
@@ -243,8 +244,8 @@ class Providers:
             raise
 
     def _order(self) -> list[Endpoint]:
-        """Returns the endpoints in the order in which to ask. Last come those that were silent, want to be
-        left alone, or are behind the block that is followed."""
+        """Returns the endpoints in the order in which to ask. Those that were silent, ask for a pause, or are
+        behind the followed block come last."""
         followed = self.health.head.number if self.health.head else 0
         return sorted(
             self.endpoints, key=lambda one: (one.away_s, one.head is not None and one.head < followed)
@@ -260,9 +261,9 @@ class Providers:
         is_batch: bool = False,
         floor: int = 0,
     ) -> Answer:
-        """Returns the first answer of the form that `read` takes. floor: of a backend that has this block.
-        Raises ProviderError for a revert, and for the words of a provider if no endpoint answers; raises
-        EnvironmentFault if nothing came that is an answer."""
+        """Returns the first answer that `read` accepts. `floor` is a block that the backend must have. Raises
+        ProviderError for a revert, or if all endpoints refuse; raises EnvironmentFault if no valid answer
+        came."""
         is_repeatable = method.startswith(REPEATABLE)
         attempts = 1 if not is_repeatable else FRESH_ATTEMPTS if floor else ATTEMPTS
         asked = list(endpoints if is_repeatable else endpoints[:1])
@@ -284,7 +285,8 @@ class Providers:
                         raise
                     last = error
                     if error.kind not in (Kind.BUSY, Kind.BEHIND):
-                        # Asking this one again does not help; another one may know the method, or the key.
+                        # Asking this one again does not help, but another one may know the method, or accept
+                        # the key.
                         is_odd = error.kind is Kind.REVERTED
                         refusals.append(replace(error, kind=Kind.REFUSED) if is_odd else error)
                         asked.remove(endpoint)
@@ -302,7 +304,8 @@ class Providers:
                 self.health.note_error(last)
             if not asked:
                 break
-        # What can be asked otherwise is; else there is hope while one has not refused.
+        # If the question can be asked otherwise, the caller does; else one may still answer that has not
+        # refused.
         refusals.sort(key=lambda one: one.kind not in (Kind.TOO_MUCH, Kind.UNSUPPORTED))
         if refusals and (not asked or refusals[0].kind in (Kind.TOO_MUCH, Kind.UNSUPPORTED)):
             raise refusals[0]
@@ -311,9 +314,8 @@ class Providers:
         raise chain_fault(self.place, "a chain that answers", _describe_silence(last)) from None
 
     async def _ask_one(self, endpoint: Endpoint, method: str, parameters: Sequence[Any], floor: int) -> Any:
-        """Returns the result of a request. A backend that tells how far it is with it is asked again if it
-        lacks block `floor`: it would answer, or refuse, for a state before what this node has read or
-        sent."""
+        """Returns the result of a request. If the backend reports a head below `floor`, it is asked again,
+        because it would answer for a state that is too old."""
         if not floor or not self._takes_batches():
             return await endpoint.ask(method, parameters)
         try:
@@ -333,13 +335,13 @@ class Providers:
         return found
 
     def _prefer(self, endpoint: Endpoint) -> None:
-        """Asks the one that answers first from now on."""
+        """Asks this endpoint first from now on."""
         if self.endpoints[0] is not endpoint and len(self.endpoints) > 1:
             self.endpoints.remove(endpoint)
             self.endpoints.insert(0, endpoint)
 
     async def _wait_until_free(self, endpoint: Endpoint) -> None:
-        """Waits while the provider wants to be left alone. Raises ProviderError if that is longer than one
+        """Waits while the provider asks for a pause. Raises ProviderError if the pause is longer than one
         request may take."""
         wait_s = endpoint.free_s - time.monotonic()
         if wait_s > self._timeout_s:
@@ -347,9 +349,9 @@ class Providers:
         await asyncio.sleep(max(0.0, wait_s))
 
     async def broadcast(self, raw: bytes) -> None:
-        """Hands in a signed transaction at every endpoint. Raises ProviderError if all that answer refuse it,
-        with `may_have_arrived` if one was silent, and EnvironmentFault if none answers: it may have arrived
-        nevertheless."""
+        """Sends a signed transaction to every endpoint. Raises ProviderError if all that answer refuse it,
+        with `may_have_arrived` if one was silent. Raises EnvironmentFault if none answers; it may have
+        arrived nevertheless."""
         sending = (self._hand_in(endpoint, raw) for endpoint in self.endpoints)
         found = await asyncio.gather(*sending, return_exceptions=True)
         if None in found:
@@ -358,7 +360,7 @@ class Providers:
             if not isinstance(error, ProviderError | EnvironmentFault) and error is not None:
                 raise error
         refusals = [one for one in found if isinstance(one, ProviderError)]
-        # An endpoint that has it already outweighs one that does not want it.
+        # If one endpoint already has the transaction, refusals of others do not count.
         refusals.sort(key=lambda one: one.kind not in (Kind.KNOWN, Kind.NONCE_TOO_LOW))
         silent = [one for one in found if isinstance(one, EnvironmentFault)]
         if refusals and silent:
@@ -375,7 +377,7 @@ class Providers:
 
 
 class AnswersDiffer(EnvironmentFault):
-    """Two endpoints answer differently. The node waits: nobody can tell which one is right."""
+    """Two endpoints answer differently. The node waits, because it cannot tell which one is right."""
 
 
 def _different_logs(block: int, first: Endpoint, second: Endpoint) -> AnswersDiffer:
@@ -390,8 +392,8 @@ def _different_logs(block: int, first: Endpoint, second: Endpoint) -> AnswersDif
 
 
 def _read(read: Callable[[Any], Answer], found: Any) -> Answer:
-    """Returns what `read` makes of an answer. Raises MalformedAnswer, whatever it raises: no answer may end a
-    node."""
+    """Returns the answer as read by `read`. Any error of `read` becomes MalformedAnswer, because no answer
+    may end a node."""
     try:
         return read(found)
     except MalformedAnswer:
@@ -403,12 +405,12 @@ def _read(read: Callable[[Any], Answer], found: Any) -> Answer:
 
 
 def or_none(read: Callable[[Any], Answer]) -> Callable[[Any], Answer | None]:
-    """Returns what reads an answer that may be null."""
+    """Returns a reader for answers that may be null."""
     return lambda found: None if found is None else read(found)
 
 
 def _describe_silence(error: Exception) -> str:
-    """Returns why no answer came. The text of some errors has the URL in it, and with it a key."""
+    """Returns why no answer came. It hides the text of some errors, because the URL in it may hold a key."""
     kind = type(error).__name__
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{kind}: status {error.status} {show(error.message)}"
@@ -417,7 +419,7 @@ def _describe_silence(error: Exception) -> str:
 
 
 def chain_fault(place: str, expected: str, actual: str, retryable: bool = True) -> EnvironmentFault:
-    """Returns the fault of a chain whose answer is not what it should be."""
+    """Returns the error for a chain whose answer is wrong."""
     return EnvironmentFault(
         what="the chain does not answer as it should",
         expected=expected,

@@ -14,14 +14,14 @@ from touchstone.protocol.spec.quicknet import expand_point
 
 
 class Randomness(Contract):
-    """The value of a past block, out of its header and, if the deployment mixes one in, a drand round."""
+    """The random value of a past block, from its header and, if the deployment uses drand, from a drand
+    round."""
 
     async def prove(self, of_block: int) -> bytes:
-        """Returns what `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
+        """Returns the proof for a past block that `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take.
 
-        Waits for the drand round of that block if one is mixed in, about a minute. Raises EnvironmentFault if
-        the block, its header or the round is not available.
-        """
+        Waits about a minute for the drand round of that block if the deployment uses drand. Raises
+        EnvironmentFault if the block, its header or the round is not available."""
         block, header = await self.read_header(of_block)
         drand_round = await self.drand_round(int(block["timestamp"], 16))
         if drand_round == 0:
@@ -29,8 +29,8 @@ class Randomness(Contract):
         return expand_point(await fetch_signature(drand_round)) + header
 
     async def read_header(self, number: int) -> tuple[dict[str, Any], bytes]:
-        """Returns a block as the endpoint tells it, and its header. Raises EnvironmentFault if the block is
-        not available, or neither its fields nor the endpoint give a header with its hash."""
+        """Returns a block as the endpoint reports it, and its header. Raises EnvironmentFault if the block is
+        not available, or no header with its hash can be had or built."""
         block = await self._connection.raw_block(number)
         try:
             return block, encode_header(block)

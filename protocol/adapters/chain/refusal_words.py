@@ -1,10 +1,10 @@
-"""The words of custom errors whose sources have none."""
+"""The words for custom errors whose Solidity sources have none."""
 
 from typing import NamedTuple
 
 
 class Wording(NamedTuple):
-    """How one custom error reads; `expected` and `actual` are format strings over the error's values."""
+    """The words of one custom error. `expected` and `actual` are format strings over the error's values."""
 
     what: str
     expected: str
@@ -113,4 +113,4 @@ WORDINGS: dict[str, Wording] = {
         "Ask another server of drand.",
     ),
 }
-"""Custom error -> its words. A test holds that each fits, and that none has words in its source."""
+"""Words by custom error. A test checks that each fits, and that none has words in its source."""

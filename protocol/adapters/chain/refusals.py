@@ -1,4 +1,4 @@
-"""What a contract says when it refuses a call, in words: the rule, the expected, the found.
+"""Explains a contract's refusal in words: the rule, what was expected, what was found.
 
 A contract returns a selector and values. People need a sentence, and code needs the name; ContractRefused has
 both.
@@ -25,12 +25,12 @@ from touchstone.protocol.spec.tokens import format_tokens as format_tokens
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BOUNDS = ("expected", "first", "greatest", "last", "least", "most", "needed")
-"""Names of values that say what would have been right begin so."""
+"""Names of values that begin so are bounds: they say what would have been right."""
 
 
 class ContractRefused(InvalidInput):
-    """A contract reverted. Nothing was changed. `name` is the custom error (`Error` for a bare reason,
-    `Panic` for a failed assertion, `Unknown` for anything else), `values` its arguments by snake-case
+    """A contract reverted, and nothing was changed. `name` is the custom error (`Error` for a bare reason,
+    `Panic` for a failed assertion, `Unknown` for anything else); `values` are its arguments by snake-case
     name."""
 
     def __init__(
@@ -60,7 +60,7 @@ _BUILT_IN = parse_abi(
 
 @dataclass(frozen=True)
 class ErrorBook:
-    """The errors of contracts by selector, with their words: those in the contracts' sources, then those of
+    """The contracts' errors by selector, with words from the contracts' sources, then from
     `refusal_words.py`."""
 
     errors: Mapping[bytes, Entry]
@@ -77,7 +77,7 @@ class ErrorBook:
 
 
 def make_book(documents: Mapping[str, Mapping[str, Any]]) -> ErrorBook:
-    """documents: what `./dev compile` wrote, by contract."""
+    """Returns an ErrorBook. `documents` are what `./dev compile` wrote, by contract."""
     entries = list(_BUILT_IN)
     words: dict[bytes, Mapping[str, str]] = {}
     for contract, document in documents.items():
@@ -118,18 +118,18 @@ def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: 
 
 
 def _fits(wording: Wording, shown: Mapping[str, str]) -> bool:
-    """Returns whether the words name values of this error: another contract may have one of the same name."""
+    """Returns whether the words name values of this error, because another contract may have an error of the
+    same name."""
     return all(name in shown for text in wording for name in _PLACEHOLDER.findall(text))
 
 
 def _fill(text: str, shown: Mapping[str, str]) -> str:
-    """Returns the text with values for their names in braces, which may stand there as in Solidity."""
+    """Returns the text with values put in for names in braces; names may be in Solidity's spelling."""
     return _PLACEHOLDER.sub(lambda found: shown[to_field_name(found[1], 0)], text)
 
 
 def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
-    """Returns, for an error without words, its values by their names, sorted into bounds and what was
-    found."""
+    """Returns words for an error that has none: its values by name, split into bounds and what was found."""
     bounds = [key for key in shown if key.startswith(_BOUNDS)]
     found = [key for key in shown if key not in bounds]
     expected, actual = (", ".join(f"{key} {{{key}}}" for key in keys) for keys in (bounds, found))
@@ -142,7 +142,7 @@ def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
 
 
 def _show(value: Any) -> str:
-    """Returns roots in hex; a right-padded ASCII word, such as the name of a rule, as text."""
+    """Formats a value: roots in hex, a right-padded ASCII word (the name of a rule) as text."""
     if not isinstance(value, bytes):
         return str(value)
     text = value.rstrip(b"\0")

@@ -1,14 +1,14 @@
-"""JSON-RPC to one endpoint of a provider: one request out, its result or one of three failures back.
+"""Sends JSON-RPC to one endpoint: one request out, its result or one of three failures back.
 
-The three failures are `ProviderError` (the provider answers with an error), `NoAnswer` (what came is no
-answer) and what aiohttp raises (nothing came). Whatever else an odd answer raises is `NoAnswer` too. An
-endpoint that wants to be left alone is: requests wait until the time is over.
+The three failures are `ProviderError` (the provider answers with an error), `NoAnswer` (the answer is
+invalid) and what aiohttp raises (no answer). Any other error on an odd answer becomes `NoAnswer` too. If an
+endpoint asks for a pause, requests wait until it is over.
 
-An answer is refused by its size and by its number of parts before it is decoded: while that goes on no other
-request is answered, no timeout ends, and no peer is heard.
+An answer is refused by its size and its number of parts before it is decoded, because while JSON is decoded
+the process answers nothing else.
 
-aiohttp is used as it is. web3's own transport takes a thread lock in a helper thread for each request; a
-request that is cancelled at that moment leaves the lock taken (docs/decisions/0009-http-below-web3.md).
+aiohttp is used directly. web3's own transport takes a thread lock in a helper thread for each request, and a
+request that is cancelled at that moment never releases it (docs/decisions/0009-http-below-web3.md).
 """
 
 import time
@@ -28,60 +28,62 @@ HEADERS = {"Content-Type": "application/json"}
 
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of one result: a head has 2 kB, and one with the hashes of 10,000 transactions 700 kB."""
+"""The most bytes of one result. A head has 2 kB, one with the hashes of 10,000 transactions 700 kB."""
 
 
 MOST_LONG_BYTES = 64 * 1024 * 1024
-"""Of logs, and of a block with its transactions. Any account can log a lot: the request asks for less."""
+"""The most bytes of logs, or of a block with its transactions. Any account can write many logs; then the
+caller asks for less."""
 
 
 MOST_PARTS = 2_000_000
-"""Strings, fields and brackets of one answer: 30,000 logs, which are decoded in some tenths of a second."""
+"""The most strings, fields and brackets of one answer: enough for 30,000 logs, which take some tenths of a
+second to decode."""
 
 
 MAX_DEPTH = 64
-"""Lists and objects inside of each other. Parsers recurse, and a library raises Python's limit so far that
-JSON that nests deeper would end the process."""
+"""The deepest nesting of lists and objects. Parsers recurse, and a library raises Python's recursion limit so
+far that deeper JSON could crash the process."""
 
 
 REFUSE_BATCH = (400, 404, 405, 413, 415, 422)
-"""What a server says that takes one request at a time."""
+"""The statuses of a server that takes no batches."""
 
 
 MAX_WAIT_S = 600.0
-"""No provider is left alone for longer, whatever it says."""
+"""The longest pause in seconds that a provider can ask for."""
 
 
 REST_TIMEOUTS = 1.5
-"""Of several endpoints one that was silent is asked again after so many times as long as a request may
-take."""
+"""If there are several endpoints, a silent one is skipped for so many times the timeout of a request."""
 
 
 FIRST_WAIT_S, LONGEST_GUESS_S = 1.0, 32.0
-"""Where a busy provider does not say how long it wants to be left alone: doubled each time."""
+"""Seconds of the first and the longest pause for a busy provider that names no time. Each pause doubles the
+last."""
 
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""Brackets as signed bytes: one level down, or up."""
+"""Brackets as signed bytes: +1 for one level down, -1 for one level up."""
 
 
 class Endpoint:
     """One URL of a provider. Requests may be cancelled at any time."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        """timeout_s: of one request."""
+        """Prepares an endpoint. `timeout_s` is the time of one request."""
         self.url = url
         self.place = name_place(url)
-        """Where it is, as errors and logs name it."""
+        """Names the endpoint in errors and logs."""
         self.lacks: set[str] = set()
-        """What this provider has refused as unsupported: methods, or the tag `pending`."""
+        """What this provider does not support, by its own word: methods, or the tag `pending`."""
         self.free_s = 0.0
-        """Until then (monotonic seconds) the provider wants to be left alone."""
+        """The provider asks for a pause until then (monotonic seconds)."""
         self.head: int | None = None
-        """The newest block that it told of, None before it told of one."""
+        """The newest block that it has reported, None before the first."""
         self._rests_until_s = 0.0
         self._rest_s = REST_TIMEOUTS * timeout_s
         self._refusals = 0
@@ -97,12 +99,11 @@ class Endpoint:
 
     @property
     def away_s(self) -> float:
-        """For how many seconds this endpoint is not asked if another one answers; 0 from then on."""
+        """Seconds for which this endpoint is skipped if another one answers; 0 if it is not."""
         return max(0.0, max(self.free_s, self._rests_until_s) - time.monotonic())
 
     def rest(self) -> None:
-        """Rests the endpoint: it was silent, or far slower than the others, so only they are asked for a
-        while."""
+        """Skips the endpoint for a while, because it was silent or far slower than the others."""
         self._rests_until_s = time.monotonic() + self._rest_s
 
     async def ask(self, method: str, parameters: Sequence[object]) -> Any:
@@ -112,8 +113,8 @@ class Endpoint:
         return found
 
     async def ask_together(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
-        """Returns the results of several requests that go out as one, so that one backend answers all. Raises
-        as `ask` does; a ProviderError is that of the first request that has one."""
+        """Returns the results of several requests, sent as one batch so that one backend answers all. Raises
+        as `ask` does; of several ProviderErrors, the first."""
         found = await self.ask_each(calls)
         for one in found:
             if isinstance(one, ProviderError):
@@ -121,14 +122,14 @@ class Endpoint:
         return found
 
     async def ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
-        """Returns the results of several requests as `ask_together` does. A request that failed has its
-        ProviderError in the result's place. Raises as `ask` does."""
+        """Returns the results of several requests as `ask_together` does, with a ProviderError in place of
+        each failed result. Raises as `ask` does."""
         try:
             return await self._ask_each(calls)
         except (ProviderError, aiohttp.ClientError, TimeoutError, OSError):
             raise
         except Exception as error:
-            # Of a form that nobody has thought of: none of it may end the node.
+            # An unexpected form must not end the node.
             raise NoAnswer(f"what came cannot be read: {type(error).__name__}") from error
 
     async def _ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
@@ -146,11 +147,11 @@ class Endpoint:
         return found
 
     def _match(self, answer: object, numbers: range) -> list[object]:
-        """Returns the answers in the order of the requests. Of a lone one the number is not looked at."""
+        """Returns the answers in the order of the requests. The id of a single answer is ignored."""
         if len(numbers) == 1:
             return [answer]
         if not isinstance(answer, list):
-            # Who takes no several requests at once says so in one answer, as an error or in words of its own.
+            # A server that takes no batches says so in a single answer, as an error or in its own words.
             is_error = isinstance(answer, dict) and answer.get("error") is not None
             return [answer if is_error else {"error": {"message": "batches are not supported"}}]
         told = [one for one in answer if isinstance(one, dict)]
@@ -191,7 +192,7 @@ class Endpoint:
         return answer
 
     def _note_status(self, response: aiohttp.ClientResponse, text: bytes) -> None:
-        """Raises ProviderError for a status by which a provider asks to be left alone, and notes it."""
+        """Raises ProviderError for a status that asks for a pause, and notes the pause."""
         told_s = read_retry_after(response.headers.get("Retry-After", ""))
         if response.status == 429 or (response.status == 503 and told_s is not None):
             words = text[:300].decode(errors="replace")
@@ -206,14 +207,14 @@ class Endpoint:
 
 
 def _limit_bytes(call: tuple[str, Sequence[object]]) -> int:
-    """Returns how long the result of a request may be."""
+    """Returns the most bytes that the result of a request may have."""
     method, parameters = call
     is_long = method == "eth_getLogs" or (method.startswith("eth_getBlock") and parameters[-1:] == (True,))
     return MOST_LONG_BYTES if is_long else MOST_BYTES
 
 
 async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    """Returns the body, unpacked. Raises ProviderError for a longer one, of which no more is read."""
+    """Returns the body, unpacked. Raises ProviderError as soon as it is too long."""
     parts, size_bytes = list[bytes](), 0
     async for part in response.content.iter_any():
         size_bytes += len(part)
@@ -224,14 +225,14 @@ async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes
 
 
 def _is_error(answer: object) -> bool:
-    """Returns whether an answer tells of errors by itself, whatever the status beside it."""
+    """Returns whether an answer contains an error, whatever its HTTP status."""
     one = answer[0] if isinstance(answer, list) and answer else answer
     return isinstance(one, dict) and one.get("error") is not None
 
 
 def decode_json(text: bytes) -> object:
-    """Decodes JSON. Raises ValueError for text that is no JSON, nests deeper than `MAX_DEPTH`, or has more
-    than `MOST_PARTS` parts. The time that it takes grows only with the text's length."""
+    """Decodes JSON. Raises ValueError for text that is not JSON, nests deeper than `MAX_DEPTH`, or has more
+    than `MOST_PARTS` parts. Its time grows linearly with the text's length."""
     if sum(map(text.count, (b'"', b",", b"[", b"{", b"\\"))) > MOST_PARTS:
         raise ValueError("too many parts")
     between = text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
@@ -242,8 +243,8 @@ def decode_json(text: bytes) -> object:
 
 
 def read_retry_after(text: str) -> float | None:
-    """Returns the seconds that a `Retry-After` header names, as a number or as a date (RFC 9110, section
-    10.2.3); None if it is neither."""
+    """Returns the seconds in a `Retry-After` header, given as a number or a date (RFC 9110, section 10.2.3);
+    None if it is neither."""
     number = text.strip()
     if number.isascii() and number.isdigit():
         return float(number[:10])
@@ -254,8 +255,8 @@ def read_retry_after(text: str) -> float | None:
 
 
 def name_place(rpc_url: str) -> str:
-    """Returns the URL of a chain's node for people: scheme, host and port. The rest may hold a provider's
-    key, and what is shown goes into logs and into questions to others."""
+    """Returns the URL of a chain's node for display: scheme, host and port. The rest is left out, because it
+    may hold a provider's key, and logs are shown to others."""
     try:
         url = URL(rpc_url)
         origin = str(url.origin())

@@ -1,7 +1,7 @@
-"""The transactions of one account that wait to be mined, by nonce, in a file of its home.
+"""Keeps one account's waiting transactions, by nonce, in a file of its home.
 
-A transaction is written down before it is handed in. So after a crash it is known what may still be mined,
-and what stands at each nonce. All processes of a home share the file: a nonce is given out once.
+A transaction is written down before it is sent. So after a crash it is known which may still be mined, and
+which call each nonce belongs to. All processes of a home share the file, so a nonce is used once.
 """
 
 import json
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A transaction that was signed. to: empty if it creates a contract; hashes: those of all signed
-    versions, the newest last; from_block: the head when it was first signed."""
+    """A signed transaction. `to` is empty if it creates a contract. `hashes` are those of all signed
+    versions, newest last. `from_block` is the head when it was first signed."""
 
     nonce: int
     to: str
@@ -41,16 +41,16 @@ class Waiting:
     from_block: int
 
     def sign_again(self, fee: FeeOffer, transaction_hash: bytes) -> "Waiting":
-        """Returns the same with another offer."""
+        """Returns the same call with another fee offer."""
         return replace(self, fee=fee, hashes=(*self.hashes, transaction_hash))
 
 
 class TransactionQueue:
-    """The waiting transactions of one account. If the disk refuses the file, this process goes on in memory:
-    what it has to send matters more than what a restart would know."""
+    """The waiting transactions of one account. If the disk refuses the file, this process goes on in memory,
+    because sending matters more than what a restart would know."""
 
     def __init__(self, account: str, path: Path | None = None) -> None:
-        """path: of the file; None: in memory, for this process alone."""
+        """Opens the queue in the file `path`, or in memory for this process alone (None)."""
         self._account = account
         self._own: dict[int, Waiting] = {}
         if path is not None:
@@ -67,7 +67,7 @@ class TransactionQueue:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps other processes from giving out nonces inside the block."""
+        """Keeps other processes from using nonces inside the `with` block."""
         with self._tolerant():
             self._rows.execute("BEGIN IMMEDIATE")
         try:
@@ -78,7 +78,7 @@ class TransactionQueue:
                     self._rows.execute("COMMIT")
 
     def list_all(self) -> list[Waiting]:
-        """Returns all, the lowest nonce first."""
+        """Returns all waiting transactions, the lowest nonce first."""
         found = {one.nonce: one for one in self._read()}
         for nonce, one in self._own.items():
             if nonce not in found or len(found[nonce].hashes) < len(one.hashes):
@@ -86,11 +86,11 @@ class TransactionQueue:
         return [found[nonce] for nonce in sorted(found)]
 
     def find(self, nonce: int) -> Waiting | None:
-        """Returns what waits with this nonce."""
+        """Returns the waiting transaction with this nonce."""
         return next((one for one in self.list_all() if one.nonce == nonce), None)
 
     def put(self, one: Waiting) -> None:
-        """Writes a transaction down, in place of the former one with its nonce."""
+        """Writes a transaction down, in place of an earlier one with its nonce."""
         self._own[one.nonce] = one
         hashes = json.dumps([name.hex() for name in one.hashes])
         fees = (str(one.fee.max_fee_wei), str(one.fee.tip_wei))
@@ -99,7 +99,7 @@ class TransactionQueue:
             self._rows.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def drop(self, nonce: int) -> None:
-        """Removes a transaction: it was mined, or another one with its nonce was."""
+        """Removes a transaction, because it or another one with its nonce was mined."""
         self._own.pop(nonce, None)
         with self._tolerant():
             self._rows.execute("DELETE FROM waiting WHERE account = ? AND nonce = ?", (self._account, nonce))
@@ -128,10 +128,10 @@ class TransactionQueue:
 
 
 def _make_private(path: Path) -> None:
-    """Makes the file, and what SQLite keeps beside it, its owner's alone: SQLite gives its helpers the mode
-    of the file. If the disk refuses that the queue goes on: see `TransactionQueue`."""
+    """Makes the file, and SQLite's files beside it, private: SQLite gives its helper files the same mode. If
+    the disk refuses, the queue goes on in memory, as `TransactionQueue` says."""
     try:
-        # One that is there is not opened: closing it would take SQLite's locks of this process away.
+        # Do not open an existing file: closing it would drop SQLite's locks of this process.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
         for one in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):

@@ -1,16 +1,15 @@
-"""Sending transactions so that each call is mined once: one queue by nonce for an account.
+"""Sends transactions so that each call is mined once, with one queue by nonce for an account.
 
-    estimate --> give out a nonce --> sign, write down --> hand in --> wait --> receipt
-                                          ^                              |
-                                          '---- more for the gas <-------' the lowest that waits
+    estimate --> take a nonce --> sign, write down --> send --> wait --> receipt
+                                          ^                      |
+                                          '---- higher fee <-----' the lowest that waits
 
-The gas estimate runs the call first, so a refusal costs nothing. Of all that wait, the lowest holds up the
-others: it is signed again with the same nonce for what the head asks, as long as somebody waits for it or for
-a later one. Nothing is signed for another nonce before it is known what stands at the first: if the chain has
-counted the nonce and shows no receipt, the block that counted it tells.
+The gas estimate runs the call first, so a refusal costs nothing. The lowest waiting nonce blocks all others.
+So it is signed again, with the fee that the head asks for, as long as somebody waits for it or for a later
+one. A call is not signed for another nonce before it is known what used the first one. If the chain has
+counted a nonce and shows no receipt, the block that counted it tells.
 
-A crash leaves the queue in its file. A call that is sent again after that, and waits there still, is waited
-for and not signed anew.
+After a crash the queue is in its file. If a call is sent again that still waits there, it is not signed anew.
 """
 
 import asyncio
@@ -32,22 +31,22 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 GAS_MARGIN_PERCENT = 150
 GAS_MARGIN = 100_000
-"""Beyond the estimate: another transaction may come first and make storage dearer (20,000 gas a zero word).
-What is not used is not paid."""
+"""Gas beyond 150 % of the estimate: another transaction may come first and make storage dearer (20,000 gas
+for each zero word). Unused gas is not paid."""
 MOST_GAS = 1 << 24
-"""That one transaction may ask for (EIP-7825)."""
+"""The most gas of one transaction (EIP-7825)."""
 TRANSFER_GAS = 21_000
 MOST_FOREIGN = 16
-"""Transactions of other programs with the same key that are believed to wait. If an endpoint tells of more it
-errs: each missing one would have to be filled with an empty transfer."""
+"""The most transactions of other programs with the same key that are assumed to wait. If an endpoint reports
+more, it errs, and each missing one would have to be filled with an empty transfer."""
 USED_UP_PERCENT = 97
-"""Of its gas: a transaction that failed with that much used ran out of it."""
+"""A transaction that failed after using so many percent of its gas ran out of it."""
 MOST_OFFERS = 3
-"""Of one call at once, where a pool names what it wants."""
+"""The most fee offers for one call at a time, if a pool names the tip that it wants."""
 MOST_RECOVERY_ATTEMPTS = 4
-"""So often what is stuck is signed again before a node starts nevertheless."""
+"""A node starts after so many attempts to replace stuck transactions, even if they stay stuck."""
 HAND_INS = 5
-"""Of what waits, before it counts as stuck."""
+"""A waiting transaction counts as stuck after it was sent so often."""
 NO_COIN = "no coin for gas"
 COIN_REMEDY = (
     "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
@@ -55,15 +54,14 @@ COIN_REMEDY = (
 
 
 def limit_gas(estimate: int) -> int:
-    """Returns the gas that a transaction asks for: the estimate with a margin, as far as the chain takes
-    it."""
+    """Returns the gas limit of a transaction: the estimate with a margin, up to what the chain allows."""
     return min(estimate * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN, max(estimate, MOST_GAS))
 
 
 @dataclass(frozen=True)
 class ResendPolicy:
-    """When a transaction counts as stuck (after `resend_after_s`), and how often it is signed before `send`
-    gives up (None: never, while somebody waits)."""
+    """A transaction counts as stuck after `resend_after_s` seconds. `send` gives up after so many signatures
+    (None: never, while somebody waits)."""
 
     resend_after_s: float = 15.0
     attempts: int | None = 10
@@ -74,11 +72,11 @@ class Signed(Protocol):
 
     @property
     def raw_transaction(self) -> bytes:
-        """What goes to the node."""
+        """The bytes that go to the chain's node."""
 
     @property
     def hash(self) -> bytes:
-        """The Keccak-256 by which the receipt is found."""
+        """The Keccak-256 hash that identifies the receipt."""
 
 
 class Signer(Protocol):
@@ -93,10 +91,10 @@ class Signer(Protocol):
 
 
 class Sender:
-    """Sends transactions for one account. Several calls may be sent at once. mined_block: the latest block
-    that is known to hold a transaction of the account, 0 before the first; is_capped: whether a waiting
-    transaction needs more than `cap_wei` for one gas; gate: asked before each signature, raises
-    EnvironmentFault while nothing may be signed."""
+    """Sends transactions for one account; several calls may be sent at once. `mined_block` is the latest
+    block known to hold a transaction of the account, 0 before the first. `is_capped` says that a waiting
+    transaction needs more than `cap_wei` for one gas. `gate` is called before each signature, and raises
+    EnvironmentFault while this node may not sign."""
 
     def __init__(
         self,
@@ -107,7 +105,7 @@ class Sender:
         queue: TransactionQueue | None = None,
         cap_wei: int = NO_CAP_WEI,
     ) -> None:
-        """cap_wei: the most that one gas may cost."""
+        """Prepares the sender. `cap_wei` is the most that one gas may cost."""
         self.address = account.address.lower()
         self.queue = queue or TransactionQueue(self.address)
         self.mined_block = 0
@@ -123,22 +121,22 @@ class Sender:
         self._counted: int | None = None
         """How many transactions the chain has counted; None while the endpoint is silent."""
         self._awaited: set[int] = set()
-        """Nonces that somebody in this process waits for."""
+        """The nonces that somebody in this process waits for."""
         self._signed_s: dict[int, float] = {}
-        """When each was last signed, or first seen, here (monotonic seconds)."""
+        """When each was last signed, or first seen, in this process (monotonic seconds)."""
         self._underpriced: set[int] = set()
-        """Nonces of which a pool said that they offer too little."""
+        """The nonces whose offer a pool called too low."""
         self._needs_gas: dict[tuple[str, bytes], int] = {}
-        """Of calls that ran out of gas: what they get the next time."""
+        """For calls that ran out of gas, the gas of the next attempt."""
         self._raw: dict[int, bytes] = {}
-        """What was last signed here, by nonce."""
+        """The bytes that were last signed here, by nonce."""
         self._handed_in_s: dict[int, float] = {}
-        """When an endpoint last took it (monotonic seconds)."""
+        """When an endpoint last accepted each transaction (monotonic seconds)."""
 
     async def send(self, to: str, data: bytes, where: str) -> MinedTransaction:
         """Sends a call (a contract's creation if `to` is empty) and returns its receipt. Raises
-        ContractRefused if the contract refuses it, before or (when the state changed in between) after it was
-        mined; EnvironmentFault if it could not be mined."""
+        ContractRefused if the contract refuses it, before sending or (if the state changed meanwhile) once
+        mined. Raises EnvironmentFault if it could not be mined."""
         while True:
             waiting = await self._adopt(to, data)
             if waiting is None:
@@ -157,11 +155,11 @@ class Sender:
             return receipt
 
     async def recover(self, *, is_alone: bool = True) -> int:
-        """Waits for what this account sent earlier; returns how many transactions were waiting.
+        """Waits for transactions that this account sent earlier; returns how many there were.
 
-        A node that has crashed calls this before it asks the chain what has been done. What is stuck is
-        signed again for more, and stays in the queue: what is sent now comes after it. What another program
-        sent, of which the queue does not know the call, is replaced by an empty transfer, but only if no
+        A node that has crashed calls this before it asks the chain what was done. Stuck transactions are
+        signed again with a higher fee, and stay in the queue before later ones. If the queue does not know
+        the call at a nonce, another program sent it. It is replaced by an empty transfer, but only if no
         other process of the account runs (`is_alone`). Raises EnvironmentFault."""
         mined, began_s = await self._count("latest"), time.monotonic()
         rows = self.queue.list_all()
@@ -183,11 +181,12 @@ class Sender:
         return waiting
 
     async def _adopt(self, to: str, data: bytes) -> Waiting | None:
-        """Returns the same call in the queue, if its outcome is not known and nobody here waits for it."""
+        """Returns the same call from the queue, if its outcome is not known and nobody in this process waits
+        for it."""
         for one in self.queue.list_all():
             if (one.to, one.data) == (to, data) and one.nonce not in self._awaited:
                 self._awaited.add(one.nonce)
-                # Another process of this home may strike it out of the file meanwhile.
+                # Another process of this home may remove it from the file meanwhile.
                 self.queue.put(one)
                 return one
         return None
@@ -200,14 +199,14 @@ class Sender:
         return await self._connection.transaction_count(self.address, at)
 
     async def _count_surely(self, at: str, known: int) -> int:
-        """Returns how many transactions the chain has counted. A count above `known` must be confirmed: a
-        count that is too high would leave a gap below the next transaction."""
+        """Returns how many transactions the chain has counted. A count above `known` must be confirmed,
+        because a wrong one would leave a gap before the next transaction."""
         count = await self._count(at)
         return count if count <= known else min(count, await self._count(at))
 
     async def _post(self, to: str, data: bytes, gas: int) -> Waiting:
-        """Signs with the next nonce, writes down, hands in. Another program with the same key may have taken
-        the nonce meanwhile: then the next."""
+        """Signs with the next nonce, writes it down, sends. If another program with the same key has taken
+        the nonce, uses the next one."""
         taken = -1
         while True:
             async with self._lock:
@@ -219,22 +218,22 @@ class Sender:
                         return waiting
                 except ProviderError as error:
                     if error.may_have_arrived:
-                        # It stays in the queue: the same call is waited for when it is sent again.
+                        # It stays in the queue; if the same call is sent again, this one is waited for.
                         self._awaited.discard(waiting.nonce)
                     else:
                         self._forget(waiting.nonce)
                     raise _describe_refusal(self.address, error) from error
                 except BaseException:
-                    # Cancelled: it may have been handed in, so it stays in the queue.
+                    # Cancelled. It may have been sent, so it stays in the queue.
                     self._awaited.discard(waiting.nonce)
                     raise
-                # What waits with this nonce is not ours to outbid.
+                # The transaction at this nonce belongs to another program, so this one does not replace it.
                 self._forget(waiting.nonce)
                 taken = waiting.nonce
             await asyncio.sleep(self._connection.poll_s)
 
     async def _give_out(self, to: str, data: bytes, gas: int, fee: FeeOffer, taken: int) -> Waiting:
-        """Returns the call with the lowest nonce that nobody has, signed and written down."""
+        """Returns the call with the lowest free nonce, signed and written down."""
         rows = self.queue.list_all()
         known = max([self.mined_nonces.next_nonce, *(one.nonce + 1 for one in rows)])
         mined = await self._count_surely("latest", known)
@@ -252,7 +251,7 @@ class Sender:
             return self._sign(waiting, fee)
 
     def _sign(self, waiting: Waiting, fee: FeeOffer) -> Waiting:
-        """Signs a transaction and writes it down. What is to be handed in lies in `_raw`."""
+        """Signs a transaction and writes it down. Its bytes are in `_raw`."""
         signed = self._account.sign_transaction(
             {
                 "type": 2, "chainId": self._chain_id, "nonce": waiting.nonce, "gas": waiting.gas,
@@ -271,7 +270,7 @@ class Sender:
         return waiting
 
     def _forget(self, nonce: int) -> None:
-        """Forgets a nonce for which nobody waits and which the queue does not have."""
+        """Forgets a nonce that nobody waits for and that is not in the queue."""
         self.queue.drop(nonce)
         self._awaited.discard(nonce)
         self._signed_s.pop(nonce, None)
@@ -281,15 +280,15 @@ class Sender:
         self.is_capped = self.is_capped and bool(self.queue.list_all())
 
     async def _hand_in(self, waiting: Waiting) -> Kind | None:
-        """Hands in what was signed last. None: it may be mined from now on. Else what was said against it:
-        another transaction waits with its nonce (REPLACEMENT), or stands there (NONCE_TOO_LOW). Said of what
-        was handed in before, either may be about this very transaction. Raises ProviderError if no pool
-        takes it for another reason."""
+        """Sends what was signed last. Returns None if it may be mined from now on. Returns REPLACEMENT if
+        another transaction waits with its nonce, NONCE_TOO_LOW if one was mined; if it was sent before,
+        either may mean this very transaction. Raises ProviderError if no pool accepts it for another
+        reason."""
         for _ in range(MOST_OFFERS):
             try:
                 await self._connection.broadcast(self._raw[waiting.nonce])
             except EnvironmentFault:
-                # No answer: it may have arrived. It is handed in again.
+                # No answer: it may have arrived, and is sent again.
                 return None
             except ProviderError as error:
                 if error.kind is Kind.NONCE_TOO_HIGH:
@@ -297,7 +296,7 @@ class Sender:
                 if error.kind is Kind.UNDERPRICED:
                     self._underpriced.add(waiting.nonce)
                     if error.needed_wei is None or not self._offer_tip(waiting, error.needed_wei):
-                        # What does not say what it wants is offered more the next time.
+                        # If the pool does not say what it wants, more is offered the next time.
                         return None
                     waiting = self.queue.find(waiting.nonce) or waiting
                     continue
@@ -310,8 +309,8 @@ class Sender:
         return None
 
     def _offer_tip(self, waiting: Waiting, needed_wei: int) -> bool:
-        """Signs again for the tip that a pool wants. False: that is more than it is believed, or more than
-        the operator allows."""
+        """Signs again with the tip that a pool asks for. Returns False if that exceeds the limits of this
+        node or its operator."""
         head = self._connection.health.head
         if needed_wei > limit_tip(needed_wei, head.base_fee_wei if head else 0, self._cap_wei):
             self.is_capped = True
@@ -319,8 +318,8 @@ class Sender:
         return self._offer_more(waiting, FeeOffer(waiting.fee.max_fee_wei + needed_wei, needed_wei))
 
     def _offer_more(self, waiting: Waiting, asked: FeeOffer) -> bool:
-        """Signs again for more, as far as the operator allows. False: that is not enough for a pool to take
-        it in place of the last."""
+        """Signs again with a higher fee, up to the operator's limit. Returns False if that is too little for
+        a pool to replace the last one."""
         most_wei = max(MOST_TIMES * asked.max_fee_wei, waiting.fee.max_fee_wei)
         offer = waiting.fee.raise_to(asked, min(self._cap_wei, most_wei))
         is_more = offer.may_replace(waiting.fee)
@@ -329,9 +328,9 @@ class Sender:
         return is_more
 
     async def _wait(self, nonce: int) -> MinedTransaction | None:
-        """Waits for the receipt of what is signed with this nonce. None: another transaction was mined with
-        it, so none of these ever will be. Raises EnvironmentFault when the attempts of the policy are used
-        up, or the account cannot pay; then it stays in the queue."""
+        """Waits for the receipt of this nonce. Returns None if another transaction was mined with it, so that
+        this one never will be. Raises EnvironmentFault when the policy's attempts are used up, or the account
+        cannot pay; then it stays in the queue."""
         began_s, attempts = time.monotonic(), self._resend_policy.attempts
         try:
             while True:
@@ -340,7 +339,7 @@ class Sender:
                     self._forget(nonce)
                     return receipt
                 if self._counted is not None and self._counted < nonce:
-                    # Its own time begins once no other holds it up.
+                    # Its time begins once no earlier nonce blocks it.
                     began_s = time.monotonic()
                 waited_s = time.monotonic() - began_s
                 if attempts is not None and waited_s > attempts * self._resend_policy.resend_after_s:
@@ -363,8 +362,8 @@ class Sender:
         raise _fault(self.address, f"{name} not mined after {attempts} attempts")
 
     async def _look(self, nonce: int) -> tuple[bool, MinedTransaction | None]:
-        """Returns whether it is known what stands at this nonce, and the receipt if that is ours. Else what
-        holds it up is driven on."""
+        """Returns whether it is known what used this nonce, and the receipt if that is ours. If not known,
+        moves the lowest waiting nonce forward."""
         try:
             self._counted = None
             self._counted = mined = await self._count("latest")
@@ -385,7 +384,7 @@ class Sender:
             return False, None
 
     async def _drive(self, lowest: int) -> None:
-        """Sees to the lowest nonce that the chain has not counted: all later ones wait for it."""
+        """Handles the lowest nonce that the chain has not counted, because all later ones wait for it."""
         waiting = self.queue.find(lowest)
         if waiting is None:
             await self._close_gap(lowest)
@@ -400,13 +399,14 @@ class Sender:
                     await self._hand_in_again(waiting)
 
     def _is_to_be_handed_in(self, nonce: int) -> bool:
-        """Returns whether no endpoint has taken it, or only some time ago. That endpoint may have been on
-        another chain, or have forgotten it."""
+        """Returns whether the transaction must be sent again: no endpoint has accepted it, or only some time
+        ago. That endpoint may have been on another chain, or have dropped it."""
         since_s = time.monotonic() - self._handed_in_s.get(nonce, -math.inf)
         return nonce in self._raw and since_s >= self._resend_policy.resend_after_s / HAND_INS
 
     async def _sign_again(self, nonce: int) -> None:
-        """Offers what the head asks for now. Raises EnvironmentFault if the account cannot pay it."""
+        """Signs again with the fee that the head asks for now. Raises EnvironmentFault if the account cannot
+        pay it."""
         async with self._lock:
             waiting = self.queue.find(nonce)
             is_fresh = time.monotonic() - self._signed_s.get(nonce, 0.0) < self._resend_policy.resend_after_s
@@ -418,12 +418,12 @@ class Sender:
             if offers_less or await self.mined_nonces.is_known(waiting):
                 self._offer_more(waiting, asked)
             else:
-                # It offers enough, and no pool has it: an endpoint has dropped it.
+                # The fee is high enough, but no pool has it: an endpoint dropped it.
                 self._sign(waiting, waiting.fee)
             await self._hand_in_again(self.queue.find(nonce) or waiting)
 
     async def _hand_in_again(self, waiting: Waiting) -> None:
-        """Hands in what waits. Raises EnvironmentFault if no endpoint takes it."""
+        """Sends the waiting transaction again. Raises EnvironmentFault if no endpoint accepts it."""
         try:
             if await self._hand_in(waiting) is Kind.REPLACEMENT:
                 self._underpriced.add(waiting.nonce)
@@ -432,13 +432,13 @@ class Sender:
                 raise _describe_refusal(self.address, error) from error
 
     async def _close_gap(self, nonce: int) -> None:
-        """Fills a nonce whose mined transaction a reorg has dropped for good: all later nonces would wait for
-        it for ever."""
+        """Fills a nonce whose transaction a reorg has dropped for good, because all later nonces wait for
+        it."""
         if await self._count("pending") == nonce:
             await self._fill(nonce)
 
     async def _fill(self, nonce: int) -> None:
-        """Puts an empty transfer at a nonce of which the queue has no call."""
+        """Sends an empty transfer at a nonce for which the queue has no call."""
         async with self._lock:
             if self.queue.find(nonce) is not None:
                 return
@@ -447,15 +447,15 @@ class Sender:
             waiting = self._sign(Waiting(nonce, self.address, b"", TRANSFER_GAS, fee, (), 0), fee)
             try:
                 if await self._hand_in(waiting) is Kind.NONCE_TOO_LOW:
-                    # The chain has it: an endpoint had told of too few.
+                    # The chain has it; an endpoint had reported too few.
                     self._forget(nonce)
             except ProviderError as error:
                 self._forget(nonce)
                 raise _describe_refusal(self.address, error) from error
 
     async def _explain(self, waiting: Waiting, receipt: MinedTransaction, where: str) -> None:
-        """Raises what the contract says to the same call after that block; it cannot be asked for the moment
-        before. If it does not refuse then, the reason is gone: EnvironmentFault."""
+        """Raises the contract's refusal of the same call after that block; the state just before is not
+        available. If it does not refuse then, raises EnvironmentFault."""
         block = receipt.block_number
         if receipt.gas_used * 100 >= waiting.gas * USED_UP_PERCENT:
             self._needs_gas[waiting.to, waiting.data] = min(2 * waiting.gas, max(waiting.gas, MOST_GAS))
@@ -466,7 +466,7 @@ class Sender:
 
 
 def _describe_refusal(address: str, error: ProviderError) -> EnvironmentFault:
-    """Returns the error of a transaction that the node does not take."""
+    """Returns the error for a transaction that the node does not accept."""
     if error.kind is not Kind.POOR:
         return _fault(address, error.message)
     return EnvironmentFault(

@@ -1,1 +1,1 @@
-"""Files: private, durable, mapped into memory, known to be unchanged."""
+"""Handles files: private, durable, mapped into memory, known to be unchanged."""

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all, also through a power cut.
+"""Writes files whole or not at all, even if power fails.
 
 A large file that this process will not read soon is written to the disk directly, past the system's cache.
 """
@@ -14,22 +14,22 @@ from pathlib import Path
 from threading import Lock
 
 PIECE_BYTES = 1 << 21
-"""Written directly at a time. A smaller file goes through the cache."""
+"""Bytes of one direct write. A smaller file goes through the cache."""
 NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM)
-"""How a system says that it does not take a direct write, or has no memory for one."""
+"""Error codes of a system that does not support a direct write, or has no memory for one."""
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Writes a file that others may read, whole or not at all: a reader finds the old file or the new one.
-    Raises OSError naming it, and leaves nothing behind, if the disk does not take it."""
+    Raises OSError, naming the file, and leaves nothing behind if the disk refuses it."""
     with write_aside(path) as temporary:
         temporary.write_bytes(data)
 
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """Yields where to write a file that others may read: beside `path`, whose place it takes at the end of
-    the block. Raises as `replace_file` does; if the block raises, `path` is as it was."""
+    """Yields a path beside `path` to write to. The file takes the place of `path` at the end of the `with`
+    block; if the block raises, `path` is unchanged. Others may read it. Raises as `replace_file` does."""
     temporary = path.with_name(path.name + ".partial")
     with naming(path):
         try:
@@ -45,11 +45,11 @@ def write_aside(path: Path) -> Iterator[Path]:
 def fill_file(
     handle: int, data: bytes | memoryview, *, is_durable: bool = True, is_cached: bool = True
 ) -> None:
-    """Writes an empty file and closes it. Raises OSError if the disk does not take it.
+    """Writes an empty file and closes it. Raises OSError if the disk refuses it.
 
-    is_durable: the bytes survive a power cut. is_cached: they go through the system's cache, for somebody
-    reads them soon. Otherwise a large file goes to the disk directly, where the file system can do that: new
-    pages of the cache can cost more than the disk (`docs/decisions/0043-outer-step.md`)."""
+    `is_durable` makes the bytes survive a power cut. `is_cached` sends them through the system's cache,
+    because somebody reads them soon. Otherwise a large file goes to the disk directly if the file system can
+    do that: new pages of the cache can cost more than the disk (`docs/decisions/0043-outer-step.md`)."""
     with os.fdopen(handle, "wb") as file:
         written = 0 if is_cached or len(data) < PIECE_BYTES else _write_directly(handle, data)
         file.seek(written)
@@ -60,8 +60,7 @@ def fill_file(
 
 
 def _write_directly(handle: int, data: bytes | memoryview) -> int:
-    """Returns how many bytes are written: whole pages, since no others can be; 0 if the file system
-    cannot."""
+    """Writes whole pages directly and returns the number of written bytes; 0 if the file system cannot."""
     flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
     try:
         fcntl(handle, F_SETFL, flags | os.O_DIRECT)
@@ -71,7 +70,7 @@ def _write_directly(handle: int, data: bytes | memoryview) -> int:
                 count = min(PIECE_BYTES, whole - written)
                 piece[:count] = data[written : written + count]
                 if not (taken := os.pwrite(handle, piece[:count], written)):
-                    break  # The rest goes through the cache, which tells what is wrong.
+                    break  # The rest goes through the cache, which reports errors.
                 written += taken
     except OSError as error:
         if error.errno not in NOT_DIRECT:
@@ -82,20 +81,20 @@ def _write_directly(handle: int, data: bytes | memoryview) -> int:
 
 
 _writing = Lock()
-"""One thread at a time uses the piece: more would only take turns at the disk."""
+"""One thread at a time uses the buffer; more would only take turns at the disk."""
 
 
 @cache
 def _make_piece() -> memoryview:
-    """A disk takes memory that begins at a page, as this does and a tensor does not. It is made once: new
-    pages are what a direct write is to do without. A process that is forked gets its own."""
+    """Returns the page-aligned buffer that a direct write needs, because a tensor need not begin at a page.
+    It is made once, to avoid new pages. A forked process gets its own."""
     return memoryview(mmap(-1, PIECE_BYTES, flags=MAP_PRIVATE))
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Puts the file's name into an OSError inside the block. A full disk names no file, and a temporary
-    file's name tells an operator nothing."""
+    """Puts the file's name into an OSError inside the `with` block. A full disk names no file, and a
+    temporary file's name tells an operator nothing."""
     try:
         yield
     except OSError as error:

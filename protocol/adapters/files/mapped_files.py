@@ -1,7 +1,7 @@
-"""Files as memory that the process can let go of.
+"""Uses files as memory that the process can release.
 
-A mapped file counts as this process's memory only while the process holds its pages, and it can let go of
-them at any time. The system keeps the pages in its cache as long as no other use needs the memory.
+A mapped file counts as this process's memory only while the process holds its pages, and it can release them
+at any time. The system keeps the pages in its cache as long as nothing else needs the memory.
 """
 
 import ctypes
@@ -19,22 +19,23 @@ from weakref import WeakSet
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 STATM = Path("/proc/self/statm")
-"""Its second number is the pages that this process holds (man 5 proc)."""
+"""Its second number is how many pages this process holds (man 5 proc)."""
 STATM_BYTES = 128
 LEAST_PAGES_BYTES = 1 << 28
-"""Of mapped pages, whatever else a process holds."""
+"""Mapped pages may take at least so many bytes, whatever else a process holds."""
 _mapped: WeakSet[mmap] = WeakSet()
-"""All that are still used."""
+"""All mappings that are still in use."""
 _lock = Lock()
 
 
 def map_file(path: Path) -> memoryview:
-    """Returns the bytes of a file that no process changes, at least one. What is written to them is lost when
-    their pages go. The file is open no longer: a process may map far more files than it may have open."""
+    """Maps a file that no process changes, and returns its bytes, at least one. Writes to them are lost when
+    the pages are released. The file is closed again, because a process may map far more files than it may
+    have open."""
     with path.open("rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
         mapped = mmap(-1, size_bytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
-        # Python's own mapping of a file would hold a second descriptor of it.
+        # Python's mmap would keep a second descriptor of the file.
         place = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
         flags = MAP_PRIVATE | MAP_FIXED
         if _map()(place, size_bytes, PROT_READ | PROT_WRITE, flags, file.fileno(), 0) != place:
@@ -44,12 +45,12 @@ def map_file(path: Path) -> memoryview:
 
 
 MAP_FIXED = 0x10
-"""In the place of what is mapped there: of Linux, BSD and macOS (mmap(2))."""
+"""Replaces an existing mapping, on Linux, BSD and macOS (mmap(2))."""
 
 
 @cache
 def _map() -> Callable[..., int | None]:
-    """mmap of the system's C library."""
+    """Calls mmap of the system's C library."""
     found = ctypes.CDLL(None, use_errno=True).mmap
     found.restype = ctypes.c_void_p
     found.argtypes = (
@@ -59,7 +60,7 @@ def _map() -> Callable[..., int | None]:
 
 
 def map_shared(path: Path) -> memoryview:
-    """Returns the bytes of a file of `make_shared`. All its users see what is written to them."""
+    """Maps a file of `make_shared`, and returns its bytes. All its users see what is written to them."""
     with path.open("r+b") as file:
         return _remember(mmap(file.fileno(), 0))
 
@@ -74,20 +75,20 @@ def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
 
 
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
-    """Returns zero bytes in a file without a name, which is gone with its last user. Raises EnvironmentFault
-    if the disk does not take them."""
+    """Returns zero bytes in an unnamed file, which is deleted with its last user. Raises EnvironmentFault if
+    the disk refuses them."""
     path, mapped = make_shared(folder, size_bytes)
     path.unlink()
     return mapped
 
 
 def make_shared(folder: Path, size_bytes: int, prefix: str = "tmp") -> tuple[Path, memoryview]:
-    """Returns zero bytes in a new file that other processes of this account may map too, and its path. Raises
+    """Returns zero bytes in a new file, and its path. Other processes of this account may map it too. Raises
     as `make_mapped` does."""
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=prefix)
         try:
-            # Taken now: a page that the disk does not take later ends the process.
+            # Reserve the disk space now: if it were missing later, the process would be killed.
             os.posix_fallocate(handle, 0, size_bytes)
             return Path(name), _remember(mmap(handle, size_bytes))
         except OSError:
@@ -112,14 +113,13 @@ def _no_room_for_tensor(error: OSError, folder: Path, size_bytes: int) -> Enviro
 
 @dataclass
 class PageLimit:
-    """Limits the memory that this process holds. If memory that is not mapped takes all of it, mapped pages
-    may take `least_bytes` more: releasing each page as soon as it is touched takes far more time than it
-    saves."""
+    """Limits the memory that this process holds. If unmapped memory already takes all of it, mapped pages may
+    still take `least_bytes`, because releasing each page at once costs far more time than it saves."""
 
     limit_bytes: int
     least_bytes: int = LEAST_PAGES_BYTES
     _held_bytes: int = 0
-    """When all mapped pages were gone last."""
+    """The memory held when all mapped pages had last been released."""
 
     def keep(self) -> None:
         """Releases all mapped pages, if this process holds too much."""
@@ -138,12 +138,12 @@ def measure_resident_bytes() -> int:
 
 @cache
 def _open_statm() -> int:
-    """Once: it is read many times a second."""
+    """Opens the file once, because it is read many times a second."""
     return os.open(STATM, os.O_RDONLY)
 
 
 def require_mapping() -> None:
-    """Raises EnvironmentFault if a process cannot tell what it holds."""
+    """Raises EnvironmentFault if the system does not report a process's memory."""
     if not STATM.exists():
         raise EnvironmentFault(
             what="this system does not tell a process how much memory it holds",

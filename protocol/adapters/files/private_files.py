@@ -1,4 +1,4 @@
-"""Files that only their owner reads: keys, salts and states lie in them."""
+"""Handles files that only their owner may read: keys, salts and states."""
 
 import os
 import tempfile
@@ -33,14 +33,14 @@ def require_private_file(path: Path) -> None:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    """Makes a file of mode 0600, whole or not at all. Raises InvalidInput when `path` exists, OSError naming
-    it if the disk does not take it."""
+    """Makes a file of mode 0600, whole or not at all. Raises InvalidInput if `path` exists, OSError, naming
+    it, if the disk refuses it."""
     with naming(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         try:
             fill_file(handle, data)
-            # A link, unlike a rename, never replaces what is there.
+            # A link, unlike a rename, never replaces an existing file.
             os.link(temporary, path)
         except FileExistsError:
             raise _wrong_file(path, "a new path", "a file is there", "Choose another path.") from None
@@ -50,7 +50,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """Writes a private file in the place of what `path` was before."""
+    """Writes a private file in place of an earlier one."""
     with naming(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         _replace(path, handle, temporary, data)

@@ -1,4 +1,4 @@
-"""Remembers the files that this process has just written or read through, while nobody changes them."""
+"""Remembers files that this process has just written or checked, while nobody changes them."""
 
 import time
 from collections import OrderedDict
@@ -8,10 +8,10 @@ from pathlib import Path
 from threading import Lock
 
 REMEMBERED_SECONDS = 600.0
-"""After that a file is read through again: disks rot."""
+"""Seconds after which a file is checked again, because disks lose data."""
 MAX_REMEMBERED = 4096
 FilePrint = tuple[int, int, int, int, int]
-"""What changes with any write to a file: device, inode, bytes, and when it was written and changed (ns)."""
+"""Identifies a version of a file: device, inode, bytes, and times of writing and changing (ns)."""
 
 
 class UnchangedFiles:
@@ -23,7 +23,7 @@ class UnchangedFiles:
 
     @contextmanager
     def remember(self, path: Path) -> Iterator[None]:
-        """Notes that the file as it is now is good, unless the block raises."""
+        """Notes that the file in its present version is good, unless the `with` block raises."""
         found = take_print(path)
         yield
         if found is not None:
@@ -41,7 +41,7 @@ class UnchangedFiles:
 
 
 def take_print(path: Path) -> FilePrint | None:
-    """Returns a print of a file that changes when the file is written again; None if there is no file."""
+    """Returns a print of a file, which changes when the file is written again; None if there is no file."""
     try:
         status = path.stat()
     except FileNotFoundError:

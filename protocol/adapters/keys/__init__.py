@@ -1,1 +1,1 @@
-"""The account's key, its keystore, and what is signed with it."""
+"""Holds the account's key and its keystore, and signs with it."""

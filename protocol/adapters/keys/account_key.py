@@ -1,4 +1,4 @@
-"""The staked key, which signs and is never shown."""
+"""Holds the key of a staked account, which signs and is never shown."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -10,7 +10,7 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 
 class AccountKey:
-    """A private key that signs for its owner. No method, no repr and no pickle gives the key away."""
+    """A private key that signs. No method, repr or pickle reveals the key."""
 
     __slots__ = ("_account",)
 
@@ -28,7 +28,7 @@ class AccountKey:
         return self._account.sign_transaction(dict(transaction))
 
     def sign_typed_data(self, data: Mapping[str, Any]) -> bytes:
-        """Returns the 65-byte signature (r, s, v) of an EIP-712 object. `signatures.py` alone asks for it."""
+        """Returns the 65-byte signature (r, s, v) of an EIP-712 object. Only `signatures.py` calls it."""
         return bytes(self._account.sign_typed_data(full_message=dict(data)).signature)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Keys in encrypted files.
+"""Reads and writes keys in encrypted files.
 
 Keystores are the Ethereum ones (Web3 Secret Storage, version 3), so that a wallet reads them too.
 """
@@ -16,33 +16,34 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import InvalidInput
 
 SCRYPT_WORK_FACTOR = 1 << 18
-"""N of scrypt: about a second and 256 MiB for each guess of a password."""
+"""The N of scrypt: about a second and 256 MiB for each guess of a password."""
 DEVNET_SCRYPT_WORK_FACTOR = 1 << 10
-"""N where the money is play money and a demo starts a dozen nodes at once."""
+"""The N of scrypt for play money, where a demo starts a dozen nodes at once."""
 MAX_KEYSTORE_BYTES = 16 * 1024
 _BARE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
 
 
 def create_keystore(path: Path, password: str) -> AccountKey:
-    """Makes a fresh key and keeps it encrypted at `path` (mode 0600). Raises InvalidInput when `path` exists:
-    a key is never overwritten."""
+    """Makes a new key and writes it encrypted to `path` (mode 0600). Raises InvalidInput if `path` exists,
+    because a key is never overwritten."""
     return _write_keystore(path, Account.create(), password, SCRYPT_WORK_FACTOR)
 
 
 def create_devnet_keystore(path: Path, password: str) -> AccountKey:
-    """As create_keystore, with a key derivation too weak for real money: for local chains only."""
+    """Does the same as create_keystore, with a key derivation too weak for real money: for local chains
+    only."""
     return _write_keystore(path, Account.create(), password, DEVNET_SCRYPT_WORK_FACTOR)
 
 
 def load_keystore(path: Path, password: str) -> AccountKey:
-    """Returns the key in the keystore at `path`. Raises InvalidInput when it is absent, open to others,
-    malformed, or the password is wrong."""
+    """Returns the key in the keystore at `path`. Raises InvalidInput if the file is missing, open to others
+    or malformed, or the password is wrong."""
     require_private_file(path)
     try:
         text = path.read_bytes()[:MAX_KEYSTORE_BYTES]
         return AccountKey(Account.from_key(Account.decrypt(json.loads(text), password)))
     except (ValueError, KeyError, TypeError, NotImplementedError) as error:
-        # The cause stays unchained: a library's message may quote what it was given.
+        # The cause is not chained, because a library's message may quote its input.
         raise InvalidInput(
             what="the keystore does not open",
             expected="a version 3 keystore and its password",
@@ -61,9 +62,10 @@ def is_keystore(path: Path) -> bool:
 
 
 def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool = False) -> AccountKey:
-    """Keeps the key of another file encrypted at `path`. source: a keystore that `password` opens, or a file
-    with the bare key as 64 hexadecimal digits. is_devnet: as create_devnet_keystore. Raises InvalidInput as
-    load_keystore does, if the file holds no key, and when `path` exists; what was in it is not shown."""
+    """Writes the key of another file encrypted to `path`. `source` is a keystore that `password` opens, or a
+    file with the bare key as 64 hexadecimal digits. `is_devnet` weakens it as create_devnet_keystore does.
+    Raises InvalidInput as load_keystore does, if the file holds no key, and if `path` exists; the message
+    shows no contents."""
     account = load_keystore(source, password)._account if is_keystore(source) else _read_bare_key(source)
     work_factor = DEVNET_SCRYPT_WORK_FACTOR if is_devnet else SCRYPT_WORK_FACTOR
     return _write_keystore(path, account, password, work_factor)
@@ -93,7 +95,7 @@ def _write_keystore(path: Path, account: LocalAccount, password: str, work_facto
             actual="none",
             remedy="Choose a password.",
         )
-    # The derivation is named: eth-account would otherwise take it from an environment variable.
+    # Name the key derivation: eth-account would otherwise take it from an environment variable.
     encrypted = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
     write_private_file(path, json.dumps(encrypted).encode())
     return AccountKey(account)

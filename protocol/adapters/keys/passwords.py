@@ -13,8 +13,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 
 def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str:
-    """Returns the first line of the password file at `path`; without a path, what the person at the terminal
-    types. Raises InvalidInput if there is neither, or the file is empty or open to others."""
+    """Returns the first line of the password file at `path`, or, without a path, what is typed at the
+    terminal. Raises InvalidInput if there is neither, or the file is empty or open to others."""
     if path is None:
         return _ask_password(prompt)
     require_private_file(path)
@@ -31,8 +31,8 @@ def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str
 
 
 def read_new_password(path: Path | None, prompt: str) -> str:
-    """Returns the same for a keystore that is to be made: at a terminal it is typed twice. Raises
-    InvalidInput if the two differ."""
+    """Returns a password for a new keystore; at a terminal it is typed twice. Raises InvalidInput if the two
+    differ."""
     password = read_password(path, prompt)
     if path is None and _ask_password("The same again: ") != password:
         raise InvalidInput(
@@ -47,7 +47,7 @@ def read_new_password(path: Path | None, prompt: str) -> str:
 def _ask_password(prompt: str) -> str:
     try:
         with warnings.catch_warnings():
-            # Without a terminal getpass warns, and would read with echo.
+            # Without a terminal, getpass would read with echo.
             warnings.simplefilter("error", getpass.GetPassWarning)
             return getpass.getpass(prompt)
     except (EOFError, getpass.GetPassWarning):

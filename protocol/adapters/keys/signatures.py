@@ -1,10 +1,10 @@
-"""Signs statements, and finds out who signed one (EIP-712).
+"""Signs statements, and recovers the signers of statements (EIP-712).
 
-Whatever is no transaction is signed here, and who signed it is found here, and nowhere else.
+Everything but transactions is signed and recovered here alone.
 
-A signature has one form: the 64 bytes r || vs of EIP-2098, where the highest bit of vs says which of two keys
-it is, and s is the lower of the two that would do. So there is one string of bytes for one signature, nothing
-of variable length to decode on chain, and two words of calldata instead of five.
+A signature has one form: the 64 bytes r || vs of EIP-2098. The highest bit of vs says which of two keys it
+is, and s is the lower of two possible values. So each signature is one string of bytes, of fixed length on
+chain, and takes two words of calldata instead of five.
 """
 
 from eth_account import Account
@@ -22,13 +22,13 @@ from touchstone.protocol.spec.typed_data import SigningDomain, to_typed_data
 
 SIGNATURE_BYTES = 64
 PARITY_BIT = 1 << 255
-"""Of vs: whether v is 28 rather than 27."""
+"""The bit of vs that says if v is 28 (set) or 27."""
 Signed = Statement | NodeStatement
 
 
 def hash_statement(statement: Signed, domain: SigningDomain) -> bytes:
-    """Returns the digest that is signed (32 bytes): Keccak-256 over the domain's and the statement's
-    hashes."""
+    """Returns the 32-byte digest that is signed: Keccak-256 over the hashes of the domain and the
+    statement."""
     signable = _make_signable(statement, domain)
     return bytes(keccak(b"\x19" + signable.version + signable.header + signable.body))
 
@@ -43,8 +43,8 @@ def recover_signer(statement: Signed, signature: bytes, domain: SigningDomain, s
     """Returns the account, in lower case, that signed the statement. Raises ProtocolFault, with `source` as
     culprit, for a malformed signature or statement.
 
-    Any well-formed signature recovers to some account: compare it with the one whose statement it should
-    be."""
+    Any well-formed signature recovers to some account, so the caller must compare it with the expected
+    one."""
     v, r, s = _split(signature, source)
     try:
         signable = _make_signable(statement, domain)
@@ -58,13 +58,14 @@ def _make_signable(statement: Signed, domain: SigningDomain) -> SignableMessage:
 
 
 def _compact(signature: bytes) -> bytes:
-    """r || vs of the 65 bytes r || s || v that a wallet gives."""
+    """Returns r || vs for the 65 bytes r || s || v of a wallet."""
     v, s = signature[64], int.from_bytes(signature[32:64], "big")
     return signature[:32] + (s | PARITY_BIT * (v - 27)).to_bytes(32, "big")
 
 
 def _split(signature: bytes, source: str) -> tuple[int, int, int]:
-    """v, r and s. Refuses another length and the higher s; the library refuses numbers outside the group."""
+    """Returns v, r and s. Refuses another length and the higher s; the library refuses numbers outside the
+    group."""
     if len(signature) != SIGNATURE_BYTES:
         raise _refuse(f"{SIGNATURE_BYTES} bytes", f"{len(signature)} bytes", source)
     r, vs = (int.from_bytes(signature[start : start + 32], "big") for start in (0, 32))

@@ -1,1 +1,1 @@
-"""This machine: what a process may take of it, who uses it, which bits it computes."""
+"""Reads this machine: what a process may use of it, who else uses it, which bits it computes."""

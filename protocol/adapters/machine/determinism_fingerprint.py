@@ -1,6 +1,6 @@
-"""What this home's machine computed when it last ran: a note of bits, by task, beside the journal.
+"""Notes beside the journal which bits this machine computed for each task when it last ran.
 
-The note holds no secret and nothing that cannot be had again: a damaged or missing one costs one self-test.
+The note holds no secret, and can be made again: a damaged or missing one costs one self-test.
 """
 
 import platform
@@ -13,13 +13,13 @@ import msgspec
 from touchstone.protocol.adapters.files.private_files import replace_private_file
 
 FILE_NAME = "bits.json"
-"""In a home."""
+"""The file's name in a home."""
 
 
 class DeterminismFingerprint(msgspec.Struct, frozen=True):
-    """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
-    hex; unlike_until: up to this round statements were computed with other bits, -1 if none were;
-    former_root: the same step before the last update that changed the bits, empty if none did."""
+    """The bits of the last run. `machine` is `compute.determinism.describe_bits`. `step_root` is the state
+    after one known step of the task, in hex. Statements up to round `unlike_until` have other bits, -1 if
+    none have. `former_root` is that step before the last update that changed the bits, empty if none did."""
 
     machine: str
     step_root: str
@@ -37,13 +37,12 @@ def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
 
 
 def write_bits(home: Path, bits: dict[str, DeterminismFingerprint]) -> None:
-    """Stores the fingerprint for the next run. Raises OSError if the disk does not take it."""
+    """Writes the fingerprint for the next run. Raises OSError if the disk refuses it."""
     replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
 
 
 def read_processor_model() -> str:
-    """Returns the processor's model as the system names it. Its caches decide how kernels cut up a
-    product."""
+    """Returns the processor's model as the system names it. Kernels divide a product by its caches."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -54,8 +53,8 @@ def read_processor_model() -> str:
 
 @cache
 def hash_sources(*folders: Path) -> str:
-    """Returns a hash (16 hex digits) of all Python files below these folders, as they were at this process's
-    first call."""
+    """Returns a hash (16 hex digits) of all Python files below these folders, as of the first call in this
+    process."""
     found = sha256()
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         found.update(sha256(str(path.name).encode()).digest() + sha256(path.read_bytes()).digest())

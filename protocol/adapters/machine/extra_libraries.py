@@ -1,4 +1,4 @@
-"""Loads libraries that only some commands need, and that may be missing."""
+"""Loads optional libraries, which only some commands need."""
 
 from importlib import import_module
 from typing import Any
@@ -7,8 +7,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 
 def load_extra(module: str, what: str, extra: str = "data") -> Any:
-    """Returns a module of an extra: a library that only some commands need. what: the input or option that
-    needs it. Raises InvalidInput if it is not installed."""
+    """Returns a module of an optional library. `what` is the input or option that needs it. Raises
+    InvalidInput if the library is not installed."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""Whether somebody else uses this machine.
+"""Finds out whether somebody else uses this machine.
 
-It is read from what Linux tells every account. What is typed, by whom, and which programs run is not read:
+It reads what Linux tells every account. It does not read what is typed, by whom, or which programs run:
 
     /proc/stat, /proc/PID/stat        time that processors spent in programs, less that of the node itself
     /dev/tty*, /dev/pts/*             when somebody last typed in a terminal
@@ -25,25 +25,27 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 log = logging.getLogger(__name__)
 LOOK_S = 5.0
 FAILED_LOOKS = 3
-"""In a row: then the system does not tell any more. One alone may have found no free file."""
+"""After so many failed looks in a row, the system counts as not telling. A single one may have found no free
+file."""
 LOAD_S = 60.0
-"""Load is an average over so long, or over the idle time that the operator asks for, if that is less."""
+"""Load is averaged over so many seconds, or over the idle time that the operator asks for, if that is
+less."""
 LASTING_S = 1_800.0
-"""Use lasts if it is seen so long after the first one, and the machine was never idle between."""
+"""Use counts as lasting so many seconds after it was first seen, if the machine was never idle between."""
 FIRST_PIDS = "pid:[4026531836]"
-"""What Linux calls the processes of the machine itself; each container has others."""
+"""The namespace of the machine's own processes; a container has another one."""
 HID, KEYBOARD, MOUSE = "03", "01", "02"
-"""USB's numbers of a class of devices, and of two protocols."""
+"""USB's number of a class of devices, and of two protocols."""
 PS2 = "i8042"
-"""The controller of PS/2 keyboards and mice, to which a laptop's own mostly belong."""
+"""The controller of PS/2 keyboards and mice; a laptop's built-in ones mostly belong to it."""
 PPID, USER_TICKS, USER_TICKS_OF_ENDED = 1, 11, 13
-"""Places behind a process's name in its `stat` (man 5 proc): its parent, its time in programs, and that of
-its children that have ended."""
+"""Positions after a process's name in its `stat` (man 5 proc): its parent, its processor time, and that of
+its ended children."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where Linux tells how a machine is used."""
+    """The files in which Linux tells how a machine is used."""
 
     proc: Path = Path("/proc")
     devices: Path = Path("/dev")
@@ -55,9 +57,9 @@ PLACES = Places()
 
 @dataclass(frozen=True)
 class UseSeen:
-    """What one look has found. at_s: when, by a clock that is never set; busy_s: processor seconds of all
-    programs since the machine started; own_s: those of the node; typed: by terminal, when somebody last typed
-    there (Unix time); reports: by keyboard and mouse, how many reports it has sent."""
+    """The result of one look. `at_s` is the monotonic time. `busy_s` are processor seconds of all programs
+    since the machine started, `own_s` those of the node. `typed` says, for each terminal, when somebody last
+    typed there (Unix time). `reports` counts the reports of keyboard and mouse."""
 
     at_s: float
     busy_s: float
@@ -67,10 +69,10 @@ class UseSeen:
 
 
 def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
-    """Returns one look at how this machine is used. own: the process whose time, with that of its children,
-    is the node's (0: this one). Raises OSError, ValueError or LookupError if the system does not tell."""
+    """Looks once at how this machine is used. `own` is the process whose time, with its children's, is the
+    node's (0: this one). Raises OSError, ValueError or LookupError if the system does not tell."""
     at_s, tick_s = time.monotonic(), 1 / os.sysconf("SC_CLK_TCK")
-    # Before the sum over all: a process that works between the two looks counts as another's, not less.
+    # Read this before the total, so that work between the two reads counts as another's.
     own_ticks = _count_own_ticks(places.proc, own or os.getpid())
     name, user, low = (places.proc / "stat").read_text().split(maxsplit=3)[:3]
     if name != "cpu":
@@ -81,12 +83,12 @@ def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
 
 
 def _count_own_ticks(proc: Path, own: int) -> int:
-    """Clock ticks that a process and all that it has started spent in programs."""
+    """Returns the clock ticks that a process and all its descendants spent in programs."""
     parents, ticks = dict[int, int](), dict[int, int]()
     for path in proc.glob("[0-9]*/stat"):
-        # A process that has ended meanwhile, or that this system hides.
+        # The process has ended meanwhile, or this system hides it.
         with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            # The name before may hold anything, and ends with the last bracket.
+            # The name before may contain anything, and ends with the last bracket.
             words = path.read_text(errors="replace").rpartition(")")[2].split()
             number = int(path.parent.name)
             parents[number] = int(words[PPID])
@@ -99,15 +101,16 @@ def _count_own_ticks(proc: Path, own: int) -> int:
 
 
 def _list_typed(devices: Path) -> Iterator[tuple[str, float]]:
-    """Each terminal, and when somebody last typed there (Unix time)."""
+    """Returns for each terminal when somebody last typed there (Unix time)."""
     for path in (*(devices / "pts").glob("[0-9]*"), *devices.glob("tty[0-9]*")):
-        # A terminal that was closed meanwhile.
+        # The terminal was closed meanwhile.
         with suppress(OSError):
             yield str(path.relative_to(devices)), path.stat().st_atime
 
 
 def _count_interrupts(proc: Path) -> dict[str, int]:
-    """Of PS/2 keyboards and mice, added over processors; nothing if the system has none."""
+    """Returns the interrupts of PS/2 keyboards and mice, summed over processors; none if the system has
+    none."""
     found = {}
     with suppress(FileNotFoundError):
         for line in (proc / "interrupts").read_text().splitlines():
@@ -121,7 +124,7 @@ def _count_usb_reports(usb: Path) -> dict[str, int]:
     """Returns the number of transfers of each USB keyboard and mouse: one for each report."""
     found = {}
     for interface in usb.glob("*:*"):
-        # A device that was pulled out meanwhile.
+        # The device was pulled out meanwhile.
         with suppress(OSError):
             kind = (interface / "bInterfaceClass").read_text().strip()
             protocol = (interface / "bInterfaceProtocol").read_text().strip()
@@ -132,12 +135,12 @@ def _count_usb_reports(usb: Path) -> dict[str, int]:
 
 
 def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
-    """Returns what somebody does with the machine, in words; empty if nobody uses it. seen: looks in their
-    order, two or more: somebody typed, or moved a mouse, since the last but one; or other programs took more
-    than `cores` processors on average since the first, if that is at least `load_s` ago."""
+    """Describes how somebody uses the machine; empty if nobody does. `seen` are two or more looks, in order.
+    It is in use if somebody typed or moved a mouse since the last but one look. It is also in use if other
+    programs took more than `cores` processors on average since the first look, at least `load_s` ago."""
     first, before, last = seen[0], seen[-2], seen[-1]
-    # Each terminal by itself, and any other time: whoever owns one can set its time to a later year, and the
-    # machine's clock may be set back.
+    # Compare each terminal with itself, and any change counts: its owner can set its time to a later year,
+    # and the clock may be set back.
     if any(before.typed.get(name) != typed_s for name, typed_s in last.typed.items()):
         return "somebody types in a terminal"
     moved = [name for name, count in last.reports.items() if count > before.reports.get(name, count)]
@@ -152,12 +155,12 @@ def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
 
 @dataclass
 class MachineUse:
-    """Whether somebody else uses this machine. idle_s: for so long nobody may have used it before it counts
-    as idle; cores: processors that other programs may take meanwhile.
+    """Says whether somebody else uses this machine. `idle_s` is how long nobody may have used it before it
+    counts as idle; `cores` are processors that other programs may take meanwhile.
 
-    is_used: from the first use that was seen until the machine is idle; is_idle: the other way round. Before
-    enough is known neither holds. is_lasting: it is used, and still was `LASTING_S` after the first use;
-    reason: the last use."""
+    `is_used` holds from the first seen use until the machine is idle; `is_idle` is the opposite. Before
+    enough is known, neither holds. `is_lasting` says that it was still used `LASTING_S` after the first use.
+    `reason` is the last use."""
 
     idle_s: float
     cores: float
@@ -189,7 +192,7 @@ class MachineUse:
             ) from error
 
     def take(self, seen: UseSeen) -> None:
-        """Adds what one more look has found."""
+        """Adds one more look."""
         load_s = min(LOAD_S, self.idle_s)
         self._seen.append(seen)
         if len(self._seen) == 1:
@@ -204,21 +207,21 @@ class MachineUse:
             self.is_used, self.is_lasting, self.is_idle = False, False, True
 
     def note(self, reason: str, at_s: float) -> None:
-        """Notes that somebody uses the machine. at_s: as of `UseSeen`."""
+        """Notes that somebody uses the machine, at `at_s` (monotonic seconds)."""
         self._first_s = self._first_s if self.is_used else at_s
         self.is_used, self.is_idle, self.reason, self._since_s = True, False, reason, at_s
         self.is_lasting = at_s - self._first_s >= LASTING_S
 
     async def follow(self) -> None:
-        """Looks every few seconds, for ever. If a look fails, the machine counts as used: the person at the
-        machine comes first."""
+        """Looks every few seconds, without end. If a look fails, the machine counts as used, because the
+        person at the machine comes first."""
         failed = 0
         while True:
             try:
                 self.take(await asyncio.to_thread(see_use, self.places))
                 failed = 0
             except Exception as error:
-                # Also a bug of ours.
+                # This catches bugs too.
                 log.exception("it cannot be told whether somebody uses the machine")
                 failed += 1
                 if failed >= FAILED_LOOKS:

@@ -1,1 +1,1 @@
-"""What a node reports: metrics and its state to its operator, figures of a round to anybody."""
+"""Reports about a node: metrics and its state for its operator, figures of a round for anybody."""

@@ -1,8 +1,8 @@
-"""Shows a node's metrics to its operator, by a plain HTTP listener of its own.
+"""Serves a node's metrics to its operator, by a plain HTTP listener of its own.
 
-The library `prometheus_client` writes the text, from a registry of this node alone. Whoever reaches the
-listener may read everything: no value of it is a secret, and no label is a text that a peer chose. So that a
-reader costs the node next to nothing, the text is made once a second at most, however often it is asked for.
+The library `prometheus_client` writes the text, from a registry of this node alone. Anybody who reaches the
+listener may read everything: no value is a secret, and no label is a peer's text. The text is made at most
+once a second, so that readers cost the node little.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 PATH = "/metrics"
 LIMITS = WireLimits(connections=16, burst_requests=50)
 FRESH_S = 1.0
-"""A text is answered with so long."""
+"""A text may be so many seconds old."""
 Samples = Mapping[tuple[str, ...], float]
-"""A metric's values by those of its labels; `()` for one without labels. What is not there now has none."""
+"""A metric's values by the values of its labels; `()` without labels. A missing value is left out."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a value means. is_counter: it only grows, and begins at 0 with each process; its name ends with
-    `_total`, as Prometheus has it. labels: names, each with few values that the code lists."""
+    """What a metric means. `is_counter` says that it only grows, from 0 in each process; its name then ends
+    with `_total`, as Prometheus requires. `labels` are names; the code lists the few values of each."""
 
     name: str
     meaning: str
@@ -45,17 +45,17 @@ class Metric:
 
 
 Read = Callable[[], Mapping[str, Samples]]
-"""All values of now, by the names of their metrics."""
+"""Returns all present values, by the names of their metrics."""
 
 
 class _Values(Collector):
-    """What the library asks for each text."""
+    """The collector that the library calls for each text."""
 
     def __init__(self, metrics: Sequence[Metric], read: Read) -> None:
         self._metrics, self._read = metrics, read
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yields every metric with the values that it has now."""
+        """Yields every metric with its present values."""
         values = self._read()
         for metric in self._metrics:
             make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
@@ -69,7 +69,7 @@ class MetricsServer:
     """Answers GET /metrics, to anyone. `start` it once, `stop` it once."""
 
     def __init__(self, metrics: Sequence[Metric], read: Read) -> None:
-        """read: called in the event loop, and at most once a second."""
+        """Prepares the server. `read` is called in the event loop, at most once a second."""
         self._registry = CollectorRegistry()
         self._registry.register(_Values(metrics, read))
         # Memory, processor time and open files of this process.

@@ -1,4 +1,4 @@
-"""What a node writes of itself into its home; `touchstone status` reads it."""
+"""Reads and describes the state that a node writes into its home, for `touchstone status`."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,14 +10,14 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 STATE_FILE = "node-state.json"
 STALE_S = 10.0
-"""A node that has not written its file for so long is killed, hangs, or has a disk that takes nothing."""
+"""A node that has not written its file for so many seconds was killed, hangs, or cannot write to the disk."""
 FULL_DISK_BYTES = 50_000_000
 SPARE_DISK_BYTES = 1_000_000_000
-"""Less is nearly full: journal, logs and what disputes take."""
+"""Less free disk is nearly full: journal, logs and disputes need it."""
 
 
 class HealthIssue(StrEnum):
-    """What may be wrong with a node or with what it stands on."""
+    """Something that may be wrong with a node or with what it depends on."""
 
     RPC_SILENT = "rpc_silent"
     RPC_LAGGING = "rpc_lagging"
@@ -32,8 +32,8 @@ class HealthIssue(StrEnum):
 
 
 class End(StrEnum):
-    """How a run of a node ended. KILLED: it wrote no end, or it still runs. DECLINED: it never began, because
-    its operator did not agree."""
+    """How a run of a node ended. KILLED means that it wrote no end, or still runs. DECLINED means that its
+    operator did not agree, so it never began."""
 
     KILLED = ""
     STOPPED = "stopped"
@@ -50,7 +50,7 @@ END_WORDS = {
 
 
 class SeenHealthIssue(Message, frozen=True):
-    """A health issue that a node has, since when (Unix time in seconds), and what it says of it."""
+    """A present health issue of a node: since when (Unix time in seconds), and its message."""
 
     kind: HealthIssue
     since_s: Count
@@ -58,9 +58,9 @@ class SeenHealthIssue(Message, frozen=True):
 
 
 class NodeState(Message, frozen=True):
-    """What a node writes about itself into its home. Times are Unix time in seconds. seen_s: when it wrote
-    this; end: how this run ended; earlier_end: how the run before it ended, None if this is the first; kills:
-    how many earlier runs ended without a word."""
+    """The state that a node writes into its home. Times are Unix time in seconds. `seen_s` is when it wrote
+    this. `end` says how this run ended, `earlier_end` the run before (None if this is the first). `kills`
+    counts earlier runs that ended without a word."""
 
     account: str
     started_s: Count
@@ -73,7 +73,7 @@ class NodeState(Message, frozen=True):
     health_issues: tuple[SeenHealthIssue, ...]
 
     def is_running(self, now_s: float) -> bool:
-        """Returns whether the node that wrote it runs, as far as the file tells."""
+        """Returns whether the node that wrote this runs, as far as the file tells."""
         return self.end is End.KILLED and now_s - self.seen_s < STALE_S
 
 
@@ -81,15 +81,15 @@ FORM = Form(NodeState, 64 * 1024, "not the state of a node")
 
 
 def read_node_state(home: Path) -> NodeState | None:
-    """Returns what the node of a home wrote last; None if nothing can be read. The file is not important: it
-    can be lost."""
+    """Returns the latest state that the node of a home wrote; None if it cannot be read. Losing the file does
+    no harm."""
     with suppress(InvalidInput):
         return FORM.read_file(home / STATE_FILE, "Remove it: a node writes it anew.")
     return None
 
 
 def describe_node_state(state: NodeState, now_s: float) -> Iterator[str]:
-    """Yields the same in lines for an operator."""
+    """Yields lines for an operator about the state."""
     age_s = max(0, int(now_s) - state.seen_s)
     if state.end is not End.KILLED:
         yield f"the node of this home does not run: it {END_WORDS[state.end]} {age_s} s ago"

@@ -1,7 +1,7 @@
-"""What a node reports of its own work in a round, to anybody: losses and distances, signed.
+"""Reads and writes a node's signed reports of its work in a round: losses and distances.
 
-Reports are read with suspicion. They name no place that the chain does not have, and each counts only with
-the signature of the account whose claim or vote stands there. What they say nobody has proven.
+Reports are not trusted. They must name places that the chain has, and each counts only with the signature of
+the account whose claim or vote is there. Nobody has proven what they say.
 """
 
 from typing import Annotated
@@ -23,7 +23,7 @@ from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 AUDITS_MAX = 128
-"""More than one seat can have audits in a round: three ranks of every third of 64 claims."""
+"""More audits than one seat can have in a round: three ranks of every third of 64 claims."""
 REPORTS_BYTES = 64 * 1024
 RETRY_POLICY = RetryPolicy(attempts=1, connect_s=3.0, silence_s=2.0)
 """A node has nine seconds at most, and is asked once."""
@@ -57,7 +57,7 @@ class DistancesSaid(Message, frozen=True):
 
 
 class ReportsSaid(Message, frozen=True):
-    """What a node reports of its own work in a round, as far as it is public."""
+    """A node's public reports of its work in a round."""
 
     loss: LossSaid | None = None
     audits: Annotated[tuple[DistancesSaid, ...], Meta(max_length=AUDITS_MAX)] = ()
@@ -80,8 +80,8 @@ def format_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
 
 
 def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossReport] | None:
-    """Returns the report and the account that must have signed it: the one whose claim of round `index` is in
-    that slot. None if there is none."""
+    """Returns the report and the account that must have signed it: the solver whose claim of round `index` is
+    in that slot. None if there is none."""
     game_round = game.rounds.get(index)
     claim = None if game_round is None else game_round.claims.get(said.slot)
     if claim is None:
@@ -91,7 +91,7 @@ def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossRep
 
 
 def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[str, DistanceReport] | None:
-    """Returns the report and the account that must have signed it: the one that the chain drew for that
+    """Returns the report and the account that must have signed it: the auditor that the chain drew for that
     place. None if it drew none."""
     drawn = get_drawn(game, index, said.slot, said.draw, said.rank)
     if drawn is None:
@@ -113,12 +113,13 @@ def is_signed(
 
 
 class ReportClient:
-    """Asks nodes for their reports, with their pinned certificates and without an account. Use as
-    `async with`."""
+    """Asks nodes for their reports, with their pinned certificates and without an account. Use it in `async
+    with`."""
 
     def __init__(self, *, are_private_asked: bool = False) -> None:
-        """are_private_asked: whether nodes are asked whose addresses are not of the public internet. Any
-        account announces any address: asked there, a stranger has this machine connect inside its network."""
+        """Prepares the client. `are_private_asked` says whether nodes with private addresses are asked. Any
+        account can announce any address, so a stranger could make this machine connect inside its own
+        network."""
         self._session = PeerSession(RETRY_POLICY, (lambda address: True) if are_private_asked else is_public)
 
     async def __aenter__(self) -> "ReportClient":
@@ -129,8 +130,7 @@ class ReportClient:
         await self._session.close()
 
     async def ask(self, peer: Peer, task: bytes, index: int) -> ReportsSaid:
-        """Returns what a node reports of round `index`; nothing of it is checked yet. Raises ProtocolFault or
-        EnvironmentFault."""
+        """Returns a node's reports of round `index`, unchecked. Raises ProtocolFault or EnvironmentFault."""
         path = request_paths.format_reports(task, index)
         async with self._session.get(peer, path, {}, REPORTS_BYTES) as response:
             body = await read_at_most(response, REPORTS_BYTES)

@@ -1,1 +1,1 @@
-"""Blobs on disk, judged by what they hash to; parts of datasets; copies in a bucket."""
+"""Stores blobs on disk, checked by their hashes; parts of datasets; copies in a bucket."""

@@ -1,9 +1,9 @@
-"""Content-addressed blobs in a local folder: a file exists under its name only if its bytes hash to it.
+"""Stores content-addressed blobs in a local folder: a file has a name only if its bytes hash to it.
 
-Bytes go to a temporary file first, are judged while they are written, and appear under their address by one
-rename; a crash leaves at most a temporary file, which goes when the store is opened later. The only names
-ever formed are a kind and 64 hexadecimal digits, so that no request can reach outside the folder. The folder
-is readable by its owner alone: a party that could read another's states would not be blind.
+Bytes go to a temporary file first, are checked while they are written, and get their name by one rename. A
+crash leaves at most a temporary file, which is removed when the store is opened later. Names consist only of
+a kind and 64 hexadecimal digits, so no request can reach outside the folder. Only the owner may read the
+folder: an auditor that could read another node's states would not be blind.
 """
 
 import errno
@@ -29,22 +29,24 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.openings import LeafProof
 
 READ_BYTES = 256 * 1024
-"""bytes per read: large enough for the disk, small enough to stop soon."""
+"""Bytes of one read: large enough for the disk, small enough to stop soon."""
 RESERVE_BYTES = 64 * 1024 * 1024
-"""bytes of disk left free, so that the journal can still be written."""
+"""Bytes of disk that stay free, so that the journal can still be written."""
 ABANDONED_SECONDS = 3600.0
-"""a temporary file that nobody has written to for so long is of a process that was killed."""
+"""A temporary file that was not written to for so many seconds belongs to a killed process."""
 LOCK_NAME = "lock"
-"""an empty file, there from the start: a full disk keeps no blob from being removed."""
+"""An empty file, there from the start, so that blobs can be removed from a full disk."""
 CHUNKS = ".chunks"
-"""the suffix of a file with the subtree roots of its blob."""
+"""The suffix of a file with the chunk roots of its blob."""
 
 
 class BlobStore:
-    """A folder of verified blobs. Safe for several threads and processes: blobs appear one at a time."""
+    """A folder of checked blobs. Safe for several threads and processes, because each blob appears by one
+    rename."""
 
     def __init__(self, folder: Path, *, is_durable: bool = True) -> None:
-        """folder: made with mode 0700; is_durable: flush each blob to disk before it appears (fsync)."""
+        """Opens the folder, made with mode 0700 if it is missing. `is_durable` flushes each blob to disk
+        before it gets its name (fsync)."""
         self.folder = folder
         self._is_durable = is_durable
         self._incoming = folder / "incoming"
@@ -57,26 +59,26 @@ class BlobStore:
         self._remove_abandoned()
 
     def put_tensor(self, root: bytes, data: bytes | memoryview) -> BlobRef:
-        """Keeps a flat little-endian float32 vector that must have the tree root `root`."""
+        """Stores a flat little-endian float32 vector that must have the tree root `root`."""
         return self.put(BlobRef(BlobKey(BlobKind.TENSOR, root), len(data)), data)
 
     def put_delta(self, root: bytes, data: bytes) -> BlobRef:
-        """Keeps the int8 blocks of a pseudo-gradient that must have the tree root `root`."""
+        """Stores the int8 blocks of a pseudo-gradient that must have the tree root `root`."""
         return self.put(BlobRef(BlobKey(BlobKind.DELTA, root), len(data)), data)
 
     def put_dataset(self, data: bytes | memoryview) -> BlobRef:
-        """Keeps raw token bytes under their tree root, which is computed here."""
+        """Stores raw token bytes under their tree root, which is computed here."""
         key = BlobKey(BlobKind.DATASET, data_trees.compute_data_root(data))
         return self.put(BlobRef(key, len(data)), data)
 
     def put_roots(self, roots: Sequence[bytes]) -> BlobRef:
-        """Keeps the roots of a trace's buffers under the trace root, which is computed here. Raises
+        """Stores the roots of a trace's buffers under the trace root, which is computed here. Raises
         InvalidInput if one of them is no root."""
         return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
 
     def put(self, ref: BlobRef, data: bytes | memoryview) -> BlobRef:
-        """Keeps `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
-        full disk."""
+        """Stores `data` as `ref`. Raises InvalidInput if they do not match, EnvironmentFault on a full
+        disk."""
         with _blame_caller(), self.open_writer(ref) as writer:
             for start in range(0, len(data), READ_BYTES):
                 writer.write(bytes(data[start : start + READ_BYTES]))
@@ -86,12 +88,11 @@ class BlobStore:
     def put_hashed(
         self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes], *, is_cached: bool = True
     ) -> BlobRef:
-        """Keeps bytes whose tree the caller has just built, without hashing them a second time.
+        """Stores bytes whose tree the caller has just built, without hashing them again.
 
-        Only two things are checked: that `chunk_roots` (of its chunks) fold to the root, and that a tensor is
-        finite. `get` judges the bytes when they are read. `open_map` does not, as long as this process
-        remembers the file. is_cached: as for `fill_file`. Raises InvalidInput if a check fails,
-        EnvironmentFault on a full disk."""
+        It checks only that `chunk_roots` fold to the root, and that a tensor is finite. `get` checks the
+        bytes when they are read; `open_map` does not while this process remembers the file. `is_cached` is
+        that of `fill_file`. Raises InvalidInput if a check fails, EnvironmentFault on a full disk."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots, ref.key.kind) != ref.key.root:
             raise _other_bytes(ref, data, chunk_roots)
         with _blame_caller():
@@ -109,7 +110,8 @@ class BlobStore:
 
     @contextmanager
     def open_writer(self, ref: BlobRef, verifier: BlobVerifier | None = None) -> Iterator["BlobWriter"]:
-        """A writer for bytes that stream in; whatever is not committed at the end of the block is removed."""
+        """Yields a writer for bytes that stream in. What is not committed at the end of the `with` block is
+        removed."""
         self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
@@ -120,8 +122,8 @@ class BlobStore:
             writer.close()
 
     def require_space(self, needed_bytes: int, what: object) -> None:
-        """Raises EnvironmentFault unless the disk has room for `needed_bytes` more, for `what`, and for
-        RESERVE_BYTES."""
+        """Raises EnvironmentFault unless the disk has room for `needed_bytes` more and for RESERVE_BYTES.
+        `what` names them in the error."""
         free = self.compute_free_bytes()
         if needed_bytes + RESERVE_BYTES > free:
             raise EnvironmentFault(
@@ -134,12 +136,12 @@ class BlobStore:
             )
 
     def get_path(self, key: BlobKey) -> Path:
-        """Returns where the blob is, or would be."""
+        """Returns the path of the blob, stored or not."""
         return self.folder / key.kind.value / key.root.hex()
 
     def has(self, ref: BlobRef) -> bool:
-        """Returns whether the blob is here. A root says nothing of zeros at the end of the last leaf: a file
-        with more of them is the same blob, of whichever length two tasks name it."""
+        """Returns whether the blob is here. A root does not fix the zeros at the end of the last leaf. So a
+        file with more of them is the same blob, even if two tasks name different lengths."""
         size = self.get_size_bytes(ref.key)
         if size is None or size == ref.size_bytes:
             return size is not None
@@ -155,16 +157,16 @@ class BlobStore:
             return None
 
     def get(self, ref: BlobRef) -> bytes:
-        """Returns all bytes of the blob, judged again: disks rot. Raises InvalidInput when it is absent,
-        EnvironmentFault when it is damaged (it is removed, so that it can be fetched anew)."""
+        """Returns all bytes of the blob, checked again, because disks lose data. Raises InvalidInput if it is
+        missing. Raises EnvironmentFault if it is damaged; then it is removed, so that it can be fetched
+        again."""
         pieces = list(self._open_whole(ref))
         self._judge(ref, pieces)
         return b"".join(pieces)
 
     def open_map(self, ref: BlobRef) -> memoryview:
-        """Returns the same bytes, at least one, but mapped into memory instead of read: not to be written to.
-        Judged as by `get`, unless this process wrote or judged this very file a moment ago. Raises as `get`
-        does."""
+        """Returns the same bytes, at least one, mapped into memory: do not write to them. They are checked as
+        by `get`, unless this process has just written or checked this file. Raises as `get` does."""
         path = self.get_path(ref.key)
         if not self.has(ref) or not self._judged.knows(path):
             with self._judged.remember(path):
@@ -172,8 +174,8 @@ class BlobStore:
         return map_file(path)[: ref.size_bytes]
 
     def open_leaves(self, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
-        """Returns leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold
-        them, and all of the blob only if its chunk roots are lost. Raises as `get` does; InvalidInput if
+        """Returns leaves of a tree, padding included, with their paths. Reads and checks the chunks that hold
+        them; all of the blob only if its chunk roots are lost. Raises as `get` does, and InvalidInput if
         there is no such leaf."""
         found: dict[int, LeafProof] = {}
         leaves = ref.key.kind.chunk_leaves
@@ -188,33 +190,32 @@ class BlobStore:
         roots: Sequence[bytes] = split_roots(self.get_chunk_roots(ref.key))
         if len(roots) == ref.chunk_count:
             proofs = list(open_leaves(ref, roots, data, indices))
-            # One that holds tells that chunk and roots are right, and with them all others.
+            # If this chunk fits, all chunk roots are right.
             if merkle.fold_path(merkle.hash_leaf(proofs[0].data), indices[0], proofs[0].path) == ref.key.root:
                 return proofs
         roots = self._judge(ref, self._open_whole(ref))
         return list(open_leaves(ref, roots, data, indices))
 
     def _open_whole(self, ref: BlobRef) -> Iterator[bytes]:
-        """As `open_range`. Of a blob that is not here with this length all of the file, which is no such
-        blob."""
+        """Opens as `open_range`. If no file has exactly this length, opens the whole file under this name."""
         return self.open_range(ref.key, 0, ref.size_bytes if self.has(ref) else None)
 
     def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> tuple[bytes, ...]:
-        """Returns the blob's chunk roots, if the pieces are all of it."""
+        """Checks that the pieces are the whole blob, and returns its chunk roots."""
         verifier = BlobVerifier(ref, source=str(self.folder))
         try:
             for piece in pieces:
                 verifier.update(piece)
             verifier.finish()
         except ProtocolFault as fault:
-            # A length that somebody else's task names says nothing against the file.
+            # The length comes from some task, so it does not prove the file wrong.
             if self.get_size_bytes(ref.key) == ref.size_bytes or not self._is_right(ref.key):
                 self.delete(ref.key)
             raise make_damage_fault(fault) from fault
         return verifier.chunk_roots
 
     def _is_right(self, key: BlobKey) -> bool:
-        """Returns whether the file has the root that it is named by, with its own length."""
+        """Returns whether the file, in its own length, has the root in its name."""
         try:
             own = BlobVerifier(BlobRef(key, self.get_size_bytes(key) or 0))
             for piece in self.open_range(key):
@@ -225,8 +226,8 @@ class BlobStore:
         return True
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
-        """Returns the roots of a trace's buffers, empty if the list is absent. Raises EnvironmentFault
-        when it is damaged."""
+        """Returns the roots of a trace's buffers, empty if the list is missing. Raises EnvironmentFault if it
+        is damaged."""
         size = self.get_size_bytes(BlobKey(BlobKind.ROOTS, trace_root))
         if size is None:
             return ()
@@ -234,7 +235,7 @@ class BlobStore:
 
     def open_range(self, key: BlobKey, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yields the bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises
-        InvalidInput when the blob is absent or the range lies outside it."""
+        InvalidInput if the blob is missing or the range lies outside it."""
         size = self.get_size_bytes(key)
         if size is None:
             raise _absent(key, self.folder)
@@ -250,7 +251,7 @@ class BlobStore:
         return _read_pieces(self.get_path(key), start, end)
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """Returns the 32-byte subtree roots (`BlobVerifier.chunk_roots`), concatenated; empty if unknown."""
+        """Returns the 32-byte chunk roots (`BlobVerifier.chunk_roots`), concatenated; empty if unknown."""
         try:
             return self._get_chunk_path(key).read_bytes()
         except FileNotFoundError:
@@ -260,8 +261,8 @@ class BlobStore:
         return self.get_path(key).with_suffix(CHUNKS)
 
     def flush(self, key: BlobKey) -> None:
-        """Makes a blob that is here survive a power cut, also if this store is not durable. Raises
-        EnvironmentFault if the disk does not take it."""
+        """Makes a stored blob survive a power cut, even if this store is not durable. Raises EnvironmentFault
+        if the disk refuses it."""
         path, chunks = self.get_path(key), self._get_chunk_path(key)
         with _disk_errors(self.folder):
             for one in (path, chunks) if chunks.exists() else (path,):
@@ -269,17 +270,17 @@ class BlobStore:
             sync(path.parent)
 
     def delete(self, key: BlobKey) -> None:
-        """Removes a blob; absent is fine."""
+        """Removes a blob, if it is there."""
         with self._alone():
             self._unlink(key)
 
     def take_print(self, key: BlobKey) -> FilePrint | None:
-        """Returns a print of a blob that changes when the blob is written again; None if it is absent."""
+        """Returns a print of a blob, which changes when the blob is written again; None if it is missing."""
         return take_print(self.get_path(key))
 
     def delete_unchanged(self, key: BlobKey, found: FilePrint) -> None:
-        """Removes a blob, unless it was written again after its print was taken: then somebody else needs
-        it."""
+        """Removes a blob, unless it was written again after its print was taken, because then somebody else
+        needs it."""
         with self._alone():
             if self.take_print(key) == found:
                 self._unlink(key)
@@ -290,22 +291,22 @@ class BlobStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keeps other threads and processes from adding or removing blobs inside the block."""
+        """Keeps other threads and processes from adding or removing blobs inside the `with` block."""
         with _disk_errors(self.folder), (self.folder / LOCK_NAME).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def list_keys(self, kind: BlobKind) -> list[BlobKey]:
-        """Returns the blobs of one kind that are here."""
+        """Returns the keys of all stored blobs of one kind."""
         names = os.listdir(self.folder / kind.value)
         return [BlobKey(kind, bytes.fromhex(name)) for name in sorted(names) if not name.endswith(CHUNKS)]
 
     def compute_free_bytes(self) -> int:
-        """Returns how many bytes the disk still takes."""
+        """Returns how many more bytes the disk takes."""
         return shutil.disk_usage(self.folder).free
 
     def _remove_abandoned(self) -> None:
-        """Removes temporary files of killed processes. One may be as long as a tensor, and a node may be
+        """Removes temporary files of killed processes. They may be as long as a tensor, and a node may be
         killed often."""
         for path in self._incoming.iterdir():
             with suppress(FileNotFoundError):
@@ -316,7 +317,7 @@ class BlobStore:
         path = self.get_path(ref.key)
         with self._alone():
             if self.has(ref) and path.stat().st_size > ref.size_bytes:
-                # A longer one with zeros behind serves both lengths, and is of two writers from now on.
+                # A longer file with zeros at the end serves both lengths, and has two writers from now on.
                 temporary.unlink()
                 os.utime(path)
                 return path
@@ -343,7 +344,7 @@ def _other_bytes(ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[b
 
 
 class BlobWriter:
-    """Bytes on their way into a store. Made by `BlobStore.open_writer`."""
+    """Bytes on their way into a store, made by `BlobStore.open_writer`."""
 
     def __init__(
         self, store: BlobStore, temporary: Path, handle: int, verifier: BlobVerifier, ref: BlobRef
@@ -356,12 +357,12 @@ class BlobWriter:
 
     @property
     def received_bytes(self) -> int:
-        """How many bytes were written so far: a broken transfer continues there."""
+        """How many bytes were written so far. A broken transfer continues there."""
         return self._verifier.received_bytes
 
     def write(self, data: bytes) -> None:
-        """Takes the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
-        kept), EnvironmentFault before the disk's reserve is written to: other writers may have taken it."""
+        """Writes the next bytes. Raises ProtocolFault at the first wrong chunk, and keeps nothing of it.
+        Raises EnvironmentFault before it uses the disk's reserve, because other writers share the disk."""
         self._verifier.update(data)
         self._store.require_space(len(data), self._ref.key)
         with _disk_errors(self._store.folder):
@@ -372,13 +373,12 @@ class BlobWriter:
         self._verifier.finish()
 
     def rewind(self) -> None:
-        """Drops the bytes that are not proven yet: the next ones come from another peer."""
+        """Drops the bytes that are not checked yet, because the next ones come from another peer."""
         with _disk_errors(self._store.folder):
             self._file.truncate(self._file.seek(self._verifier.rewind(self._file.tell())))
 
     def commit(self) -> Path:
-        """Judges the whole blob, and lets it appear under its address. Raises ProtocolFault when it does not
-        match."""
+        """Checks the whole blob, and gives it its name. Raises ProtocolFault if it does not match."""
         self._verifier.finish()
         with _disk_errors(self._store.folder):
             self._file.flush()

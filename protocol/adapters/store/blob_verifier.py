@@ -1,4 +1,4 @@
-"""Judges the bytes of a blob while they stream."""
+"""Checks the bytes of a blob while they stream."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -12,15 +12,13 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 
 class BlobVerifier:
-    """Judges the bytes of one blob while they stream; memory stays below two chunks whatever the length.
+    """Checks the bytes of one blob while they stream; memory stays below two chunks.
 
-    Feed bytes in order with `update`; `finish` tells that length and root are right. Until then nothing that
-    was fed may be used. Any deviation raises ProtocolFault with `source`, who delivered the bytes, as
-    culprit.
-    """
+    Pass bytes in order to `update`; `finish` checks length and root. Until then the caller must not use them.
+    Any error raises ProtocolFault with `source`, who sent the bytes, as culprit."""
 
     def __init__(self, ref: BlobRef, *, source: str = "", chunk_roots: Sequence[bytes] = ()) -> None:
-        """chunk_roots: subtree roots announced by the source (see `chunk_roots`), else empty."""
+        """Begins. `chunk_roots` are those that the source announced (see `chunk_roots`), else empty."""
         self._ref = ref
         self._source = source
         self._announced = tuple(chunk_roots)
@@ -39,8 +37,7 @@ class BlobVerifier:
         self._require_root(folded, "the chunk hashes do not fold to the root")
 
     def update(self, data: bytes) -> None:
-        """Takes the next bytes, of any length. Raises ProtocolFault at the first byte that cannot be
-        right."""
+        """Takes the next bytes, of any length. Raises ProtocolFault at the first chunk that is wrong."""
         self.received_bytes += len(data)
         if self.received_bytes > self._size_bytes:
             self._fail("the blob is too long", f"{self._size_bytes} bytes", f"at least {self.received_bytes}")
@@ -51,7 +48,7 @@ class BlobVerifier:
             del self._pending[:chunk_bytes]
 
     def finish(self) -> None:
-        """Raises ProtocolFault unless exactly the bytes that were expected were fed."""
+        """Raises ProtocolFault unless exactly the expected bytes were passed."""
         if self.received_bytes != self._size_bytes:
             self._fail("the blob is too short", f"{self._size_bytes} bytes", f"{self.received_bytes} bytes")
         if self._pending:
@@ -61,8 +58,8 @@ class BlobVerifier:
         self._require_root(folded, "the bytes do not match their root")
 
     def rewind(self, kept_bytes: int) -> int:
-        """Forgets what no announced root has judged, and what lies behind `kept_bytes`, so that somebody else
-        can go on; returns the bytes that are left. Without announced roots that is none."""
+        """Forgets unchecked bytes, and bytes after `kept_bytes`, so that another peer can go on. Returns how
+        many bytes are left: none without announced roots."""
         whole = min(len(self._chunk_roots), kept_bytes // self._ref.chunk_bytes) if self._announced else 0
         del self._chunk_roots[whole:]
         self._pending.clear()
@@ -71,7 +68,7 @@ class BlobVerifier:
 
     @property
     def chunk_roots(self) -> tuple[bytes, ...]:
-        """Roots of the chunks so far."""
+        """The roots of the chunks so far."""
         return tuple(self._chunk_roots)
 
     def _take_chunk(self, chunk: bytes) -> None:
@@ -110,7 +107,7 @@ def _refuse(ref: BlobRef, what: str, expected: object, actual: object, source: s
 
 
 def make_damage_fault(fault: ProtocolFault) -> EnvironmentFault:
-    """Returns the same of a blob on this machine's own disk: nobody is to blame."""
+    """Returns the error for a damaged blob on this machine's own disk, for which nobody is to blame."""
     return EnvironmentFault(
         what=f"a stored blob is damaged ({fault.what}) and was removed",
         expected=fault.expected,
@@ -121,8 +118,8 @@ def make_damage_fault(fault: ProtocolFault) -> EnvironmentFault:
 
 
 def require_finite(ref: BlobRef, data: bytes | memoryview, first_chunk: int = 0, source: str = "") -> None:
-    """Raises ProtocolFault, with `source` as culprit, if whole chunks of a tensor from `first_chunk` on hold
-    a number that is not finite. Other blobs may hold anything."""
+    """Raises ProtocolFault, with `source` as culprit, if whole chunks of a tensor from `first_chunk` on have
+    a number that is not finite. Other kinds of blobs may hold any bytes."""
     if ref.key.kind is not BlobKind.TENSOR:
         return
     values, part = np.frombuffer(data, dtype="<f4"), ref.chunk_bytes // 4

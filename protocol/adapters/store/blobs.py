@@ -1,7 +1,7 @@
-"""What a blob is called: its kind, its address and its length.
+"""Names blobs: by kind, address and length.
 
-A blob is named by what it must hash to, so no peer is trusted for its content. The name is the root of a
-positional tree (docs/spec.md, section 1), of which a dispute may open any leaf. The number of bytes is part
+The address is the root that a blob's bytes must hash to, so no peer is trusted for its content. It is the
+root of a positional tree (docs/spec.md, section 1), of which a dispute may open any leaf. The length is part
 of a reference and known before the first byte comes: from the task for tensors, deltas and datasets, from the
 program for traces. A tree pads its last leaf, so a root alone does not fix the length.
 """
@@ -16,50 +16,50 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 ROOT_BYTES = 32
 CHUNK_DEPTH = 10
-"""1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
-one chunk of bandwidth, without them the whole blob."""
+"""1,024 leaves (1 MiB of tensor) are one chunk. With the chunk roots known, a wrong byte costs one chunk of
+bandwidth at most; without them, the whole blob."""
 SMALL_CHUNK_DEPTH = 5
-"""Of a trace a challenger often wants one leaf: it compares 32 leaves at a time by their root. Of a dataset
-a node wants single leaves: with the roots of all chunks (0.1 % of it) at hand, five siblings prove one."""
+"""32 leaves are one chunk of a trace or a dataset. A challenger often wants one leaf of a trace. A node wants
+single leaves of a dataset: with all chunk roots (0.1 % of it) known, five siblings prove one."""
 
 
 class BlobKind(Enum):
-    """How the bytes of a blob are laid out and hashed; the value names its folder and its place in URLs."""
+    """How the bytes of a blob are laid out and hashed. The value is its folder, and its place in URLs."""
 
     TENSOR = "tensor"
-    """little-endian float32, finite; tree of 1,024-byte leaves"""
+    """Little-endian float32, finite; a tree of 1,024-byte leaves."""
     DELTA = "delta"
-    """int8 blocks of a pseudo-gradient; tree of 260-byte leaves (docs/spec.md, section 5)"""
+    """The int8 blocks of a pseudo-gradient; a tree of 260-byte leaves (docs/spec.md, section 5)."""
     DATASET = "dataset"
-    """raw bytes of tokens; tree of 1,024-byte leaves"""
+    """Raw bytes of tokens; a tree of 1,024-byte leaves."""
     STEP = "step"
-    """bytes of a step's program, of its layout, or of one of its constants; tree of 1,024-byte leaves"""
+    """The bytes of a step's program, of its layout, or of a constant; a tree of 1,024-byte leaves."""
     TRACE_512 = "trace512"
-    """little-endian elements, whatever they are: a number that is not finite is what a challenger wants to
-    see; tree of 512-byte leaves"""
+    """Little-endian elements of any value, because a challenger must see even numbers that are not finite; a
+    tree of 512-byte leaves."""
     TRACE_1024 = "trace1024"
-    """the same in 1,024-byte leaves: a state before or after a step, finite or not"""
+    """The same with 1,024-byte leaves: also for a state before or after a step."""
     TRACE_2048 = "trace2048"
-    """the same in 2,048-byte leaves"""
+    """The same with 2,048-byte leaves."""
     TRACE_4096 = "trace4096"
-    """the same in 4,096-byte leaves"""
+    """The same with 4,096-byte leaves."""
     ROOTS = "roots"
-    """32-byte roots of a trace's buffers, none of them zero; tree over the roots themselves, so that its
-    address is the trace root"""
+    """The 32-byte roots of a trace's buffers, none of them zero; a tree over the roots, so that the address
+    is the trace root."""
 
     @property
     def leaf_bytes(self) -> int:
-        """Bytes of a leaf."""
+        """The bytes of a leaf."""
         return _LEAF_BYTES[self]
 
     @property
     def chunk_depth(self) -> int:
-        """Levels of a chunk's subtree."""
+        """The levels of a chunk's subtree."""
         return SMALL_CHUNK_DEPTH if self in _SMALL_CHUNKED else CHUNK_DEPTH
 
     @property
     def chunk_leaves(self) -> int:
-        """Leaves of a chunk."""
+        """The leaves of a chunk."""
         return 1 << self.chunk_depth
 
 
@@ -79,7 +79,7 @@ _TRACE_KINDS = {
     for kind in (BlobKind.TRACE_512, BlobKind.TRACE_1024, BlobKind.TRACE_2048, BlobKind.TRACE_4096)
 }
 TRACE_KINDS = frozenset(_TRACE_KINDS.values())
-"""Tensors of a trace."""
+"""The kinds of a trace's tensors."""
 _SMALL_CHUNKED = TRACE_KINDS | {BlobKind.DATASET}
 _UNITS = {
     BlobKind.TENSOR: 4,
@@ -89,7 +89,7 @@ _UNITS = {
 
 
 def get_trace_kind(leaf_bytes: int) -> BlobKind:
-    """Returns the kind of a trace's tensors with leaves of this size. Raises InvalidInput if there is
+    """Returns the kind for a trace's tensors with leaves of this size. Raises InvalidInput if there is
     none."""
     if leaf_bytes not in _TRACE_KINDS:
         raise InvalidInput(
@@ -103,7 +103,7 @@ def get_trace_kind(leaf_bytes: int) -> BlobKind:
 
 @dataclass(frozen=True)
 class BlobKey:
-    """The address of a blob: its kind and 32 bytes of root or digest."""
+    """The address of a blob: its kind and its 32-byte root."""
 
     kind: BlobKind
     root: bytes
@@ -123,7 +123,7 @@ class BlobKey:
 
 @dataclass(frozen=True)
 class BlobRef:
-    """A blob to be read: its address and its exact length in bytes."""
+    """A blob to read: its address and its exact length in bytes."""
 
     key: BlobKey
     size_bytes: int
@@ -142,28 +142,28 @@ class BlobRef:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of a whole chunk."""
+        """The bytes of a whole chunk."""
         return self.key.kind.chunk_leaves * self.key.kind.leaf_bytes
 
     @property
     def chunk_count(self) -> int:
-        """Subtrees that are judged one by one."""
+        """The number of chunks, which are checked one by one."""
         return -(-self.size_bytes // self.chunk_bytes)
 
     def allow_lengths(self, left: range) -> range:
-        """Returns how many bytes a peer's file may have for the last `left` bytes of a blob. The root says
-        nothing about zeros at the end of the last leaf, and others may name the same blob with more or fewer
-        of them: a peer has one file for all."""
+        """Returns the lengths that a peer may send for the last `left` bytes of a blob. A root does not fix
+        the zeros at the end of the last leaf, and others may name the same blob with more or fewer of them. A
+        peer has one file for all."""
         if left.stop < self.size_bytes:
             return range(len(left), len(left) + 1)
         leaf_bytes = self.key.kind.leaf_bytes
         last = (self.size_bytes - 1) // leaf_bytes * leaf_bytes
-        # Who asks for a range is sent no more.
+        # A request for a range gets no more than the range.
         most = len(left) if left.start else last + leaf_bytes
         return range(max(last + 1 - left.start, 1), most + 1)
 
     def locate_chunks(self, chunks: range) -> range:
-        """Returns the bytes of chunks that follow each other. Raises InvalidInput if there are none."""
+        """Returns the byte range of successive chunks. Raises InvalidInput if they do not exist."""
         if chunks.step != 1 or not 0 <= chunks.start < chunks.stop <= self.chunk_count:
             raise InvalidInput(
                 what="the blob has no chunks with these numbers",
@@ -176,29 +176,30 @@ class BlobRef:
 
 
 def refer_tensor(root: bytes, parameter_count: int) -> BlobRef:
-    """Returns the blob of a flat float32 vector (W, m or v) of `parameter_count` elements."""
+    """Returns the reference of a flat float32 vector (W, m or v) of `parameter_count` elements."""
     return BlobRef(BlobKey(BlobKind.TENSOR, root), 4 * parameter_count)
 
 
 def refer_delta(root: bytes, parameter_count: int) -> BlobRef:
-    """Returns the blob of a pseudo-gradient of `parameter_count` elements: one delta leaf per state leaf."""
+    """Returns the reference of a pseudo-gradient of `parameter_count` elements, with one delta leaf for each
+    state leaf."""
     leaves = data_trees.count_tensor_leaves(parameter_count)
     return BlobRef(BlobKey(BlobKind.DELTA, root), DELTA_LEAF_BYTES * leaves)
 
 
 def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, BlobRef, BlobRef]:
-    """Returns the blobs of a training state in the order W, m, v. They are the whole checkpoint, since the
-    header has the step counters and the task fixes names, shapes and order (docs/spec.md, section 2)."""
+    """Returns the references of a training state in the order W, m, v. They are the whole checkpoint, because
+    the header has the step counters and the task fixes names, shapes and order (docs/spec.md, section 2)."""
     weights = refer_tensor(header.weights_root, parameter_count)
     first_moment = refer_tensor(header.first_moment_root, parameter_count)
     return weights, first_moment, refer_tensor(header.second_moment_root, parameter_count)
 
 
 def refer_trace_tensor(root: bytes, size_bytes: int, leaf_bytes: int) -> BlobRef:
-    """Returns the blob of a buffer of a trace, in leaves of `leaf_bytes`."""
+    """Returns the reference of a trace's buffer, with leaves of `leaf_bytes`."""
     return BlobRef(BlobKey(get_trace_kind(leaf_bytes), root), size_bytes)
 
 
 def refer_roots(trace_root: bytes, count: int) -> BlobRef:
-    """Returns the blob of the roots of all `count` buffers of a trace, in their order."""
+    """Returns the reference of the roots of all `count` buffers of a trace, in order."""
     return BlobRef(BlobKey(BlobKind.ROOTS, trace_root), ROOT_BYTES * count)

@@ -1,8 +1,8 @@
-"""This node's own bucket in object storage (S3): copies of blobs, to which peers are sent.
+"""Keeps copies of blobs in this node's bucket in object storage (S3), and sends peers there.
 
-A node with a home connection uploads a blob once, and shows each peer that may read it a presigned URL in
-place of the bytes. The bucket is private, and a URL is valid for a minute. The disk keeps every blob too: a
-peer that the storage fails gets the bytes from there.
+A node with a home connection uploads a blob once. Then each peer that may read it gets a presigned URL
+instead of the bytes. The bucket is private, and a URL is valid for a minute. The disk keeps every blob too,
+so a peer gets the bytes from there if the storage fails.
 """
 
 import asyncio
@@ -32,26 +32,26 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 READ_S = 30.0
 PART_BYTES = 64 * 1024 * 1024
-"""of an upload that is larger: a storage takes it in parts, and shows it once it has all of them"""
+"""Larger blobs are uploaded in parts of so many bytes. A storage shows a blob once it has all parts."""
 UPLOADS = 2
-"""at once: a dataset may take hours, and a pseudo-gradient is wanted within minutes"""
+"""Uploads at once. A dataset may take hours, and a pseudo-gradient is needed within minutes."""
 URL_SECONDS = 60
-"""A download has to begin within these; a URL that is passed on is worth nothing afterwards."""
+"""A download must begin within so many seconds, so a URL is worth nothing if it is passed on."""
 SIGNING_S = 2.0
-"""Credentials may have to be renewed before a URL is signed; the bytes are sent if that takes longer. So long
-the storage has to say whether a copy is still there."""
+"""Seconds to sign a URL, since credentials may have to be renewed first; after that the bytes are sent. The
+storage has the same time to say if a copy is still there."""
 AGAIN_S = 600.0
-"""A copy that the storage did not take is not sent again before: the line is needed for the peers."""
+"""Seconds before a copy is sent again that the storage did not take, because peers need the line."""
 MOST_ANSWERED_BYTES = 8 * 1024 * 1024
-"""of one answer: boto3 reads it whole into memory, and a page of a list has less"""
+"""The most bytes of one answer. boto3 reads an answer whole into memory, and a page of a list is shorter."""
 MOST_LISTED = 1024
-"""objects, and unfinished uploads, that are looked at: a list may have no end"""
+"""The most objects, and unfinished uploads, that are looked at, because a list may have no end."""
 URLS_OF_A_BLOB, STRANGERS_URLS, HOUR_S = 3, 16, 3600.0
-"""URLs an hour: of a blob for each member; of all blobs for all strangers together. The owner of a bucket may
-pay for each download, and an account costs nothing."""
-"""An object that peers could not use is uploaded again, once an hour at most."""
+"""URLs in an hour: of one blob for each member, and of all blobs for all strangers together. The bucket's
+owner may pay for each download, and an account costs nothing. An
+object that peers could not use is uploaded again, once an hour at most."""
 MOST_SHOWN = 1024
-"""The last URLs, by account and blob, that are remembered."""
+"""So many of the last URLs are remembered, by account and blob."""
 
 _NAME = re.compile("(" + "|".join(kind.value for kind in BlobKind) + ")/([0-9a-f]{64})")
 
@@ -60,24 +60,24 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Bucket:
-    """Copies of an account's blobs in object storage. Its state is used by one event loop. there: what was
-    seen in the bucket, None before anybody has looked."""
+    """Copies of an account's blobs in object storage. One event loop uses its state. `there` is the known
+    contents of the bucket, None before the first look."""
 
     settings: ObjectStorage
     account: str
     client: Any
-    """of boto3"""
+    """A client of boto3."""
     anonymous: Any
-    """the same without credentials"""
+    """The same without credentials."""
     there: dict[BlobKey, int] | None = None
-    """length in bytes by key"""
+    """Bytes of each copy in the bucket, by key."""
     _marks: dict[BlobKey, str] = field(default_factory=dict)
-    """What the storage calls the bytes of a copy (ETag): others have another mark."""
+    """The storage's mark (ETag) of each copy; other bytes have another mark."""
     _again_at: dict[BlobKey, float] = field(default_factory=dict)
     """When to send a copy again that the storage did not take, in monotonic seconds."""
     _is_closed: bool = False
     _has_failed: bool = False
-    """Whether the last look at the bucket came to nothing."""
+    """Whether the last look at the bucket failed."""
     _uploads: "_Threads" = field(default_factory=lambda: _Threads(UPLOADS))
     _signers: "_Threads" = field(default_factory=lambda: _Threads(2))
     _checks: "_Threads" = field(default_factory=lambda: _Threads(2))
@@ -88,37 +88,37 @@ class Bucket:
 
     @classmethod
     def open(cls, settings: ObjectStorage, account: str) -> "Bucket":
-        """Returns the bucket of `account` (lower-case address); nothing is asked of it yet. Raises
-        InvalidInput for settings that cannot be used, or if the extra [s3] is not installed."""
+        """Returns the bucket of `account` (lower-case address), without asking it anything yet. Raises
+        InvalidInput if the settings are invalid, or the extra [s3] is not installed."""
         require_usable(settings)
-        # What they log at these levels are requests with their signatures.
+        # At these levels they would log requests with their signatures.
         for name in ("boto3", "botocore", "s3transfer", "urllib3"):
             logging.getLogger(name).setLevel(logging.WARNING)
         return cls(settings, account, *_make_clients(settings))
 
     def close(self) -> None:
-        """Breaks off what is under way. A storage that does not let go of it holds nobody up."""
+        """Cancels running calls. It does not wait for a storage that does not answer."""
         self._is_closed = True
         self._uploads.close()
         self._signers.close()
         self._checks.close()
 
     async def learn(self) -> dict[BlobKey, int]:
-        """Returns this account's blobs in the bucket, length in bytes by key. Removes uploads that were cut
-        off. Raises InvalidInput if anybody may read the bucket, EnvironmentFault if it cannot be used."""
+        """Returns this account's blobs in the bucket: bytes by key. Removes interrupted uploads. Raises
+        InvalidInput if anybody may read the bucket, EnvironmentFault if it cannot be used."""
         found = await self._uploads.run(self._look)
         self.there = {key: size for key, (size, _) in found.items()}
         self._marks = {key: mark for key, (_, mark) in found.items()}
         return self.there
 
     def may_upload(self, key: BlobKey) -> bool:
-        """Returns whether to send this copy now. It is not sent again soon after the storage has taken its
-        bytes and lost them."""
+        """Returns whether to send this copy now. After the storage has taken and lost its bytes, it is not
+        sent again for a while."""
         return time.monotonic() >= self._again_at.get(key, 0.0)
 
     async def put(self, key: BlobKey, path: Path) -> None:
-        """Uploads a blob from its file; from then on peers are sent there. Raises EnvironmentFault, and
-        nothing counts as being there, unless the storage has all of it."""
+        """Uploads a blob from its file; then peers are sent there. Raises EnvironmentFault unless the storage
+        has all of it; then it counts as missing."""
         sent = list[int]()
         try:
             size, mark = await self._uploads.run(partial(self._upload, self._name(key), path, sent))
@@ -131,17 +131,18 @@ class Bucket:
         self._again_at.pop(key, None)
 
     async def remove(self, keys: Collection[BlobKey]) -> None:
-        """Deletes copies. Raises EnvironmentFault if the storage refuses; no peer is sent there anyway."""
+        """Deletes copies. Raises EnvironmentFault if the storage refuses; peers are not sent there any more
+        anyway."""
         for key in keys:
             (self.there or {}).pop(key, None)
             self._marks.pop(key, None)
             await self._uploads.run(partial(self._delete, self._name(key)))
 
     async def find_url(self, account: str, key: BlobKey, *, is_member: bool, is_asked: bool) -> str:
-        """Returns the URL at which `account`, who may read this blob, finds it; empty if this node has to
-        send the bytes. is_asked: whether it follows. One that was sent there and comes back asks for the
-        bytes: then the storage is asked, and a copy that it does not have as it was counts as missing until
-        it is uploaded again. Of what a peer says of it nothing is believed: an account costs nothing."""
+        """Returns the URL of this blob for `account`, which may read it; empty if this node must send the
+        bytes. `is_asked` says that the account follows URLs. If it comes back and asks for the bytes, the
+        storage is asked; a copy that is missing or changed there must be uploaded again. The peer's own word
+        does not count, because an account costs nothing."""
         if self.there is None or key not in self.there:
             return ""
         if not is_asked:
@@ -168,14 +169,14 @@ class Bucket:
         return f"{self.settings.prefix}/{self.account}/{key}"
 
     async def _is_kept(self, key: BlobKey) -> bool:
-        """Returns whether the storage says that it has a copy as it was uploaded, or seen first."""
+        """Returns whether the storage says that it still has a copy as it was uploaded or first seen."""
         with suppress(TimeoutError, EnvironmentFault):
             async with asyncio.timeout(SIGNING_S):
                 said = await self._checks.run(partial(self._stat, self._name(key)))
             return bool(said == ((self.there or {}).get(key), self._marks.get(key)))
         return False
 
-    # In threads:
+    # These run in threads.
     def _sign(self, name: str) -> str:
         place = {"Bucket": self.settings.bucket, "Key": name}
         with _sorted_errors(self.settings):
@@ -202,13 +203,13 @@ class Bucket:
         return found
 
     def _list(self, call: str, what: str, folder: str) -> Iterator[dict[str, Any]]:
-        """Yields what lies below `folder`, at most MOST_LISTED entries."""
+        """Yields the objects below `folder`, at most MOST_LISTED."""
         pages = self.client.get_paginator(call).paginate(Bucket=self.settings.bucket, Prefix=folder)
         some = islice(pages, MOST_LISTED)  # A page may be empty.
         return islice((one for page in some for one in page.get(what, ())), MOST_LISTED)
 
     def _refuse_public(self, probe: dict[str, str]) -> None:
-        """Raises InvalidInput if anybody without credentials may read an object."""
+        """Raises InvalidInput if anybody can read an object without credentials."""
         try:
             self.anonymous.get_object(**probe)
         except _load("botocore.exceptions").ClientError:
@@ -222,7 +223,7 @@ class Bucket:
         )
 
     def _upload(self, name: str, path: Path, sent: list[int]) -> tuple[int, str]:
-        """Returns the length and mark of the copy. sent: gets an item if some of it left this machine."""
+        """Returns length and mark of the copy. `sent` gets an item once some of it left this machine."""
         place = self.settings.bucket, name
         parts = _load("boto3.s3.transfer").TransferConfig(
             multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
@@ -253,8 +254,8 @@ class Bucket:
 
 
 class _Threads:
-    """Threads that take one call after the other. A process that ends does not wait for them: a storage may
-    hold a call for as long as it likes."""
+    """Threads that run one call after the other. The process ends without waiting for them, because a storage
+    may never answer."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -263,8 +264,8 @@ class _Threads:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
 
     async def run(self, act: Callable[[], Any]) -> Any:
-        """Returns what `act` returns or raises. A call that is cancelled before its turn is left out. Not to
-        be used after `close`."""
+        """Runs `act` in a thread and returns or raises what it does. A call that is cancelled before its turn
+        never runs. Do not use it after `close`."""
         assert not self._is_closed, "no thread is left for it"
         if len(self._threads) < self._most:
             self._threads.append(Thread(target=self._work, daemon=True))
@@ -274,7 +275,7 @@ class _Threads:
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Begins no more calls."""
+        """Starts no more calls."""
         self._is_closed = True
         with suppress(Empty):
             while call := self._calls.get_nowait():
@@ -298,8 +299,8 @@ def _load(module: str) -> Any:
 
 
 def _make_clients(settings: ObjectStorage) -> tuple[Any, Any]:
-    """Clients of boto3 for the storage: with the credentials that are found now, and without any. Raises
-    InvalidInput without the extra [s3], EnvironmentFault for what boto3 does not take."""
+    """Returns two boto3 clients for the storage: with the present credentials, and without any. Raises
+    InvalidInput without the extra [s3], EnvironmentFault if boto3 rejects the settings."""
     boto3, config = _load("boto3"), _load("botocore.config").Config
     common: dict[str, Any] = {
         "connect_timeout": CONNECT_S,
@@ -323,13 +324,13 @@ def _make_clients(settings: ObjectStorage) -> tuple[Any, Any]:
 
 
 def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
-    """Sends in boto3's place; the answer breaks off if it is too long."""
-    request.stream_output = True  # It is read later, by way of `stream`.
+    """Sends in place of boto3, and cuts off answers that are too long."""
+    request.stream_output = True  # The answer is read later, through `stream`.
     response = send(request)
     read = response.raw.stream
 
     def stream(*arguments: Any, **named: Any) -> Iterator[bytes]:
-        """Yields the same pieces."""
+        """Yields the same pieces, up to the limit."""
         left = MOST_ANSWERED_BYTES
         for piece in read(*arguments, **named):
             left -= len(piece)
@@ -344,8 +345,9 @@ def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
 
 @contextmanager
 def _sorted_errors(settings: ObjectStorage) -> Iterator[None]:
-    """Errors of boto3 by their kind alone: their texts may hold URLs, or what a credential program said.
-    Whatever else breaks inside of boto3 is one of them: a storage and such a program may answer anything."""
+    """Turns errors of boto3 into this project's, by kind alone, because their texts may hold URLs or a
+    credential program's output. Any other exception inside boto3 counts too: a storage and such a program may
+    answer anything."""
     kinds = _load("botocore.exceptions")
     try:
         yield

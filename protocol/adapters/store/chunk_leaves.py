@@ -1,4 +1,4 @@
-"""Single leaves of a dataset: cut out of their chunk, and judged by its root."""
+"""Cuts single leaves of a dataset out of their chunks, and checks them against the chunk's root."""
 
 from collections.abc import Iterable, Sequence
 from typing import overload
@@ -11,7 +11,7 @@ from touchstone.protocol.spec.openings import LeafProof
 
 
 class RootList(Sequence[bytes]):
-    """32-byte roots that follow each other in `data`, without an object for each."""
+    """32-byte roots, one after the other in `data`, without an object for each."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -33,8 +33,8 @@ class RootList(Sequence[bytes]):
 
 
 def cut_chunk(ref: BlobRef, number: int, chunk: bytes, leaves: Iterable[int]) -> dict[int, LeafProof]:
-    """Returns leaves of one chunk by their number in the blob, each with its path to the chunk's root.
-    Nothing is judged here."""
+    """Returns leaves of one chunk by their number in the blob, each with its path to the chunk's root. It
+    checks nothing."""
     kind, levels = ref.key.kind, stack_chunk(chunk, ref)
     size, first = kind.leaf_bytes, number * kind.chunk_leaves
     return {
@@ -47,7 +47,7 @@ def cut_chunk(ref: BlobRef, number: int, chunk: bytes, leaves: Iterable[int]) ->
 
 
 def is_proven(ref: BlobRef, index: int, proof: LeafProof, chunk_roots: Sequence[bytes]) -> bool:
-    """Returns whether a leaf with its path inside its chunk is the blob's."""
+    """Returns whether a leaf with its path inside its chunk belongs to the blob."""
     number, within = divmod(index, ref.key.kind.chunk_leaves)
     is_long = len(proof.path) == get_depth(ref)
     return (

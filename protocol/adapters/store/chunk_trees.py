@@ -1,6 +1,6 @@
-"""The trees over a blob's chunks: a chunk's root, the root of all, leaves with their paths.
+"""Computes the trees over a blob's chunks: roots of chunks, the blob's root, leaves with paths.
 
-A blob is cut into chunks of some leaves, whose subtrees are hashed one by one. Nothing is judged here.
+A blob is cut into chunks of some leaves, whose subtrees are hashed one by one. Nothing is checked here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,8 +12,8 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 
 def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:
-    """Returns the root of the subtree over one chunk (the last of a blob may be shorter). If the blob has
-    several chunks, zero padding lifts it to their depth; otherwise it is the root of the whole tree."""
+    """Returns the root of the subtree over one chunk (the last one of a blob may be shorter). If the blob has
+    several chunks, zero padding brings it to full depth; else this is the root of the whole tree."""
     leaves = split_roots(chunk) if ref.key.kind is BlobKind.ROOTS else _hash_leaves(chunk, ref)
     root = merkle.compute_root(leaves)
     if ref.chunk_count == 1:
@@ -31,12 +31,12 @@ def _hash_leaves(chunk: bytes, ref: BlobRef) -> list[bytes]:
 
 
 def split_roots(data: bytes) -> list[bytes]:
-    """Returns the roots that follow each other in `data`."""
+    """Splits `data` into its roots."""
     return [data[start : start + ROOT_BYTES] for start in range(0, len(data), ROOT_BYTES)]
 
 
 def stack_chunk(chunk: bytes, ref: BlobRef) -> merkle.Levels:
-    """Returns all levels of the subtree over one chunk, padding included if the blob has several chunks."""
+    """Returns all levels of the subtree over one chunk, with padding if the blob has several chunks."""
     leaves = _hash_leaves(chunk, ref)
     if ref.chunk_count > 1:
         leaves += [ZERO_WORD] * (ref.key.kind.chunk_leaves - len(leaves))
@@ -59,8 +59,8 @@ def fold_chunks(chunk_roots: Sequence[bytes], kind: BlobKind) -> bytes:
 def open_leaves(
     ref: BlobRef, chunk_roots: Sequence[bytes], chunk: bytes, indices: Iterable[int]
 ) -> Iterator[LeafProof]:
-    """Leaves of one chunk, padding included, with their paths, from the chunk and the roots of all: nothing
-    is judged here."""
+    """Returns leaves of one chunk, padding included, with their paths, from the chunk and all chunk roots. It
+    checks nothing."""
     kind = ref.key.kind
     size, padding = kind.leaf_bytes, _EMPTY_SUBTREES[kind.chunk_depth]
     levels = merkle.compute_levels(_hash_leaves(chunk, ref))

@@ -1,4 +1,4 @@
-"""Answers to requests for leaves: runs of leaves with their proofs.
+"""Encodes and decodes answers to requests for leaves: runs of leaves with their proofs.
 
 An answer says which of the runs it has, one bit for each, and then gives those: leaves, then siblings
 (docs/spec.md, section 1). Its length follows from the bits.
@@ -15,8 +15,8 @@ from touchstone.protocol.spec.openings import LeafProof
 
 
 def encode_answer(ref: BlobRef, runs: Sequence[LeafRun], known: Mapping[int, LeafProof]) -> bytes:
-    """Returns the answer to a request from leaves by number, whose paths end at the root of their chunk. A
-    run of which a leaf is not known is left out."""
+    """Returns the answer to a request. `leaves` are by number, with paths up to the root of their chunk. A
+    run is left out if one of its leaves is missing."""
     bits, pieces = 0, list[bytes]()
     for number, run in enumerate(runs):
         if all(leaf in known for leaf in run.leaves):
@@ -42,7 +42,7 @@ def decode_answer(
     ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes], answer: bytes, source: str
 ) -> dict[int, LeafProof]:
     """Returns the leaves of an answer by number, all proven, each with its path to the root of its chunk.
-    Raises ProtocolFault, with `source` as culprit, if one is not, or the length is another."""
+    Raises ProtocolFault, with `source` as culprit, if a leaf is wrong or the length does not fit."""
     start, found = measure_bits(len(runs)), dict[int, LeafProof]()
     bits = int.from_bytes(answer[:start], "little")
     sent = [run for number, run in enumerate(runs) if bits >> number & 1]

@@ -1,8 +1,8 @@
-"""Runs of a dataset's leaves: how a node asks for leaves.
+"""Defines runs of a dataset's leaves, by which a node asks for leaves.
 
-A run is some leaves of one chunk that follow each other. Who asks knows the roots of all chunks, so a proof
-needs the siblings inside the chunk alone: five at most for one leaf. How long an answer is follows from the
-runs that it has (`leaf_answers.py`).
+A run is successive leaves of one chunk. The asker knows all chunk roots, so a proof needs only siblings
+inside the chunk: five at most for one leaf. The length of an answer follows from its runs
+(`leaf_answers.py`).
 """
 
 import re
@@ -14,24 +14,24 @@ from touchstone.protocol.spec import merkle
 from touchstone.protocol.spec.errors import InvalidInput
 
 MAX_RUNS = 128
-"""in one request"""
+"""The most runs in one request."""
 MAX_LEAVES = 1024
-"""in one request: 1 MiB"""
+"""The most leaves in one request: 1 MiB."""
 MAX_TEXT = MAX_RUNS * 26
-"""characters of a request's runs"""
+"""The most characters of a request's runs."""
 _RUN = re.compile(r"([0-9a-f]{1,12})-([0-9a-f]{1,12})")
 
 
 @dataclass(frozen=True, order=True)
 class LeafRun:
-    """Leaves first .. last (inclusive) of a blob."""
+    """The leaves first .. last of a blob, both included."""
 
     first: int
     last: int
 
     @property
     def leaves(self) -> range:
-        """Their numbers."""
+        """The numbers of the leaves."""
         return range(self.first, self.last + 1)
 
 
@@ -49,7 +49,7 @@ def list_runs(ref: BlobRef, leaves: Iterable[int]) -> list[LeafRun]:
 
 
 def split_requests(runs: Iterable[LeafRun]) -> Iterator[list[LeafRun]]:
-    """Yields the runs in requests of at most MAX_RUNS runs and MAX_LEAVES leaves."""
+    """Splits the runs into requests of at most MAX_RUNS runs and MAX_LEAVES leaves."""
     part: list[LeafRun] = []
     size = 0
     for run in runs:
@@ -63,13 +63,13 @@ def split_requests(runs: Iterable[LeafRun]) -> Iterator[list[LeafRun]]:
 
 
 def format_runs(runs: Sequence[LeafRun]) -> str:
-    """Returns runs as a request holds them: `1f-20,3c-3c`, hexadecimal."""
+    """Returns runs as a request writes them: `1f-20,3c-3c`, in hex."""
     return ",".join(f"{run.first:x}-{run.last:x}" for run in runs)
 
 
 def parse_runs(text: str, ref: BlobRef) -> list[LeafRun]:
-    """Returns the runs of a request. Raises InvalidInput for a malformed one, for too many, and for leaves
-    that the blob does not have or that lie in two chunks."""
+    """Returns the runs of a request. Raises InvalidInput if it is malformed, has too many runs, or names
+    leaves that do not exist or lie in two chunks."""
     parts = text[: MAX_TEXT + 1].split(",") if text else []
     found = [_RUN.fullmatch(part) for part in parts]
     runs = [LeafRun(int(one[1], 16), int(one[2], 16)) for one in found if one]
@@ -104,7 +104,7 @@ def get_depth(ref: BlobRef) -> int:
 
 
 def count_siblings(ref: BlobRef, run: LeafRun) -> int:
-    """Counts the siblings of a run inside its chunk."""
+    """Returns the number of a run's siblings inside its chunk."""
     first, last, count = run.first % ref.key.kind.chunk_leaves, run.last % ref.key.kind.chunk_leaves, 0
     for _ in range(get_depth(ref)):
         count += (first & 1) + (~last & 1)
@@ -113,16 +113,15 @@ def count_siblings(ref: BlobRef, run: LeafRun) -> int:
 
 
 def measure_run(ref: BlobRef, run: LeafRun) -> int:
-    """Returns the length of a run in an answer, in bytes, proof included."""
+    """Returns the bytes of a run in an answer, proof included."""
     return len(run.leaves) * ref.key.kind.leaf_bytes + ROOT_BYTES * count_siblings(ref, run)
 
 
 def measure_bits(count: int) -> int:
-    """Returns the length of the start of an answer, in bytes. These bytes say which of `count` runs
-    follow."""
+    """Returns the bytes at the start of an answer that say which of `count` runs follow."""
     return -(-count // 8)
 
 
 def measure_most(ref: BlobRef, runs: Sequence[LeafRun]) -> int:
-    """Returns the length of an answer that has all of these runs, in bytes."""
+    """Returns the bytes of an answer that has all of these runs."""
     return measure_bits(len(runs)) + sum(measure_run(ref, run) for run in runs)

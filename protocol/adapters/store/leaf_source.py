@@ -1,4 +1,4 @@
-"""Leaves of a dataset that this node can show: of a whole one, or those that it has kept."""
+"""Finds leaves of a dataset that this node can show: of a whole one, or of kept parts."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -23,21 +23,22 @@ _THREADS = ThreadPoolExecutor(4, "leaves")
 async def run_apart(
     work: Callable[Arguments, Found], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Found:
-    """Runs `work` in a thread of its own pool, and returns its result. All threads of asyncio may be
-    computing steps and waiting for leaves; what fetches the leaves must not wait for one of them."""
+    """Runs `work` in a separate pool of threads, and returns its result. The threads of asyncio may all be
+    computing steps that wait for leaves, so fetching leaves must not need one of them."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 
 @dataclass(frozen=True)
 class LeafSource:
-    """store: whole datasets; parts: single leaves of others, None if there are none."""
+    """Where leaves lie. `store` has whole datasets; `parts` has single leaves of others, None if there are
+    none."""
 
     store: BlobStore
     parts: PartStore | None = None
     _whole: dict[BlobKey, Outline] = field(default_factory=dict)
 
     def has_parts(self, key: BlobKey) -> bool:
-        """Returns whether leaves of this dataset may be here though it is not whole."""
+        """Returns whether leaves of this dataset may be here although it is not whole."""
         return self._find_kept(key) is not None
 
     def _find_kept(self, key: BlobKey) -> Outline | None:
@@ -45,8 +46,7 @@ class LeafSource:
         return self.parts.find_outline(key.root) if is_known and self.parts else None
 
     def find_outline(self, key: BlobKey) -> Outline | None:
-        """Returns the length and chunk roots of a dataset; None if neither whole nor parts of it are
-        here."""
+        """Returns the length and chunk roots of a dataset; None if nothing of it is here."""
         size = self.store.get_size_bytes(key)
         if size is None:
             return self._find_kept(key)
@@ -56,19 +56,18 @@ class LeafSource:
         return self._whole[key]
 
     def get_chunk_roots(self, key: BlobKey) -> bytes:
-        """Returns the roots of a blob's chunks, one after the other; empty if they are not known."""
+        """Returns the roots of a blob's chunks, concatenated; empty if unknown."""
         kept = None if self.store.get_size_bytes(key) is not None else self._find_kept(key)
         return self.store.get_chunk_roots(key) if kept is None else b"".join(kept.chunk_roots)
 
     def answer(self, outline: Outline, runs: Sequence[LeafRun]) -> bytes:
-        """Returns the answer to a request (`leaf_runs`). Leaves that are not here, or are damaged, are left
-        out."""
+        """Returns the answer to a request (`leaf_runs`). It leaves out leaves that are missing or damaged."""
         leaves = [leaf for run in runs for leaf in run.leaves]
         return encode_answer(outline.ref, runs, self.read(outline, leaves))
 
     def read(self, outline: Outline, leaves: Iterable[int], kept_until: int = 0) -> dict[int, LeafProof]:
-        """Returns those of the leaves that are here, by number, each with its path inside its chunk, all
-        proven. kept_until: a block until which single leaves stay."""
+        """Returns the requested leaves that are here, by number, proven, each with its path inside its chunk.
+        Single leaves stay until block `kept_until`."""
         ref = outline.ref
         if self.store.has(ref) and len(outline.chunk_roots) == ref.chunk_count:
             return self._read_whole(outline, leaves)
@@ -83,7 +82,7 @@ class LeafSource:
             place = ref.locate_chunks(range(number, number + 1))
             chunk = b"".join(self.store.open_range(ref.key, place.start, place.stop))
             cut = cut_chunk(ref, number, chunk, inside)
-            # One that holds tells that all of the chunk is right.
+            # If one leaf fits, all of the chunk is right.
             if is_proven(ref, inside[0], cut[inside[0]], outline.chunk_roots):
                 found |= cut
         return found

@@ -1,11 +1,11 @@
-"""Parts of datasets on disk, up to a limit.
+"""Keeps parts of datasets on disk, up to a limit.
 
-A node keeps the leaves that its samples touched, for two reasons. It serves them to others; and a claim or a
-vote on such samples can be disputed, so it may have to compute on them again when nobody else serves them. So
-each leaf has a block until which it stays, whatever the limit says. All else goes when the limit is reached.
+A node keeps the leaves that its samples touched, for two reasons. It serves them to others. And a claim or a
+vote on such samples can be disputed; then it must compute on them again, even if nobody else serves them. So
+each leaf has a block until which it stays, whatever the limit says. All others go when the limit is reached.
 
-Bytes of a leaf were proven before they are kept here. They are judged again when they are read
-(`chunk_leaves.py`): disks rot. A damaged database is begun anew: every leaf can be fetched again.
+A leaf is proven before it is kept, and checked again when it is read (`chunk_leaves.py`), because disks lose
+data. A damaged database is begun anew, because every leaf can be fetched again.
 """
 
 import logging
@@ -25,11 +25,11 @@ from touchstone.protocol.spec.openings import LeafProof
 
 log = logging.getLogger(__name__)
 FILE_NAME = "parts.sqlite"
-"""In a home."""
+"""The file's name in a home."""
 ROW_BYTES = 1_700
-"""of disk that a leaf takes with its proof and its place in the index"""
+"""Bytes of disk for a leaf with its proof and its index entry."""
 TRIMMED_PART = 16
-"""If the limit is reached, one part of so many is freed at once."""
+"""At the limit, one part of so many is freed at once."""
 ASKED_AT_ONCE = 500
 FORMAT = 1
 SCHEMA = f"""
@@ -44,7 +44,7 @@ CREATE TABLE leaves (
 
 @dataclass(frozen=True)
 class Outline:
-    """What a node needs to know of a dataset before any leaf: its length and the roots of its chunks."""
+    """What a node must know of a dataset before any leaf: its length and its chunk roots."""
 
     ref: BlobRef
     chunk_roots: Sequence[bytes]
@@ -54,8 +54,8 @@ class PartStore:
     """Leaves of datasets in one file. Safe for several threads and processes."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
-        """limit_bytes: of disk, beyond the leaves that must stay. Raises EnvironmentFault if the disk does
-        not take the file."""
+        """Opens the file. `limit_bytes` is the disk for leaves beyond those that must stay. Raises
+        EnvironmentFault if the disk refuses the file."""
         self.path, self.limit_rows = path, max(1, limit_bytes // ROW_BYTES)
         self._lock = threading.Lock()
         self._outlines: dict[bytes, Outline] = {}
@@ -70,17 +70,17 @@ class PartStore:
             self._connection.close()
 
     def count_rows(self) -> int:
-        """Returns the number of leaves that are here."""
+        """Returns the number of stored leaves."""
         return self._rows
 
     def put_outline(self, outline: Outline) -> None:
-        """Keeps the roots of a dataset's chunks, which fold to its root."""
+        """Stores the chunk roots of a dataset, which must fold to its root."""
         row = (outline.ref.key.root, outline.ref.size_bytes, b"".join(outline.chunk_roots))
         with self._lock, self._errors(), self._connection as cursor:
             cursor.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", row)
 
     def find_outline(self, root: bytes) -> Outline | None:
-        """Returns what was kept by `put_outline`."""
+        """Returns what `put_outline` stored."""
         if root not in self._outlines:
             with self._lock, self._errors():
                 query = "SELECT size, chunk_roots FROM roots WHERE root = ?"
@@ -92,8 +92,8 @@ class PartStore:
         return self._outlines[root]
 
     def put(self, root: bytes, leaves: Mapping[int, LeafProof], kept_until: int, head_block: int) -> None:
-        """Keeps leaves that were proven, at least until block `kept_until`. What need not stay at
-        `head_block` goes if the limit is reached. Raises EnvironmentFault if the disk is full."""
+        """Stores proven leaves, at least until block `kept_until`. At the limit, leaves that need not stay at
+        `head_block` are removed. Raises EnvironmentFault if the disk is full."""
         used = next(self._clock)
         rows = [
             (root, leaf, proof.data, b"".join(proof.path), used, kept_until) for leaf, proof in leaves.items()
@@ -112,8 +112,8 @@ class PartStore:
             self._rows -= done.rowcount
 
     def get(self, root: bytes, leaves: Iterable[int], kept_until: int = 0) -> dict[int, LeafProof]:
-        """Returns those of the leaves that are here and intact. They stay at least until `kept_until` from
-        now on; a damaged one is left out."""
+        """Returns the requested leaves that are here and intact, without damaged ones. They now stay at least
+        until `kept_until`."""
         outline, found = self.find_outline(root), dict[int, LeafProof]()
         if outline is None:
             return found
@@ -155,11 +155,13 @@ def _split(leaves: Iterable[int]) -> Iterator[list[int]]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Returns the database; one that is damaged or of another version is begun anew."""
+    """Returns the database. One that is damaged or of another version is begun anew."""
     try:
         return _connect(path)
     except (sqlite3.DatabaseError, InvalidInput) as error:
-        if isinstance(error, sqlite3.OperationalError):  # Locked, no room, no such folder.
+        if isinstance(
+            error, sqlite3.OperationalError
+        ):  # It is locked, or there is no room, or no such folder.
             raise
         log.warning("%s is made again, empty: %s", path, error)
         for suffix in ("", "-wal", "-shm"):
@@ -172,7 +174,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        # A claim on these leaves may follow at once: what was put is there after a power failure.
+        # Flush to disk, because a claim on these leaves may follow at once.
         connection.execute("PRAGMA synchronous = FULL")
         with closing(connection.execute("PRAGMA user_version")) as cursor:
             version = int(cursor.fetchone()[0])

@@ -1,1 +1,1 @@
-"""Blobs between peers over HTTPS: who asks is proven by a signature, who answers by a pinned certificate."""
+"""Sends blobs between peers over HTTPS. Askers sign requests; servers have pinned certificates."""

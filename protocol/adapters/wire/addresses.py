@@ -1,8 +1,8 @@
-"""Addresses of peers: whom one counts as, and which ones an endpoint may lead to.
+"""Judges addresses of peers: how callers are counted, and where an endpoint may lead.
 
-Any account announces any endpoint. So an endpoint leads a node to public addresses alone, or to those of the
-private network in which the node's own endpoint lies: this machine, for a test network. Anything else could
-be a service of the node's own network, or its provider's metadata.
+Any account can announce any endpoint. So a node follows an endpoint only to public addresses, or to those of
+the private network in which its own endpoint lies, such as this machine in a test network. Anything else
+could be a service of the node's own network, or its provider's metadata.
 """
 
 from contextlib import suppress
@@ -10,19 +10,20 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 
 NAT64 = IPv6Network("64:ff9b::/96")
 UNICAST = IPv6Network("2000::/3")
-"""All public addresses of version 6 lie here: nothing local, compatible, mapped, translated or reserved."""
+"""All public IPv6 addresses lie in this range: none that are local, compatible, mapped, translated or
+reserved."""
 SPECIAL = tuple(
     ip_network(text)
     for text in (
-        "192.0.0.0/24",  # assigned to protocols; metadata of Oracle's older machines
-        "192.88.99.0/24",  # relays of 6to4
-        "168.63.129.16",  # of Azure: each machine's own host
-        "2001::/23",  # assigned to protocols, Teredo among them
+        "192.0.0.0/24",  # Assigned to protocols; metadata of Oracle's older machines.
+        "192.88.99.0/24",  # Relays of 6to4.
+        "168.63.129.16",  # Azure: each machine's own host.
+        "2001::/23",  # Assigned to protocols, Teredo among them.
         "2002::/16",  # 6to4
-        "3fff::/20",  # documentation
+        "3fff::/20",  # Documentation.
     )
 )
-"""Not all of them are so in each version of `ipaddress`, or in any."""
+"""Ranges that some or all versions of `ipaddress` wrongly call public."""
 INNER = tuple(
     tuple(map(ip_network, group))
     for group in (
@@ -34,11 +35,11 @@ INNER = tuple(
         ("fc00::/7",),
     )
 )
-"""Networks that are not public: this machine, and the usual ranges of a house or a firm."""
+"""Private networks: this machine, and the usual ranges of a house or a firm."""
 
 
 def is_public(address: str) -> bool:
-    """Returns whether an IP address, and one that it carries inside, is one of the public internet."""
+    """Returns whether an IP address is public, and so is any address inside it."""
     with suppress(ValueError):
         one = ip_address(address)
         if one in NAT64:
@@ -49,8 +50,8 @@ def is_public(address: str) -> bool:
 
 
 def may_lead_to(address: str, own_host: str) -> bool:
-    """Returns whether a peer's endpoint may lead to an address. own_host: the host of this node's own
-    endpoint. A name never counts as in a private network, because its owner chooses the address."""
+    """Returns whether a peer's endpoint may lead to an address. `own_host` is the host of this node's own
+    endpoint. If that is a name it never counts as private, because its owner chooses the address."""
     if is_public(address):
         return True
     with suppress(ValueError):
@@ -60,12 +61,12 @@ def may_lead_to(address: str, own_host: str) -> bool:
 
 
 LINE_BITS, NETWORK_BITS = 48, 64
-"""Of an address of version 6. A line is given 256 or 65,536 networks (RIPE 690), and whoever has one address
-of a network has them all."""
+"""Leading bits of an IPv6 address. A line gets 256 or 65,536 networks (RIPE 690), and the owner of one
+address in a network has them all."""
 
 
 def find_caller(address: str, bits: int = LINE_BITS) -> str:
-    """Returns the key under which callers from an address are counted. bits: how many bits of a version 6
+    """Returns the key under which callers from an address are counted. `bits` is how many bits of an IPv6
     address count."""
     with suppress(ValueError):
         one = ip_address(address.partition("%")[0])

@@ -1,8 +1,8 @@
-"""Fetches blobs from peers into the local store; a peer is trusted for nothing but delivery.
+"""Fetches blobs from peers into the local store; peers are trusted only to deliver.
 
-Each byte is judged while it streams, and a broken connection is resumed where it broke. A peer that delivers
-wrong bytes is not asked again: that error is evidence. If a peer sends us to its bucket, what the bucket
-delivers is no evidence against it: the peer itself is asked for what is missing.
+Each byte is checked while it streams, and a broken connection is resumed where it broke. A peer that sends
+wrong bytes is not asked again. If a peer sends this node to a bucket, wrong bytes there do not count against
+the peer: the peer itself is asked for what is missing.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class BlobClient:
-    """Fetches for one account. Use as `async with BlobClient(...) as client`."""
+    """Fetches for one account. Use it in `async with BlobClient(...) as client`."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class BlobClient:
         storage: ObjectStorage | None = None,
         own_host: str = "",
     ) -> None:
-        """storage: whether and where to follow a peer to its bucket (public addresses). own_host: of this
-        node's own endpoint, for `may_lead_to`."""
+        """Prepares a client. `storage` says whether to follow a peer to its bucket, and where else than to
+        public addresses. `own_host` is that of this node's endpoint, for `may_lead_to`."""
         self.fetched_bytes = 0
-        """Of whatever came from peers and from their buckets."""
+        """Bytes from peers and from their buckets."""
         self._store = store
         self._signer = signer
         self._session = PeerSession(
@@ -78,16 +78,15 @@ class BlobClient:
     async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
         """Returns the path of the blob in the store, fetched from `peer` unless it is there already.
 
-        Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
-        not deliver after all retries (also: it does not serve this blob to this account yet).
-        """
+        Raises ProtocolFault, naming the peer, if it sends something else. Raises EnvironmentFault if it does
+        not deliver after all retries, or does not serve this blob to this account yet."""
         return await self._fetch(peer, ref)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
-        """As fetch, from the first of `peers` that delivers. If one refuses the next is asked at once; if one
-        is slow the next is asked beside it. Until the retries are used up all are asked again, except those
-        that delivered anything else. Raises the error of one of them when none delivers. What is in the store
-        needs no peer."""
+        """Fetches as `fetch`, from the first of `peers` that delivers. If one refuses, the next is asked at
+        once; if one is slow, the next is asked too. All are asked again until the retries are used up, except
+        peers that sent wrong bytes. Raises the error of one of them if none delivers. Blobs in the store need
+        no peer."""
         if self._store.has(ref):
             return self._store.get_path(ref.key)
         if not peers:
@@ -95,7 +94,7 @@ class BlobClient:
         liars = set[Peer]()
 
         async def fetch_once(peer: Peer) -> Path:
-            """Fetches from one peer; a peer that sends other bytes is not asked again."""
+            """Fetches from one peer. A peer that sends wrong bytes is not asked again."""
             try:
                 return await self._fetch(peer, ref, attempts=1)
             except ProtocolFault:
@@ -121,8 +120,8 @@ class BlobClient:
             return writer.commit()
 
     async def fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
-        """Returns the roots of a blob's chunks, which fold to its root. They are no evidence of what is below
-        them. Raises as fetch does."""
+        """Returns the chunk roots of a blob, checked to fold to its root. They prove nothing about the chunks
+        yet. Raises as `fetch` does."""
         if ref.chunk_count == 1:
             return (ref.key.root,)
         roots = await self._fetch_chunk_roots(peer, ref, None)
@@ -130,8 +129,8 @@ class BlobClient:
         return roots
 
     async def fetch_roots_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> tuple[bytes, ...]:
-        """As `fetch_chunk_roots`, from the first of `peers` that shows them; the next is asked as well if one
-        is slow or refuses. Raises the error of one of them when none does."""
+        """Returns chunk roots as `fetch_chunk_roots`, from the first of `peers` that sends them. The next is
+        asked too if one is slow or refuses. Raises the error of one of them if none does."""
         if not peers:
             raise _no_peer(ref)
         size_s = ROOT_BYTES * ref.chunk_count / HEDGE_BYTES_PER_SECOND
@@ -149,12 +148,12 @@ class BlobClient:
         return await self._session.try_often(ask_all)
 
     async def fetch_chunk(self, peer: Peer, ref: BlobRef, number: int, root: bytes) -> bytes:
-        """Returns the bytes of one chunk, whose root is known; nothing is stored. Raises as fetch does."""
+        """Returns the bytes of one chunk, checked by its root; stores nothing. Raises as `fetch` does."""
         place = ref.locate_chunks(range(number, number + 1))
         pieces = bytearray()
 
         async def read() -> bytes:
-            """Asks for what is still missing."""
+            """Asks for the bytes that are still missing."""
             left = range(place.start + len(pieces), place.stop)
             async for piece in self._stream_range(peer, ref, left):
                 pieces.extend(piece)
@@ -170,42 +169,43 @@ class BlobClient:
     async def fetch_runs(
         self, peer: Peer, ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes]
     ) -> dict[int, LeafProof]:
-        """Returns the leaves of those runs of a dataset that the peer has, proven, by number; nothing is
-        stored. It is asked once. runs: of one request (`split_requests`). Raises as fetch does."""
+        """Asks the peer once, and returns those leaves of these runs that it has, proven, by number; stores
+        nothing. `runs` must fit into one request (`split_requests`). Raises as `fetch` does."""
         path = request_paths.format_leaves(ref.key, format_runs(runs))
         answer = await self._get_small(peer, path, measure_most(ref, runs))
         return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
 
     async def try_often(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Returns the result of `act`, called again after each retryable fault, as the retry policy says."""
+        """Calls `act`, and again after each retryable error as the retry policy says, and returns its
+        result."""
         return await self._session.try_often(act)
 
     def get_silence(self, peer: Peer) -> float:
-        """Returns when the peer last gave no timely answer. The peer that was silent longest ago, or never,
-        is asked first."""
+        """Returns when the peer last failed to answer in time. The peer with the oldest silence, or none, is
+        asked first."""
         return self._session.get_silence(peer)
 
     def get_answer_s(self, peer: Peer) -> float:
-        """As of `PeerSession`: when the peer last answered, in whatever way."""
+        """Returns when the peer last answered in any way, as `PeerSession` does."""
         return self._session.get_answer_s(peer)
 
     async def is_answering(self, peer: Peer) -> bool:
-        """Returns whether the peer answers now, in whatever way."""
+        """Returns whether the peer answers now in any way."""
         before_s = self.get_answer_s(peer)
         with suppress(EnvironmentFault, ProtocolFault):
             await self._get_small(peer, request_paths.HEALTH, MAX_STATUS_BYTES, is_signed=False)
         return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, handler: str, message: Message, form: Form[T]) -> T:
-        """Sends a message to the handler of this name, and returns its answer, read as `form`. It is sent
-        once; a caller that needs an answer sends it again. Raises as fetch does."""
+        """Sends a message to a handler, and returns its answer, parsed by `form`. It is sent once; the caller
+        sends it again if it needs to. Raises as `fetch` does."""
         body = encode_message(message)
         path = request_handler.format_handler(handler, body)
         answer = await self._get_small(peer, path, form.most_bytes, body)
         return form.decode(answer, peer.account, peer.format_url(path))
 
     async def get_status(self, peer: Peer) -> NodeStatus:
-        """Returns the peer's own status, which proves nothing. Raises as fetch does."""
+        """Returns the peer's own status, which is only its word. Raises as `fetch` does."""
         body = await self._session.try_often(
             partial(self._get_small, peer, request_paths.STATUS, MAX_STATUS_BYTES, is_signed=False)
         )
@@ -228,7 +228,7 @@ class BlobClient:
         *,
         is_signed: bool = True,
     ) -> bytes:
-        """Returns the answer to one request. If only the time in the request was wrong, it is sent again at
+        """Returns the answer to one request. If only the time in the request was wrong, sends it again at
         once."""
         method = "GET" if message is None else "POST"
 
@@ -247,7 +247,7 @@ class BlobClient:
         return body
 
     async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
-        """Writes what is missing: as the peer sends it, or from its bucket, if the peer sends us there."""
+        """Writes the missing bytes, from the peer or from the bucket that it names."""
         left = range(ref.size_bytes)[sink.received_bytes :]
         clock = asyncio.get_running_loop().time
         begun_s = clock()
@@ -263,7 +263,7 @@ class BlobClient:
             sink.judge()
             return
         except asyncio.CancelledError:
-            # Another peer has answered before. A bucket that this one was asked beside is as slow next time.
+            # Another peer was faster. Next time this bucket would be as slow.
             expected_s = (sink.received_bytes - left.start) / HEDGE_BYTES_PER_SECOND
             if clock() - begun_s >= PAUSE_S + expected_s:
                 self._storage.shun(peer, is_liar=False)
@@ -312,7 +312,7 @@ class _SentToBucket(Exception):
 def _require_body(
     response: aiohttp.ClientResponse, peer: Peer, path: str, status: int, lengths: range
 ) -> None:
-    """Raises ProtocolFault unless the answer announces the bytes that were asked for."""
+    """Raises ProtocolFault unless the answer announces the requested bytes."""
     if response.status != status or response.content_length not in lengths:
         expected = f"status {status} with {format_lengths(lengths)}"
         actual = f"status {response.status} with {response.content_length} bytes"

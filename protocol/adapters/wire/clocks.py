@@ -1,9 +1,9 @@
-"""Clocks of peers, as they tell them with a refusal: how far this machine's is from each, and from most.
+"""Compares this machine's clock with those of peers.
 
 A peer refuses a request that was signed more than a minute before or after its own time, and says what time
-it has. Later requests to that peer are signed by its clock. That is the peer's word, and it counts for
-requests to that peer alone: nobody else takes them. So a lie gains nothing, and a machine whose clock is
-wrong is served and serves all the same. A peer that refuses what is signed by its own clock does not serve.
+it has. Later requests to this peer are signed by its clock; no other peer accepts them, so a lie gains
+nothing. So a machine with a wrong clock can still be served. If a peer refuses even requests signed by its
+own clock, it serves nothing.
 """
 
 import logging
@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection
 from statistics import median
 
 OFF_S = 30.0
-"""Clocks that are further apart count as different; a request counts for a minute."""
+"""Clocks count as different if they are further apart than so many seconds. A request is valid for a
+minute."""
 SEVERAL = 2
 """So many peers must say that this machine's clock is wrong before its operator is told."""
 MOST_CLOCKS = 1024
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class PeerClocks:
-    """How far each account's clock is ahead of this machine's, in seconds; 0 if the account serves requests
-    signed by this clock."""
+    """How far each account's clock is ahead of this machine's, in seconds; 0 if the account accepts this
+    clock."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now
@@ -31,17 +32,17 @@ class PeerClocks:
         self._error_s: float | None = None
 
     def get_time(self, account: str) -> int:
-        """Returns the Unix second with which to sign a request to this account. It can always be signed,
-        whatever time the account claimed and however this machine's clock was set."""
+        """Returns the Unix second for a request to this account. It can always be encoded, whatever time the
+        account claimed."""
         return max(0, int(self.now() + self._ahead_s.get(account, 0.0)))
 
     def note_served(self, account: str) -> None:
-        """Notes that the account serves what is signed by the time that `get_time` returns."""
+        """Notes that the account accepts the time of `get_time`."""
         self._keep(account, self._ahead_s.get(account, 0.0))
 
     def note_told(self, account: str, unix_second: int) -> bool:
-        """Notes the time that came with a refusal. Returns whether the next request is signed with another
-        time, so that it may be served."""
+        """Notes the time that came with a refusal. Returns whether the next request will have another time,
+        so that it may be accepted."""
         ahead_s, before_s = unix_second - self.now(), self._ahead_s.get(account, 0.0)
         if abs(ahead_s - before_s) <= OFF_S:
             return False
@@ -72,8 +73,8 @@ class PeerClocks:
 
 
 def find_own_error(ahead_s: Collection[float]) -> float | None:
-    """Returns how far the clocks of most peers are ahead of this machine's. None if most agree with it, or if
-    fewer than SEVERAL do not: so a lying minority has no effect."""
+    """Returns how far most peers' clocks are ahead of this machine's. None if most agree with it, or fewer
+    than SEVERAL do not; so a lying minority changes nothing."""
     if sum(abs(one) > OFF_S for one in ahead_s) < SEVERAL:
         return None
     middle = median(ahead_s)

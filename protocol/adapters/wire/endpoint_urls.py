@@ -1,4 +1,4 @@
-"""Which URLs a node's endpoint may have.
+"""Decides which URLs an endpoint may have.
 
 An endpoint is the address under which a node's peers connect to it, announced on chain. One rule holds for
 both sides: a node refuses to announce what its peers would refuse to use.
@@ -14,12 +14,12 @@ from touchstone.protocol.spec.errors import InvalidInput
 MAX_URL_CHARACTERS = 256
 MAX_PORT = 65535
 ANY_PORT = 0
-"""Takes a free port."""
+"""The port number that takes any free port."""
 FORM = "https://HOST or https://HOST:PORT"
 _URL = re.compile(r"(?i:https)://(?:\[(?P<address>[^\[\]/]*)\]|(?P<name>[^\[\]/:]*))(?::(?P<port>\d+))?/?")
 _NAME = re.compile(r"(?:(?!-)[A-Za-z0-9_-]{1,63}\.)*(?!-)[A-Za-z0-9_-]{1,63}\.?")
 _NUMBER = re.compile(r"(?:\d+|0[xX][0-9A-Fa-f]*)\.?")
-"""A last part of a host that makes it an address, never a name."""
+"""If the last part of a host is such a number, the host is an address, never a name."""
 
 
 def find_endpoint_fault(url: str) -> str:
@@ -50,8 +50,9 @@ def _find_host_fault(host: str, *, in_brackets: bool) -> str:
 
 
 def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
-    """Returns the endpoint of a node: `public_url`, or where it listens if that is empty. Raises InvalidInput
-    if no peer could use it. listen_port: ANY_PORT before the port is known; the URL then lacks it."""
+    """Returns the endpoint of a node: `public_url`, or the address where it listens if that is empty. Raises
+    InvalidInput if no peer could use it. `listen_port` is ANY_PORT before the port is known; then the URL has
+    none."""
     host = f"[{listen_host}]" if ":" in listen_host else listen_host
     url = public_url or f"https://{host}" + (f":{listen_port}" if listen_port != ANY_PORT else "")
     fault = find_endpoint_fault(url)
@@ -70,7 +71,7 @@ def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
 
 
 def find_own_host(listen_host: str, public_url: str) -> str:
-    """Returns the host of a node's endpoint, as `choose_endpoint` chooses it, without checking the URL."""
+    """Returns the host of the endpoint that `choose_endpoint` chooses, without checking the URL."""
     with suppress(ValueError):
         return (urlsplit(public_url).hostname or "") if public_url else listen_host
     return ""

@@ -1,6 +1,6 @@
-"""Asks several peers for the same, one after the other, and does not wait for a slow one.
+"""Asks several peers for the same thing, one after the other, without waiting for a slow one.
 
-The next peer is asked beside it. A peer that is slow on purpose costs a pause and no more.
+If one is slow, the next is asked too. So a peer that is slow on purpose costs only a pause.
 """
 
 import asyncio
@@ -11,19 +11,19 @@ from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 Answer = TypeVar("Answer")
 PAUSE_S = 5.0
-"""A peer has this long to answer before another one is asked as well."""
+"""Seconds that a peer has to answer before another one is asked too."""
 HEDGE_BYTES_PER_SECOND = 1024 * 1024
 """A peer that sends a blob faster than this is waited for."""
 AT_ONCE = 16
-"""Peers that are asked at the same time at most."""
+"""At most so many peers are asked at the same time."""
 
 
 async def ask_in_turn(
     attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
 ) -> Answer:
-    """Returns the first answer. Another attempt begins if one has failed, or if none has ended for `pause_s`
-    (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if asking
-    again may help after another one, that one. At least one attempt is needed."""
+    """Returns the first answer. Another attempt begins if one has failed, or none has ended for `pause_s`
+    (PAUSE_S). At the end it cancels attempts that still run. If all fail, raises the last error, or rather
+    one after which asking again may help. At least one attempt is needed."""
     waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
     wait_s = PAUSE_S if pause_s is None else pause_s
     last: ProtocolFault | EnvironmentFault | None = None

@@ -1,4 +1,4 @@
-"""What a node answers in JSON: its own status, or why it refuses."""
+"""Defines JSON answers of a node: its status, and why it refuses."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ MAX_REFUSAL_BYTES = 4096
 
 
 class NodeStatus(Message, frozen=True):
-    """What a node reports of itself: how far it has read the chain, and the block that it waits for (None: it
+    """A node's report of itself: how far it has read the chain, and the block that it waits for (None: it
     waits only for others)."""
 
     account: Address
@@ -20,8 +20,7 @@ class NodeStatus(Message, frozen=True):
 
 
 class RefusalAnswer(Message, frozen=True):
-    """Why a request is not served. unix_second: of the server's clock, where it does not take a
-    signature."""
+    """Why a request is refused. `unix_second` is the server's time if the time of a signature was wrong."""
 
     what: str
     expected: str = ""

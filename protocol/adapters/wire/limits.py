@@ -1,7 +1,7 @@
-"""Bounds what one stranger may ask of a server: rates, sizes, concurrency and time.
+"""Limits what one stranger may ask of a server: rates, sizes, concurrency and time.
 
-A bucket of tokens for each caller limits the rate, counters limit concurrency, and a watchman closes
-connections that were opened and then say nothing (a slow loris).
+Each caller has a token bucket for its rate, counters limit concurrency, and idle connections are closed
+(against slow loris attacks).
 """
 
 import asyncio
@@ -16,54 +16,55 @@ from aiohttp import web
 from touchstone.protocol.adapters.wire.addresses import find_caller
 
 MAX_BUCKETS = 10_000
-"""callers remembered; the one heard longest ago is forgotten first."""
+"""So many callers are remembered; the one heard longest ago is forgotten first."""
 
 
 @dataclass(frozen=True)
 class WireLimits:
-    """Limits of a server. Streams are answers that carry a blob; messages are what handlers answer."""
+    """The limits of a server. Streams are answers with a blob; messages are answers of handlers."""
 
     requests_per_second: float = 50.0
     burst_requests: int = 200
     address_requests_per_second: float = 500.0
-    """per network address, before a signature is checked; many nodes may share one"""
+    """Requests of one network address, before a signature is checked. Many nodes may share an address."""
     address_burst_requests: int = 2000
     streams_per_account: int = 4
     streams: int = 128
     messages_per_account: int = 4
     messages: int = 128
-    """that are answered at once"""
+    """The most messages that are answered at once."""
     strangers: int = 8
-    """streams, and as many messages, of all strangers together"""
+    """The most streams, and as many messages, of all strangers together."""
     turn_seconds: float = 5.0
-    """a stranger that has a place for longer than this gives way to one that has none"""
+    """A stranger that has a place for longer than this loses it to one that has none."""
     strangers_per_second: float = 50.0
-    """requests of all strangers together"""
+    """Requests of all strangers together."""
     strangers_burst: int = 200
     stranger_address_per_second: float = 2.0
-    """requests of strangers of one network address, beside those: a few others may use up what all share"""
+    """Requests of strangers at one network address besides those, because a few others may use up the shared
+    rate."""
     stranger_address_burst: int = 20
     reports_per_second: float = 5.0
-    """of one network address, for reports of a round: who asks for them signs nothing"""
+    """Requests of one network address for reports of a round, which are not signed."""
     burst_reports: int = 50
     handshakes: int = 64
-    """TLS handshakes under way; beyond it the address that has most of them loses its oldest"""
+    """TLS handshakes at the same time. Beyond it, the address that has most of them loses its oldest."""
     handshakes_per_second: float = 50.0
-    """of one network address: each costs a millisecond, before anything is known of who asks"""
+    """Handshakes of one network address. Each costs a millisecond, before the caller is known."""
     burst_handshakes: int = 500
     body_seconds: float = 10.0
-    """a message that is not there within this is not read"""
+    """Seconds in which a message must arrive whole."""
     connections: int = 256
     idle_seconds: float = 15.0
-    """a connection without a complete request is closed after this"""
+    """A connection without a complete request is closed after so many seconds."""
     write_seconds: float = 30.0
-    """a reader that does not take the next piece (256 KiB) within this is dropped"""
+    """A reader must take each piece (256 KiB) within so many seconds."""
     header_bytes: int = 8190
     headers: int = 32
 
 
 class RateLimit:
-    """A token bucket for each caller: `rate` tokens a second, at most `burst` saved."""
+    """A token bucket for each caller, with `rate` tokens a second and at most `burst` saved."""
 
     def __init__(self, rate: float, burst: int, now: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -72,8 +73,8 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def try_take(self, caller: str, price: int = 1) -> bool:
-        """Returns whether `caller` may make one more request now. price: how many tokens the request takes;
-        if fewer are left, all of them."""
+        """Returns whether `caller` may make one more request now. `price` is how many tokens it takes; if
+        fewer are left, it takes all of them."""
         now = self._now()
         tokens, then = self._buckets.pop(caller, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - then) * self._rate)
@@ -85,7 +86,7 @@ class RateLimit:
 
 
 class StreamLimit:
-    """Counts what runs at once, streams or messages, per account and in total."""
+    """Counts running streams or messages, per account and in total."""
 
     def __init__(self, per_account: int, total: int) -> None:
         self._per_account, self._total = per_account, total
@@ -93,7 +94,7 @@ class StreamLimit:
 
     @contextmanager
     def hold(self, account: str) -> Iterator[bool]:
-        """Yields True if `account` got a slot, which is returned at the block's end."""
+        """Yields True if `account` got a slot, which it returns at the end of the `with` block."""
         is_free = self._running.total() < self._total
         if not is_free or self._running[account] >= self._per_account:
             yield False
@@ -109,19 +110,19 @@ class StreamLimit:
 
 class Turns:
     """Places that strangers share. If all are taken, the caller with the most places loses its oldest one to
-    a caller that would have fewer. The same holds between the accounts of one caller. So no fixed small share
-    is needed while places are free. If that changes nothing, an account without a place gets the oldest place
-    of its own caller, or of a caller that has more, once its turn is over."""
+    a caller that would have fewer, and likewise between the accounts of one caller. So a caller may use many
+    places while they are free. If that frees no place, an account without one gets the oldest place, past its
+    time, of its own caller or of one with more places."""
 
     def __init__(self, total: int, turn_s: float) -> None:
         self._total, self._turn_s = total, turn_s
         self._held: dict[asyncio.Timeout, _Place] = {}
-        """The oldest first."""
+        """The held places, the oldest first."""
 
     @asynccontextmanager
     async def hold(self, caller: str, account: str) -> AsyncIterator[bool]:
-        """Yields True if there is a place, which is returned at the block's end. Raises TimeoutError inside
-        the block once the place is given to another."""
+        """Yields True if there is a place, which is returned at the end of the `with` block. Raises
+        TimeoutError inside the block when the place is given to another."""
         now_s = asyncio.get_running_loop().time()
         if len(self._held) >= self._total and not self._take_one(caller, account, now_s):
             yield False
@@ -138,7 +139,7 @@ class Turns:
         return len(self._held)
 
     def _take_one(self, caller: str, account: str, now_s: float) -> bool:
-        """Ends a place of somebody else. Returns whether one was found."""
+        """Ends the place of another caller or account. Returns whether it found one."""
         turn = self._find_leaving(caller, account, now_s)
         if turn is not None:
             del self._held[turn]
@@ -168,8 +169,7 @@ class _Place:
 def _find_richer(
     held: Mapping[asyncio.Timeout, _Place], get_name: Callable[[_Place], str], own: str
 ) -> asyncio.Timeout | None:
-    """Returns the oldest place of the name that has most, where `own` with one more would still have
-    fewer."""
+    """Returns the oldest place of the name that has most, if `own` with one more would still have fewer."""
     counts = Counter(map(get_name, held.values()))
     most = max(counts, key=counts.__getitem__, default=own)
     if counts[most] <= counts[own] + 1:
@@ -178,7 +178,7 @@ def _find_richer(
 
 
 class ConnectionWatch:
-    """Closes connections beyond the limit and those on which no request completes in time."""
+    """Closes connections beyond the limit, and those without a complete request in time."""
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
@@ -187,7 +187,7 @@ class ConnectionWatch:
 
     @contextmanager
     def mark_busy(self, request: web.Request) -> Iterator[None]:
-        """Marks the connection of `request` as busy inside the block."""
+        """Marks the connection of `request` as busy inside the `with` block."""
         protocol = request.protocol
         self._busy[protocol] += 1
         self._idle_since.pop(protocol, None)
@@ -205,10 +205,10 @@ class ConnectionWatch:
             await asyncio.sleep(min(1.0, self._limits.idle_seconds / 4))
 
     def sweep(self, server: web.Server, now: float) -> None:
-        """Looks once at all connections, at the monotonic second `now`."""
+        """Checks all connections once, at the monotonic second `now`."""
         idle = [connection for connection in server.connections if connection not in self._busy]
         self._idle_since = {connection: self._idle_since.get(connection, now) for connection in idle}
-        # Longest idle first: they are the least likely to be an honest peer about to speak.
+        # The longest idle first: an honest peer speaks soon.
         idle.sort(key=self._idle_since.__getitem__)
         late = [one for one in idle if now - self._idle_since[one] > self._limits.idle_seconds]
         excess = len(server.connections) - len(late) - self._limits.connections
@@ -217,7 +217,8 @@ class ConnectionWatch:
 
 
 def _list_busiest(idle: Sequence[web.RequestHandler], count: int) -> Iterator[web.RequestHandler]:
-    """So many connections, each the longest idle of the address that then has most of them."""
+    """Returns so many connections to close, each the longest idle one of the address that has most of them by
+    then."""
     by_caller = defaultdict[str, deque[web.RequestHandler]](deque)
     for connection in idle:
         name = connection.transport.get_extra_info("peername") if connection.transport else None

@@ -1,9 +1,9 @@
-"""Takes connections with the node's TLS identity.
+"""Accepts connections with the node's TLS identity.
 
-A bare connection costs memory and an open file before anything is known of the peer that made it. So the
-number of handshakes at a time is limited. If too many are under way, the address that has most of them loses
-its oldest. So bare connections of one address keep out no other. A peer that shares its address with whoever
-makes them gets through only if its own handshake is faster than the next 64 of them.
+A connection costs memory and an open file before anything is known of the peer. So the number of running
+handshakes is limited. If there are too many, the address that has most of them loses its oldest, so one
+address cannot keep out others. A peer that shares its address with such an attacker gets through only if its
+handshake is faster than the attacker's next 64.
 """
 
 import asyncio
@@ -20,16 +20,15 @@ from touchstone.protocol.adapters.wire.limits import RateLimit
 log = logging.getLogger(__name__)
 HANDSHAKE_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
-"""A connection that was closed is dropped after this, also if its other side does not close it. asyncio waits
-half a minute for that: who does not close had many more connections than there may be."""
+"""A closed connection is dropped after so many seconds, even if the other side does not close it. asyncio
+would wait half a minute, and an attacker would hold many connections meanwhile."""
 BACKLOG = 128
 RETRY_S = 0.5
-"""After a connection that could not be taken: too many open files, most likely."""
+"""Seconds to wait after a connection could not be accepted, most likely for too many open files."""
 
 
 class TlsListener:
-    """Listens until it is closed. Each connection that completed the TLS handshake is given to the protocol's
-    factory."""
+    """Listens until it is closed. After the TLS handshake, each connection goes to the protocol's factory."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class TlsListener:
         self._factory, self._context, self._listening = factory, context, listening
         self._most, self._rate = most, rate
         self._shaking: dict[str, dict[asyncio.Task[None], None]] = {}
-        """By caller (`find_caller`), the oldest first."""
+        """Running handshakes by caller (`find_caller`), the oldest first."""
         self._accepting: asyncio.Task[None] | None = None
 
     @classmethod
@@ -68,11 +67,11 @@ class TlsListener:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port where it listens."""
         return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
-        """Takes no more connections, and drops those whose handshake is not complete."""
+        """Accepts no more connections, and drops unfinished handshakes."""
         tasks = [task for tasks in self._shaking.values() for task in tasks]
         tasks += [self._accepting] if self._accepting else []
         for task in tasks:
@@ -102,7 +101,7 @@ class TlsListener:
             task = asyncio.create_task(self._shake(connection))
             self._shaking.setdefault(caller, {})[task] = None
             task.add_done_callback(partial(self._forget, caller))
-            await asyncio.sleep(0)  # Taking one that waits gives no other task a turn.
+            await asyncio.sleep(0)  # Accepting a waiting connection does not yield to other tasks.
 
     def _forget(self, caller: str, task: asyncio.Task[None]) -> None:
         tasks = self._shaking.get(caller, {})
@@ -111,7 +110,7 @@ class TlsListener:
             self._shaking.pop(caller, None)
 
     async def _shake(self, connection: socket.socket) -> None:
-        """Shakes hands. Raises nothing: a connection that does not speak TLS is dropped."""
+        """Makes the handshake. It raises nothing; a connection that does not speak TLS is dropped."""
         loop, is_done = asyncio.get_running_loop(), False
         try:
             with suppress(OSError, ssl.SSLError):
@@ -125,6 +124,6 @@ class TlsListener:
                 is_done = True
         finally:
             if not is_done:
-                # The loop's transport owns the socket by now, and lets go of it at its end.
+                # The loop's transport owns the socket now, and closes it at its end.
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)

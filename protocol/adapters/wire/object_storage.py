@@ -1,4 +1,4 @@
-"""The settings of object storage (S3), of a node's own bucket and of those of its peers."""
+"""The settings of object storage (S3): of a node's own bucket, and of peers' buckets."""
 
 import re
 from contextlib import suppress
@@ -13,11 +13,11 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,32}(?:/[A-Za-z0-9_-]{1,32}){0,3}")
 
 
 class ObjectStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [object_storage] of a home's `config.toml`. bucket: the name of this node's bucket, empty if
-    it has none; endpoint_url: URL of the storage, empty for Amazon S3; prefix: put before the names of
-    objects. follow: whether to fetch from buckets of peers; private_origins: storages (SCHEME://HOST:PORT)
-    that may have a private address or use plain http. Credentials come from the environment or from AWS's own
-    files, never from this table."""
+    """The table [object_storage] of a home's `config.toml`. `bucket` is the name of this node's bucket, empty
+    if it has none. `endpoint_url` is the URL of the storage, empty for Amazon S3. `prefix` is put before the
+    names of objects. `follow` says whether to fetch from buckets of peers. `private_origins` are storages
+    (SCHEME://HOST:PORT) that may have a private address or use plain http. Credentials come from the
+    environment or from AWS's own files, never from this table."""
 
     bucket: str = ""
     endpoint_url: str = ""
@@ -28,7 +28,7 @@ class ObjectStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def require_usable(settings: ObjectStorage) -> None:
-    """Raises InvalidInput if a value is not valid. A value that may hold a password is not shown."""
+    """Raises InvalidInput if a value is invalid. It does not show a value that may hold a password."""
     origins = [*settings.private_origins, *([settings.endpoint_url] if settings.endpoint_url else [])]
     if any(find_origin(text) is None for text in origins):
         raise _unusable("endpoint_url, private_origins", "SCHEME://HOST or SCHEME://HOST:PORT, nothing more")
@@ -52,7 +52,7 @@ def _unusable(key: str, expected: str) -> InvalidInput:
 
 
 def find_origin(text: str) -> URL | None:
-    """Returns the origin, if the text is one and nothing more."""
+    """Returns the origin if the text is an origin and nothing more, else None."""
     with suppress(ValueError):
         url = URL(text)
         is_bare = url.path in ("", "/") and not url.query_string and not url.fragment

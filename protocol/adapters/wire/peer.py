@@ -1,4 +1,4 @@
-"""A peer as it is registered on chain."""
+"""Defines a peer as it is registered on chain."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ MAX_SHOWN_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Peer:
-    """A node as registered on chain: account, https URL, SHA-256 of the certificate's DER."""
+    """A node as registered on chain: its account, its https URL, the SHA-256 of its certificate (DER)."""
 
     account: str
     url: str

@@ -1,4 +1,4 @@
-"""Why a peer did not answer a request: failures sorted by whose fault they are."""
+"""Sorts failed requests to peers by whose fault they are."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,23 +21,23 @@ REMEDIES = {
     403: WHO_MAY_READ,
     409: "It is asked again: the peer may not have read the chain as far.",
 }
-"""By the status of a refusal: what the account that asked can do."""
+"""What the asking account can do, by the status of a refusal."""
 
 
 class AnotherCertificate(ProtocolFault):
-    """Whoever answered was not the peer: what was sent says nothing about it."""
+    """The server is not the peer, so its answer says nothing about the peer."""
 
 
 class Refused(EnvironmentFault):
-    """A peer answered that it does not serve this request, or not now."""
+    """A peer refuses this request, for good or for now."""
 
 
 class ClocksDiffer(Refused):
-    """A peer refused a request for the time in it. The next one is signed by the peer's own clock."""
+    """A peer refused a request for the time in it. The next one is signed by the peer's clock."""
 
 
 def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
-    """Returns the fault of a peer in its answer to `path`; nothing that the peer sent is used."""
+    """Returns the error that blames a peer for its answer to `path`. It uses nothing that the peer sent."""
     return ProtocolFault(
         what=what,
         expected=expected,
@@ -50,7 +50,7 @@ def blame(peer: Peer, path: str, what: str, expected: object, actual: object) ->
 
 @contextmanager
 def sorted_errors(peer: Peer, path: str) -> Iterator[None]:
-    """Translates errors of a request inside the block into faults that say who is to blame."""
+    """Translates errors of a request inside the `with` block into errors that say who is to blame."""
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
@@ -69,13 +69,14 @@ def sorted_errors(peer: Peer, path: str) -> Iterator[None]:
 
 
 def describe_reason(error: Exception) -> str:
-    """Describes why a connection failed, in the system's words: aiohttp's own text has objects in it."""
+    """Describes why a connection failed, in the system's words, because aiohttp's text contains object
+    names."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__
 
 
 def forbid_address(peer: Peer) -> EnvironmentFault:
-    """Makes the fault of an endpoint that leads to an address to which this node does not connect."""
+    """Returns the error for an endpoint that leads to an address to which this node must not connect."""
     return EnvironmentFault(
         what=f"the endpoint of {peer.account} leads to an address that is not public",
         expected="a public address, or one of the private network in which this node's own endpoint lies",
@@ -100,7 +101,7 @@ def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
 async def require_success(
     response: aiohttp.ClientResponse, peer: Peer, path: str, clocks: PeerClocks
 ) -> None:
-    """Raises ProtocolFault or Refused if a peer's answer is not the one that was asked for."""
+    """Raises ProtocolFault or Refused if a peer's answer is not the requested one."""
     if response.status in (200, 206):
         return
     said = _parse_refusal(await read_at_most(response, MAX_REFUSAL_BYTES))
@@ -117,14 +118,14 @@ async def require_success(
         actual=f"status {response.status}: {reason}",
         where=peer.format_url(path),
         remedy=REMEDIES.get(response.status, "Ask again later, or ask another peer."),
-        # 400, 413, 416: the same request stays wrong. 401: that too, unless it is signed by another time.
-        # 403, 409: its window may open. 429, 5xx: busy.
+        # 400, 413, 416: repeating does not help. 401: neither, unless the time was wrong. 403, 409: its
+        # window may open. 429, 5xx: busy.
         retryable=is_timed_anew or response.status in (403, 409, 429) or response.status >= 500,
     )
 
 
 async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """Returns the body; of a longer one the first `limit_bytes` + 1 bytes."""
+    """Returns the body, at most `limit_bytes` + 1 bytes of it."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece

@@ -1,4 +1,4 @@
-"""The question whether a node's endpoint can be reached, and its answer."""
+"""Defines the request to probe a node's endpoint, and the answer."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,12 +8,12 @@ from msgspec import Meta
 from touchstone.protocol.adapters.messages import Form, Message, Word
 
 REACH = "reach"
-"""The handler of a question that any account with an announced endpoint may ask: do you reach me?"""
+"""The handler's name. Any account with an announced endpoint may ask it: do you reach me?"""
 MAX_REACH_BYTES = 1024
 
 
 class Reach(StrEnum):
-    """What a node saw at another's endpoint."""
+    """What a node saw at another node's endpoint."""
 
     REACHED = "reached"
     REFUSED = "refused"
@@ -21,18 +21,18 @@ class Reach(StrEnum):
     OTHER = "other"
     """Another certificate, or no TLS."""
     NO_ADDRESS = "no address"
-    """The endpoint has no address at which the node may look: none at all, or none of the public internet."""
+    """The endpoint has no address that the node may probe: none at all, or no public one."""
     NOT_LOOKED = "not looked"
-    """Nothing in the endpoint's way is known: the node could not look."""
+    """The node could not probe, so nothing is known."""
 
 
 class ReachAsked(Message, frozen=True):
-    """Asks whether the receiver reaches the sender's announced endpoint. The endpoint is read from the chain:
-    the message names none."""
+    """Asks whether the receiver reaches the sender's announced endpoint. The message does not name it; the
+    receiver reads it from the chain."""
 
 
 class ReachSaid(Message, frozen=True):
-    """What was seen, and at which address, of the endpoint that the chain names."""
+    """What was seen at the endpoint that the chain names, and at which address."""
 
     url: Annotated[str, Meta(max_length=256)]
     certificate_sha256: Word

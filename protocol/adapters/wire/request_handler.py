@@ -1,4 +1,4 @@
-"""A handler answers one kind of message of peers; a room of the node opens one for each kind."""
+"""Defines handlers: each answers one kind of message of peers."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ NAME_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 
 
 def format_handler(name: str, body: bytes) -> str:
-    """Returns the path of the handler of this name."""
+    """Returns the path of a handler."""
     return f"/{PATH}/{name}?{BODY_DIGEST}={sha256(body).hexdigest()}"
 
 
 Answer = Callable[[str, bytes], Awaitable[Message]]
-"""answer(account, body): the answer to what `account` sent."""
+"""`answer(account, body)` returns the answer to what `account` sent."""
 
 
 @dataclass(frozen=True)
 class RequestHandler:
-    """Handles one kind of message. most_bytes: the longest message; answer(account, body): returns the answer
-    to what `account` sent. It raises ProtocolFault for an error that stays, EnvironmentFault for one that may
+    """Handles one kind of message, of at most `most_bytes`. `answer(account, body)` returns the answer to
+    what `account` sent. It raises ProtocolFault for an error that stays, EnvironmentFault for one that may
     pass; the sender is told both."""
 
     most_bytes: int

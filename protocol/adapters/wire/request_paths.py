@@ -1,6 +1,6 @@
-"""The paths of a node's server.
+"""Defines the paths of a node's server.
 
-A blob's path holds a known kind and 64 hex digits, no name.
+A blob's path holds a known kind and 64 hex digits.
 """
 
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
@@ -8,20 +8,21 @@ from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 BLOB = "blob"
 """GET /blob/<kind>/<root>: the bytes; signed, Range understood."""
 CHUNKS = "chunks"
-"""GET /chunks/<kind>/<root>: 32-byte subtree roots, so that each chunk can be judged as it comes; signed."""
+"""GET /chunks/<kind>/<root>: the 32-byte chunk roots, so that each chunk can be checked as it comes;
+signed."""
 LEAVES = "leaves"
-"""GET /leaves/dataset/<root>?runs=<FIRST-LAST,...>: leaves with their proofs inside their chunks
-(`store/leaf_runs.py`), those of them that this node has; signed."""
+"""GET /leaves/dataset/<root>?runs=<FIRST-LAST,...>: those leaves that this node has, with their proofs inside
+their chunks (`store/leaf_runs.py`); signed."""
 RUNS = "runs"
 REPORTS = "reports"
-"""GET /reports/<task>/<round>: what the node reports of its own work in a round; unsigned, for strangers."""
+"""GET /reports/<task>/<round>: the node's reports of its work in a round; unsigned, for strangers."""
 HEALTH = "/health"
 """GET: 200 while the server runs."""
 STATUS = "/status"
 """GET: a JSON object about the node."""
 STORAGE = "Touchstone-Storage"
-"""A header of GET /blob: who sends it takes status 307 too, with a presigned URL of the blob in the peer's
-bucket. It asks without this header if that URL is of no use."""
+"""A header of GET /blob. Its sender also accepts status 307 with a presigned URL in the peer's bucket. If
+that URL fails, it asks again without this header."""
 REDIRECT = 307
 MAX_LOCATION_CHARACTERS = 4096
 DATASET_PATTERN = "{kind:" + BlobKind.DATASET.value + "}/{root:[0-9a-f]{64}}"
@@ -35,7 +36,7 @@ def format_path(route: str, key: BlobKey) -> str:
 
 
 def format_leaves(key: BlobKey, runs: str) -> str:
-    """Returns the path of some leaves of a dataset; runs: as `format_runs` writes them."""
+    """Returns the path for some leaves of a dataset. `runs` is written by `format_runs`."""
     return f"{format_path(LEAVES, key)}?{RUNS}={runs}"
 
 
@@ -45,5 +46,5 @@ def format_reports(task: bytes, index: int) -> str:
 
 
 def parse_key(kind: str, root: str) -> BlobKey:
-    """Returns the key that KEY_PATTERN matched."""
+    """Returns the key of a path that KEY_PATTERN matched."""
     return BlobKey(BlobKind(kind), bytes.fromhex(root))

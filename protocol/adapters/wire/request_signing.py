@@ -1,4 +1,4 @@
-"""Signed requests: who asks, proven with the staked key (EIP-712).
+"""Signs requests, and verifies who signed one, with the account's key (EIP-712).
 
 The signature covers the chain and registry (domain), the method and path, the server's account, the time and
 a nonce. So it cannot be used on another server, for another blob, later, or twice.
@@ -26,17 +26,17 @@ from touchstone.protocol.spec.node_statements import Request
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 HEADER = "Touchstone-Proof"
-"""The header of a `Proof` in JSON."""
+"""The name of the header that holds a `Proof` in JSON."""
 MAX_PROOF_BYTES = 1024
 MAX_AGE_SECONDS = 60
-"""A signature counts within a minute of the server's clock, before or after."""
+"""A signature is valid within a minute before or after the server's time."""
 MAX_REMEMBERED_NONCES = 8192
-"""per account, above what the rate limit lets through. Beyond it requests are refused rather than forgotten;
-one account cannot use up another's."""
+"""The most nonces remembered for one account: more than the rate limit allows. At that point requests are
+refused, so that no nonce is forgotten; other accounts are not affected."""
 
 
 class Proof(Message, frozen=True):
-    """Who sent a request: the account that signed it, and the other fields that it signed."""
+    """Who sent a request: the signing account, and the other signed fields."""
 
     account: Address
     issued_at: Count
@@ -54,7 +54,7 @@ class RequestSigner:
         self._key = key
         self._domain = domain
         self.clocks = PeerClocks(now)
-        """Those of the servers; each request is signed by that of its own."""
+        """The servers' clocks. Each request is signed by the clock of its server."""
 
     @property
     def account(self) -> str:
@@ -72,7 +72,7 @@ class RequestSigner:
 
 
 class RequestVerifier:
-    """Checks requests to one server. Raises ProtocolFault, with the reason, for each invalid one."""
+    """Checks requests to one server. Raises ProtocolFault, with the reason, for an invalid one."""
 
     def __init__(
         self,
@@ -81,7 +81,8 @@ class RequestVerifier:
         is_staked: Callable[[str], bool],
         now: Callable[[], float] = time.time,
     ) -> None:
-        """server: this server's account; is_staked: answers at once for an address in lower case."""
+        """Begins. `server` is this server's account. `is_staked` answers at once for an address in lower
+        case."""
         self._server = server.lower()
         self._domain = domain
         self._is_staked = is_staked
@@ -96,7 +97,7 @@ class RequestVerifier:
             raise _refuse("the request is not signed", f"the header {HEADER}", "none", "unsigned")
         proof = PROOF.decode(text, "unsigned")
         self._require_fresh(proof)
-        # Cheap first: recovering a signature takes longest.
+        # Recovering a signature takes longest, so it comes last.
         if not self._is_staked(proof.account):
             raise _refuse("the account has no stake here", "a staked account", proof.account, proof.account)
         request = Request(method, path, self._server, proof.issued_at, proof.nonce)
@@ -118,7 +119,7 @@ class RequestVerifier:
         return int(self._now())
 
     def count_remembered(self) -> int:
-        """Returns the number of nonces that are kept, of all accounts."""
+        """Returns how many nonces of all accounts are remembered."""
         return len(self._seen)
 
     def _remember(self, account: str, nonce: bytes) -> None:
@@ -133,7 +134,7 @@ class RequestVerifier:
         self._counts[account] += 1
 
     def _forget(self, now: float) -> None:
-        """Drops the nonces of all accounts that are stale by now: an account may ask once and never again."""
+        """Drops expired nonces of all accounts, because an account may ask once and never again."""
         while self._seen and next(iter(self._seen.values())) < now:
             (account, _), _ = self._seen.popitem(last=False)
             self._counts[account] -= 1

@@ -1,9 +1,8 @@
 """Serves a node's blobs to its peers.
 
-The role decides which account may read what, anew for each request: a solver shows a start state before the
-end state, or the audit would not be blind. An absent and a withheld blob get the same answer, so that no peer
-can probe for a root that it guessed. Answers of the callbacks must come from memory: a request must not cost
-the node a call to the chain.
+The role decides at each request which account may read what: a solver shows the start before the end, or the
+audit would not be blind. A missing and a withheld blob get the same answer, so that nobody can find out if a
+guessed root exists. Callbacks must answer from memory, because a request must not cost a call to the chain.
 """
 
 import asyncio
@@ -44,9 +43,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 FALSE_PRICE = 40
-"""Requests that one with a false signature counts for: finding that out takes milliseconds."""
+"""A request with a false signature counts as so many, because detecting it takes milliseconds."""
 RUNS_A_REQUEST = 16
-"""So many runs of leaves in one request count as one more."""
+"""In one request, so many runs of leaves count as one more request."""
 SHUTDOWN_SECONDS = 1.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -59,19 +58,19 @@ class ReadPolicy:
     """What a role decides about requests. Addresses are in lower case, and each function answers at once."""
 
     is_staked: Callable[[str], bool]
-    """is_staked(account): whether the account may ask at all"""
+    """`is_staked(account)` returns whether the account may ask at all."""
     may_read: Callable[[str, BlobKind, bytes], bool]
-    """may_read(account, kind, root): whether this account may have this blob now"""
+    """`may_read(account, kind, root)` returns whether this account may read this blob now."""
     get_status: Callable[[], NodeStatus]
-    """get_status(): what this node says of itself at /status; it is public"""
+    """`get_status()` returns what this node says of itself at /status, to everybody."""
     find_handler: Callable[[str], RequestHandler | None] = lambda name: None
-    """find_handler(name): the handler that answers messages of this kind, None if there is none"""
+    """`find_handler(name)` returns the handler that answers messages of this kind, None if there is none."""
     is_member: Callable[[str], bool] = lambda account: True
-    """is_member(account): whether it is one of those that this node works with. All others are strangers:
-    they share a small part of what is answered at once, since an account costs nothing"""
+    """`is_member(account)` returns whether it takes part in this node's task. All others are strangers and
+    share a small part of the places, because an account costs nothing."""
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
-    """get_reports(task, index): what this node reports of a round to anybody, None if it does not work on
-    the task; a few kilobytes, from memory"""
+    """`get_reports(task, index)` returns this node's public reports of a round, from memory; None if it does
+    not work on the task. They have a few kilobytes."""
 
 
 class BlobServer:
@@ -88,8 +87,9 @@ class BlobServer:
         parts: PartStore | None = None,
         bucket: Bucket | None = None,
     ) -> None:
-        """account: the address that this server stands for; requests are signed for it. parts: leaves of
-        datasets that are not whole in the store. bucket: to which peers are sent for what is there too."""
+        """Prepares a server. `account` is the one that it serves for, and requests are signed for. `parts`
+        are leaves of datasets that are not whole in the store. `bucket` is where peers are sent for
+        copies."""
         self._store, self._bucket = store, bucket
         self._leaves = LeafSource(store, parts)
         self._identity = identity
@@ -112,7 +112,7 @@ class BlobServer:
         self._strange_messages = StreamLimit(self._limits.messages_per_account, self._limits.strangers)
         self._watch = ConnectionWatch(self._limits)
         self.served_bytes = 0
-        """Of blobs, leaves and roots of chunks, to whoever asked."""
+        """Bytes of blobs, leaves and chunk roots that were served."""
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -192,7 +192,7 @@ class BlobServer:
                 said = (fault.what, str(fault.expected), str(fault.actual), fault.remedy)
                 return _answer(401, RefusalAnswer(*said, self._verifier.read_clock()))
             except TimeoutError as error:
-                # A reader is slow, or its place is another's: its connection is of no use to anybody.
+                # The reader is slow, or lost its place, so the connection is of no more use.
                 if request.transport is not None:
                     request.transport.abort()
                 raise ConnectionResetError from error
@@ -204,8 +204,7 @@ class BlobServer:
         return _answer(200, self._policy.get_status())
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
-        """Answers with signed reports. The caller is not known, so the request counts as one of a
-        stranger."""
+        """Answers with signed reports. The caller is unknown, so the request counts as a stranger's."""
         if not self._reports_rate.try_take(_find_caller(request)) or not self._try_take_strange(request):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
@@ -231,10 +230,10 @@ class BlobServer:
             runs = parse_runs(request.query.get(request_paths.RUNS, ""), outline.ref)
         except InvalidInput as reason:
             return refuse(400, reason.what, reason.remedy, reason.expected, reason.actual)
-        # A chunk is read and hashed for each run: many of them count as several requests.
+        # Each run reads and hashes a chunk, so many runs count as several requests.
         price, is_member = len(runs) // RUNS_A_REQUEST, self._policy.is_member(account)
         self._account_rate.try_take(account, price)
-        if not is_member:  # Another account costs nothing.
+        if not is_member:  # An account costs nothing, so the address counts too.
             self._try_take_strange(request, price)
         async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
@@ -265,7 +264,7 @@ class BlobServer:
                     return (
                         await self._finish(_ask_handler(handler, account, body, digest)) if is_held else busy
                     )
-            # What a handler has begun is not broken off, but the place of a stranger that speaks slowly is.
+            # A handler runs to its end, but a stranger that sends slowly can lose its place.
             async with self._strange_readers.hold(_find_caller(request), account) as is_read:
                 body = await self._read_body(request, handler.most_bytes) if is_read else b""
             with self._strange_messages.hold(account) as is_held:
@@ -275,9 +274,9 @@ class BlobServer:
             return _refuse_body(408, "the message takes too long", "Send it at once.")
 
     async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
-        """Returns the answer, which is computed to its end even if its asker hangs up before. A handler's
-        thread goes on then, so until it has ended it counts as a running answer: who asks and hangs up again
-        and again would fill all threads of the node."""
+        """Returns the answer, computed to its end even if the asker hangs up. It counts as a running answer
+        until its thread ends. Otherwise an asker that hangs up again and again could fill all threads of the
+        node."""
         answering = asyncio.ensure_future(answer)
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
@@ -288,7 +287,7 @@ class BlobServer:
             raise
 
     async def _read_body(self, request: web.Request, most_bytes: int) -> bytes:
-        """Returns the body; of a longer one the first `most_bytes` and a little more."""
+        """Returns the body, at most a little more than `most_bytes` of it."""
         body = bytearray()
         async with asyncio.timeout(self._limits.body_seconds):
             async for piece in request.content.iter_any():
@@ -311,7 +310,7 @@ class BlobServer:
         async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
-            if self._store.get_size_bytes(key) is None:  # Of a dataset there are parts alone.
+            if self._store.get_size_bytes(key) is None:  # Only parts of this dataset are here.
                 return refuse(403, "not served to you now", WHO_MAY_READ)
             return await self._stream(request, key)
 
@@ -319,7 +318,7 @@ class BlobServer:
     async def _hold_stream(
         self, request: web.Request, account: str, *, is_member: bool
     ) -> AsyncIterator[bool]:
-        """As `StreamLimit.hold` for a member, as `Turns.hold` for a stranger."""
+        """Holds a place: as `StreamLimit.hold` for a member, as `Turns.hold` for a stranger."""
         if is_member:
             with self._streams.hold(account) as is_held:
                 yield is_held
@@ -328,8 +327,8 @@ class BlobServer:
                 yield is_held
 
     def _verify(self, request: web.Request) -> str:
-        """Returns who signed a request. Raises ProtocolFault; then its address is charged for what that
-        cost."""
+        """Returns who signed a request. Raises ProtocolFault; then the sender's address is charged for the
+        cost of the check."""
         try:
             return self._verifier.verify(request.method, request.raw_path, request.headers)
         except ProtocolFault:
@@ -342,13 +341,13 @@ class BlobServer:
         return is_let and self._account_rate.try_take(account)
 
     def _try_take_strange(self, request: web.Request, price: int = 1) -> bool:
-        """Returns whether a stranger may: of what all share, or of what its address has of its own."""
+        """Returns whether a stranger may make one more request now, from the shared rate or from its
+        address's own."""
         is_let = self._stranger_rate.try_take("", price)
         return is_let or self._strange_address_rate.try_take(_find_caller(request), price)
 
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
-        """Returns the key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad
-        signature."""
+        """Returns the requested key and the asker, or a refusal. Raises ProtocolFault for a bad signature."""
         account = self._verify(request)
         key = request_paths.parse_key(request.match_info["kind"], request.match_info["root"])
         if not self._try_take(request, account):
@@ -356,7 +355,7 @@ class BlobServer:
         may_read = self._policy.may_read(account, key.kind, key.root)
         if may_read and (self._store.get_size_bytes(key) is not None or self._leaves.has_parts(key)):
             return key, account, None
-        # One answer for both cases: see above.
+        # One answer for both cases, as the module says.
         return key, account, refuse(403, "not served to you now", WHO_MAY_READ)
 
     async def _stream(self, request: web.Request, key: BlobKey) -> web.StreamResponse:
@@ -375,7 +374,8 @@ class BlobServer:
         return response
 
     async def _write(self, response: web.StreamResponse, pieces: Iterator[bytes]) -> None:
-        # A disk may be slow: read in a thread. A reader may be slow on purpose: give each piece a deadline.
+        # The disk may be slow, so read in a thread. The reader may be slow on purpose, so each piece has a
+        # deadline.
         while piece := await asyncio.to_thread(next, pieces, b""):
             async with asyncio.timeout(self._limits.write_seconds):
                 await response.write(piece)
@@ -396,7 +396,7 @@ def refuse(status: int, what: str, remedy: str, expected: object = "", actual: o
 
 
 def _refuse_body(status: int, what: str, remedy: str) -> web.Response:
-    """Returns a refusal of a request whose body was not read to its end."""
+    """Returns the refusal of a request whose body was not read to its end."""
     response = refuse(status, what, remedy)
     response.force_close()
     return response

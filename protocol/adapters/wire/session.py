@@ -1,8 +1,8 @@
-"""Requests to one peer: pinned, bounded, and asked again if that may help.
+"""Sends requests to one peer: pinned, limited, and repeated if that may help.
 
-Requests are bounded in size and time. A pause, a broken connection, a busy or unwilling server is the
-environment's fault: it is asked again with growing pauses. A wrong certificate, or an answer that no honest
-server gives, is the peer's fault, and it is not asked for twice (`peer_faults.py`).
+Requests are limited in size and time. Silence, a broken connection, a busy or unwilling server is an
+EnvironmentFault; the request is repeated with growing pauses. A wrong certificate, or an answer that no
+honest server gives, is the peer's fault, and is not repeated (`peer_faults.py`).
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")
 A_PEER_AT_ONCE = 16
-"""Requests to one peer at the same time: twice what an honest one serves. Silent peers keep no other waiting:
-all of them together have no limit."""
+"""Requests to one peer at the same time: twice what an honest one serves. There is no limit for all peers
+together, so silent peers delay no other."""
 PROGRESS_BYTES = 1024 * 1024
-"""An attempt that brought this much does not count: a long transfer may break often."""
+"""An attempt that brought so many bytes does not count, because a long transfer may break often."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +41,22 @@ class RetryPolicy:
     longest_pause_s: float = 8.0
     connect_s: float = 10.0
     silence_s: float = 30.0
-    """longest pause between two pieces of an answer"""
+    """The longest pause in seconds between two pieces of an answer."""
     least_bytes_per_second: int = 16 * 1024
-    """a slower answer is broken off: a peer could otherwise hold a replay past its window"""
+    """A slower answer is cut off; otherwise a peer could delay a replay past its deadline."""
 
     def compute_pause_s(self, failures: int) -> float:
         """Returns the pause after the n-th failure in a row (n >= 1): it doubles each time, up to a bound."""
         return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 64))
 
     def compute_deadline_s(self, size_bytes: int) -> float:
-        """Returns the longest time for one answer of this size."""
+        """Returns the longest time for an answer of this size."""
         return self.connect_s + self.silence_s + size_bytes / self.least_bytes_per_second
 
 
 class PeerSession:
-    """Sends requests to any number of peers over pooled connections. `open` it inside a running loop, then
-    `close` it."""
+    """Sends requests to any number of peers over pooled connections. Call `open` inside a running loop, and
+    `close` at the end."""
 
     def __init__(
         self,
@@ -64,14 +64,15 @@ class PeerSession:
         is_let: Callable[[str], bool] = is_public,
         clocks: PeerClocks | None = None,
     ) -> None:
-        """is_let: whether an endpoint may lead to this address; clocks: of whoever signs the requests."""
+        """Prepares a session. `is_let` says whether an endpoint may lead to an address. `clocks` are those of
+        the request signer."""
         self._retry_policy, self._is_let, self._clocks = retry_policy, is_let, clocks or PeerClocks()
         self._session: aiohttp.ClientSession | None = None
         self._silent_at: dict[str, float] = {}
         self._answered_at: dict[str, float] = {}
 
     def open(self) -> None:
-        """Makes the connection pool: no cookies, no proxies, no decompression, no redirects."""
+        """Opens the connection pool: no cookies, proxies, decompression or redirects."""
         timeout = aiohttp.ClientTimeout(
             total=None, connect=self._retry_policy.connect_s, sock_read=self._retry_policy.silence_s
         )
@@ -100,11 +101,10 @@ class PeerSession:
         message: bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yields the answer to GET `path`, or to POST with a message, while its body still streams. It has at
-        most about `size_bytes`. With the header STORAGE it may be a redirect, which is not followed here.
+        most about `size_bytes`. With the header STORAGE it may be a redirect, which the caller follows.
 
-        Raises ProtocolFault for another certificate or an answer that is not ours, EnvironmentFault for
-        everything that may be different next time; both name the peer. Holds inside the block too.
-        """
+        Raises ProtocolFault for another certificate or an answer that no honest node gives, EnvironmentFault
+        for everything that may pass; both name the peer. The same holds inside the `with` block."""
         assert self._session is not None, "open() comes first"
         if is_literal_refused(urlsplit(peer.url).hostname or "", self._is_let):
             raise forbid_address(peer)
@@ -127,8 +127,8 @@ class PeerSession:
                 yield response
 
     def get_silence(self, peer: Peer) -> float:
-        """Returns when the peer last gave no timely answer, in seconds of the loop's clock; 0 if it never
-        was silent, or has answered since."""
+        """Returns when the peer last failed to answer in time, in seconds of the loop's clock; 0 if never, or
+        if it has answered since."""
         return self._silent_at.get(peer.account, 0.0)
 
     def get_answer_s(self, peer: Peer) -> float:
@@ -138,8 +138,8 @@ class PeerSession:
 
     @contextmanager
     def _noting_silence(self, peer: Peer) -> Iterator[None]:
-        """Notes a timeout, and a request that was broken off because another peer answered before, unless it
-        was broken off before another peer would have been asked in its place."""
+        """Notes a timeout as silence. Also notes a request that was cancelled because another peer was
+        faster, unless it was cancelled before its time for a first answer was over."""
         clock = asyncio.get_running_loop().time
         started_s = clock()
         try:
@@ -159,9 +159,9 @@ class PeerSession:
         get_progress: Callable[[], int] = lambda: 0,
         attempts: int | None = None,
     ) -> Answer:
-        """Returns the result of `act`, called again after each retryable EnvironmentFault, with pauses, until
-        the attempts are used up. get_progress: bytes received so far over all attempts; one that brought much
-        does not count. attempts: as often at most as this says, in place of the retry policy."""
+        """Calls `act`, and again after each retryable EnvironmentFault, with pauses, until the attempts are
+        used up; returns its result. `get_progress` returns the bytes of all attempts so far; one that brought
+        many does not count. `attempts` replaces the policy's limit."""
         most = self._retry_policy.attempts if attempts is None else attempts
         failures, progress = 0, get_progress()
         while True:

@@ -1,11 +1,11 @@
 """Fetches blobs that peers keep in object storage (S3).
 
-A peer that has a bucket (`store/bucket.py`) answers with a presigned URL in place of the bytes. What is under
-it is judged by its root like everything else. So a storage is trusted for nothing: if it fails in any way,
-the peer itself is asked for its bytes, and only these tell whether the peer serves the blob.
+A peer with a bucket (`store/bucket.py`) answers with a presigned URL instead of the bytes. The bytes there
+are checked by the root like all others, so the storage need not be trusted. If it fails in any way, the peer
+itself is asked for its bytes, and only these show whether the peer serves the blob.
 
-A URL is a stranger's word, and no certificate on chain stands behind it. It may lead to public addresses
-alone (`private_origins` are the operator's exceptions), with nothing of this node's in the request.
+A URL is a stranger's word, without a certificate on chain. So it may lead only to public addresses (the
+operator's exceptions are `private_origins`), and the request contains nothing of this node.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 READ_BYTES = 256 * 1024
 CONNECT_S, SILENCE_S = 5.0, 10.0
 LEAST_BYTES_PER_SECOND = 256 * 1024
-"""A slower storage is given up: the peer itself has the blob too."""
+"""A slower storage is given up, because the peer itself has the blob too."""
 SHUNNED_S, SHUNNED_LIARS_S = 600.0, 24 * 3600.0
-"""So long nothing is taken from the storage of a peer that failed, or that held other bytes."""
+"""Seconds for which a peer's storage is not used after it failed, or after it held wrong bytes."""
 MOST_SHUNNED = 1024
 MOST_CONNECTIONS = 128
-"""to all storages: more than the peers that a few blobs are asked of at once, each with a silent storage"""
+"""Connections to all storages: more than a few blobs need at once, even if each peer's storage is silent."""
 TLS_PORT, FREE_PORTS = 443, 1024
 _LOCATION = re.compile(f"[!-~]{{1,{MAX_LOCATION_CHARACTERS}}}")
 
 
 class StorageReader:
-    """Fetches what peers have in their buckets. `open` it inside a running loop, then `close`."""
+    """Fetches from the buckets of peers. Call `open` inside a running loop, then `close`."""
 
     def __init__(self, settings: ObjectStorage) -> None:
         require_usable(settings)
@@ -52,8 +52,8 @@ class StorageReader:
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        """Makes the connection pool: no cookies, proxies, decompression or redirects, the system's
-        authorities."""
+        """Opens the connection pool: no cookies, proxies, decompression or redirects; the system's
+        certificate authorities."""
         excepted = [URL(text) for text in self._excepted]
         resolver = PeerResolver(is_public, [(one.host or "", one.port or 0) for one in excepted])
         self._session = aiohttp.ClientSession(
@@ -77,7 +77,7 @@ class StorageReader:
         return self._settings.follow and asyncio.get_running_loop().time() >= until
 
     def shun(self, peer: Peer, *, is_liar: bool) -> None:
-        """Takes nothing from this peer's bucket for a while. is_liar: whether the bucket held wrong bytes."""
+        """Stops using this peer's bucket for a while. `is_liar` says that the bucket held wrong bytes."""
         seconds = SHUNNED_LIARS_S if is_liar else SHUNNED_S
         self._shunned.pop(peer.account, None)
         self._shunned[peer.account] = asyncio.get_running_loop().time() + seconds
@@ -85,9 +85,9 @@ class StorageReader:
             self._shunned.popitem(last=False)
 
     async def copy(self, location: str, ref: BlobRef, left: range, write: Callable[[bytes], None]) -> None:
-        """Gives the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
-        EnvironmentFault if the URL must not be followed, or if nothing or something else comes; also raises
-        what `write` raises."""
+        """Passes the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
+        EnvironmentFault if the URL must not be followed, or the bytes do not come; also raises what `write`
+        raises."""
         assert self._session is not None, "open() comes first"
         url, status = self._judge(location), 206 if len(left) < ref.size_bytes else 200
         headers = {"Range": f"bytes={left.start}-{left.stop - 1}"} if status == 206 else {}
@@ -105,15 +105,14 @@ class StorageReader:
                 async for piece in fit(response.content.iter_chunked(READ_BYTES), len(left), lengths[-1]):
                     write(piece)
                     received_bytes += len(piece)
-                    # Time is given for what came, not for what was announced.
+                    # The allowed time follows the bytes that came, not those announced.
                     limit.reschedule(until_s + received_bytes / LEAST_BYTES_PER_SECOND)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            # The text of an error may hold the URL, and whoever has that can read the blob.
+            # The text of an error may hold the URL, with which anybody can read the blob.
             raise _not_stored(url, expected, type(error).__name__) from None
 
     def _judge(self, location: str) -> URL:
-        """Returns the URL, exactly as it was signed. Raises EnvironmentFault if it is not to be
-        followed."""
+        """Returns the URL, exactly as it was signed. Raises EnvironmentFault if it must not be followed."""
         with suppress(ValueError):
             url = URL(location, encoded=True) if _LOCATION.fullmatch(location) else URL()
             if url.raw_host and not (url.user or url.password or url.fragment):

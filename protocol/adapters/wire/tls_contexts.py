@@ -1,7 +1,6 @@
-"""TLS contexts: a client accepts only the registered certificate of a peer.
+"""Makes TLS contexts: a client accepts only the registered certificate of a peer.
 
-No certificate authority is asked: the chain says which certificate belongs to which account, and a client
-accepts that one and no other.
+No certificate authority is needed, because the chain says which certificate belongs to which account.
 """
 
 import asyncio
@@ -12,10 +11,10 @@ from functools import lru_cache
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 
 MOST_PINS = 256
-"""Contexts that are kept: those of the peers that were asked last."""
+"""So many contexts are kept: those of the peers that were asked last."""
 GROUP = "prime256v1"
-"""The one group in which keys are exchanged. The other side names the group, and by default also groups of
-8,192 bits, in which a handshake holds up the thread that answers everybody for a fifth of a second."""
+"""The one group for key exchange. The other side names the group. By default it could name one of 8,192 bits,
+and such a handshake blocks the serving thread for a fifth of a second."""
 
 
 def make_server_context(identity: TlsIdentity) -> ssl.SSLContext:
@@ -26,14 +25,14 @@ def make_server_context(identity: TlsIdentity) -> ssl.SSLContext:
 
 
 def make_client_context() -> ssl.SSLContext:
-    """Returns a client's context that takes any certificate."""
+    """Returns a client's context that accepts any certificate."""
     context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 def make_public_context() -> ssl.SSLContext:
-    """Returns a client's context for servers that are no nodes and have the certificate of an authority. It
+    """Returns a client's context for servers that are not nodes and have a certificate of an authority. It
     allows TLS 1.2 too, with the same group."""
     context = ssl.create_default_context()
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
@@ -42,30 +41,30 @@ def make_public_context() -> ssl.SSLContext:
 
 
 def _limit(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Returns the same context, for TLS 1.3 and one group alone. In an older version a server chooses the
-    numbers that the other side computes with, of up to 10,000 bits."""
+    """Returns the context, limited to TLS 1.3 and one group. In older versions a server chooses the numbers
+    that the other side computes with, of up to 10,000 bits."""
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_ecdh_curve(GROUP)
     return context
 
 
 class OtherCertificate(ssl.SSLCertVerificationError):
-    """A server has shown a certificate other than the pinned one. shown: its SHA-256."""
+    """A server has shown another certificate than the pinned one. `shown` is its SHA-256."""
 
     shown = b""
 
 
 @lru_cache(MOST_PINS)
 def make_pinned_context(fingerprint: bytes) -> ssl.SSLContext:
-    """Returns a client's context that accepts only the certificate with this SHA-256. It is the same object
-    each time, because connection pools tell peers apart by it. A handshake that shows another raises
-    OtherCertificate."""
+    """Returns a client's context that accepts only the certificate with this SHA-256. It returns the same
+    object each time, because connection pools tell peers apart by it. A handshake with another certificate
+    raises OtherCertificate."""
 
     class Pinned(ssl.SSLObject):
-        """A connection that compares the certificate before anything is sent."""
+        """A connection that compares the certificate before it sends anything."""
 
         def do_handshake(self) -> None:
-            """Raises OtherCertificate."""
+            """Makes the handshake. Raises OtherCertificate."""
             super().do_handshake()
             shown = _hash_shown(self)
             if shown != fingerprint:
@@ -83,9 +82,8 @@ def _hash_shown(connection: ssl.SSLObject) -> bytes:
 
 
 async def fetch_fingerprint(host: str, port: int, server_name: str | None = None) -> bytes:
-    """Returns the SHA-256 of the certificate that a server shows. Its issuer does not matter, because the
-    hash is compared. server_name: the name asked for in the handshake, None for `host`. Nothing is sent after
-    the handshake, and no answer is awaited."""
+    """Returns the SHA-256 of the certificate that a server shows, whoever issued it. `server_name` is the
+    name in the handshake, None for `host`. It sends nothing after the handshake, and waits for no answer."""
     context = make_client_context()
     _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=server_name)
     try:

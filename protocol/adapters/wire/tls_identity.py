@@ -1,4 +1,4 @@
-"""A node's TLS identity: a self-signed certificate whose SHA-256 is registered on chain."""
+"""Makes and loads a node's TLS identity: a self-signed certificate whose SHA-256 is registered on chain."""
 
 import datetime
 import hashlib
@@ -15,14 +15,14 @@ from touchstone.protocol.adapters.files.private_files import require_private_fil
 from touchstone.protocol.spec.errors import InvalidInput
 
 VALIDITY_DAYS = 3650
-"""The pin, not the date, is what counts; registering another certificate is how one is renewed."""
+"""The pin counts, not the date. A certificate is renewed by registering another one."""
 CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "certificate-key.pem"
 
 
 @dataclass(frozen=True)
 class TlsIdentity:
-    """A certificate and its key on disk; `fingerprint` is the SHA-256 of the certificate's DER, 32 bytes."""
+    """A certificate and its key on disk. `fingerprint` is the 32-byte SHA-256 of the certificate (DER)."""
 
     certificate_path: Path
     key_path: Path
@@ -30,8 +30,8 @@ class TlsIdentity:
 
 
 def load_or_create_identity(folder: Path) -> TlsIdentity:
-    """Returns the identity in `folder`, made on the first call. Raises InvalidInput when the key is open to
-    others or a file is malformed."""
+    """Returns the identity in `folder`, made on the first call. Raises InvalidInput if others can read the
+    key, or a file is malformed."""
     certificate_path, key_path = folder / CERTIFICATE_FILE, folder / KEY_FILE
     if not certificate_path.exists():
         _create_identity(certificate_path, key_path)
@@ -41,7 +41,7 @@ def load_or_create_identity(folder: Path) -> TlsIdentity:
 
 def _create_identity(certificate_path: Path, key_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    # A crash between the two files leaves a key without a certificate: it was never registered, so drop it.
+    # A crash between the two files left a key without a certificate. It was never registered, so drop it.
     key_path.unlink(missing_ok=True)
     write_private_file(key_path, _encode_key(key))
     write_private_file(certificate_path, _make_certificate(key).public_bytes(serialization.Encoding.PEM))

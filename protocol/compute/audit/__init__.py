@@ -1,1 +1,1 @@
-"""From honest distances to the limits of a task."""
+"""Makes the limits of a task out of honest distances."""

@@ -1,8 +1,8 @@
-"""What machines differ by, sorted: largest distances of pairs by quantity, class of tensors and stage.
+"""Sorts how machines differ: the largest distances of pairs by quantity, class of tensors and stage.
 
-From honest distances to limits: how far apart two honest nodes were seen, times a margin. A submitter
-measures the task's model on several kernel configurations, and puts the proposal into the task. Meanings and
-units of the limits: docs/spec.md, section 6.
+Limits are the largest distance of two honest nodes times a margin. A submitter measures the task's model on
+several kernel configurations, and puts the proposed limits into the task. Meanings and units of the limits:
+docs/spec.md, section 6.
 """
 
 from collections import defaultdict
@@ -19,13 +19,13 @@ from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
-"""eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
-hundred times below eps_m. tau_r: one or two units in the last place of the
-weight itself (docs/decisions/0023-rounding.md)."""
+"""The least limits. eps_m is the default epsilon of AdamW, below which a moment hardly moves its weight. The
+root of floor_v is a hundred times below eps_m. tau_r is one or two units in the last place of the weight
+itself (docs/decisions/0023-rounding.md)."""
 
 
 def count_floor_units(floors: Floors) -> tuple[int, int, int]:
-    """eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
+    """Returns eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
     eps_m, floor_v = (
         round(Fraction(value) * (1 << -UNIT_EXPONENT)) for value in (floors.eps_m, floors.floor_v)
     )
@@ -33,7 +33,7 @@ def count_floor_units(floors: Floors) -> tuple[int, int, int]:
 
 
 Place = tuple[str, str, str]
-"""Quantity, class of tensors, stage."""
+"""(quantity, class of tensors, stage)"""
 _CLASSES = {
     "embed_tokens": "embedding", "wte": "embedding", "wpe": "embedding", "lm_head": "head",
     "attn": "attention", "mlp": "mlp",
@@ -41,13 +41,13 @@ _CLASSES = {
 
 
 def get_tensor_class(name: str) -> str:
-    """Returns the class of a parameter by its name, one of `calibration_profile.TENSOR_CLASSES`."""
+    """Returns the class of a parameter by its name: one of `calibration_profile.TENSOR_CLASSES`."""
     return next((kind for part, kind in _CLASSES.items() if f"{part}." in name), "norm")
 
 
 def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, steps: int) -> str:
-    """Returns the stage of training that a segment of `steps` steps belongs to, one of
-    `calibration_profile.STAGES`. The last tenth of all steps is the end."""
+    """Returns the stage of training of a segment of `steps` steps: one of `calibration_profile.STAGES`. The
+    last tenth of all steps is the end."""
     if inner_step == 0:
         return "zero moments"
     if global_step < schedule.warmup_steps or inner_step < schedule.inner_warmup_steps:
@@ -56,7 +56,7 @@ def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, step
 
 
 class Survey:
-    """Collects distances of pairs; `summarize` sorts them into measurements."""
+    """Collects distances of pairs; `summarize` turns them into measurements."""
 
     def __init__(self, layout: WeightsLayout) -> None:
         self._slices: dict[str, list[slice]] = defaultdict(list)
@@ -65,8 +65,8 @@ class Survey:
         self._found: dict[Place, list[float]] = defaultdict(list)
 
     def add(self, claimed: TrainingState, replayed: TrainingState, rates: float, stage: str) -> None:
-        """Adds one pair at a segment's end; `rates` is L. Raises EnvironmentFault if a distance is not
-        finite: such a machine calibrates nothing."""
+        """Adds the distances of one pair at a segment's end. `rates` is L, the sum of learning rates. Raises
+        EnvironmentFault if a distance is not finite, because such a machine cannot calibrate."""
         for kind, slices in self._slices.items():
             cuts = [(_cut(claimed, part), _cut(replayed, part)) for part in slices]
             measured = [measure_distances(a, b, rates, FLOORS) for a, b in cuts]
@@ -102,7 +102,8 @@ def _require_finite(value: float, quantity: str, kind: str) -> float:
 
 
 def _find_quantiles(values: Sequence[float]) -> tuple[int, ...]:
-    """Returns the least value that so many of all do not exceed, in units of 2^-64, rounded up."""
+    """Returns the least values that these shares of all distances do not exceed, in units of 2^-64, rounded
+    up."""
     ordered = sorted(values)
     places = (max(ceil(q * len(ordered)) - 1, 0) for q in QUANTILES)
     return tuple(ceil(ordered[place] * 2.0**TAU_FRACTION_BITS) for place in places)

@@ -1,4 +1,4 @@
-"""Ways for this machine to compute, standing in for other operators' machines.
+"""Lists ways for this machine to compute that stand for other operators' machines.
 
 `scripts/calibration` starts a process for each of them.
 """
@@ -12,19 +12,19 @@ import torch
 
 @dataclass(frozen=True)
 class KernelConfiguration:
-    """One way for this machine to compute, which stands for another machine: an environment and
-    `pin_kernels`."""
+    """One way for this machine to compute, which stands for another machine: environment variables and
+    arguments of `pin_kernels`."""
 
     threads: int
     onednn: bool
     cpu_capability: str
     mkl: str = ""
-    """MKL_CBWR, which binds MKL's kernels to one kind of processor; empty: not set."""
+    """The value of MKL_CBWR, which binds MKL's kernels to one kind of processor; empty: not set."""
     device: str = "cpu"
 
     @property
     def name(self) -> str:
-        """Short and unique."""
+        """A short and unique name."""
         if self.device != "cpu":
             return self.device
         name = f"{self.cpu_capability}-{self.threads}-{'onednn' if self.onednn else 'native'}"
@@ -32,7 +32,7 @@ class KernelConfiguration:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that its process needs besides those of its parent. Waiting threads do
+        """The environment variables that its process needs besides those of its parent. Waiting threads must
         not spin."""
         chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
         return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
@@ -41,8 +41,8 @@ class KernelConfiguration:
 def list_every_configuration(
     capabilities: Sequence[str], devices: Sequence[str] = ()
 ) -> tuple[KernelConfiguration, ...]:
-    """Returns all configurations that a machine offers: vector instructions, one thread and two, oneDNN and
-    not, MKL's own choice and its most cautious, and `devices` beside the processor (`list_devices`)."""
+    """Returns all configurations that a machine offers: vector instructions, one thread and two, oneDNN or
+    not, MKL's own choice and its most cautious one, and `devices` besides the processor (`list_devices`)."""
     kinds = itertools.product(capabilities, (1, 2), (True, False), ("", "COMPATIBLE"))
     return (
         *(KernelConfiguration(threads, onednn, kind, mkl) for kind, threads, onednn, mkl in kinds),
@@ -51,7 +51,8 @@ def list_every_configuration(
 
 
 def list_devices() -> tuple[str, ...]:
-    """Accelerators that torch can compute on, one of each kind: "cuda" for the first, "cuda:2" and so on."""
+    """Returns the accelerators that torch can compute on, one of each kind: "cuda" for the first, "cuda:2"
+    and so on."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     kinds = {torch.cuda.get_device_name(number): number for number in reversed(range(count))}
     return tuple(f"cuda:{number}" if number else "cuda" for number in sorted(kinds.values()))

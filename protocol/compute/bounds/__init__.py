@@ -1,1 +1,1 @@
-"""Every element of a claimed step against the bound of its operation, and proofs of a fault."""
+"""Checks every element of a claimed step against the bound of its operation, and proves faults."""

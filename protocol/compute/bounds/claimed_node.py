@@ -1,4 +1,4 @@
-"""A claimed node and its suspects: the frame in which all bounds judge.
+"""Holds a claimed node and its suspects: the frame in which all bounds are checked.
 
 A first pass notes the ratios of all elements; those above 1 become suspects. The second gathers each
 suspect's terms and follows docs/spec.md, section 9, to the letter. Ratios are |claimed - exact| / bound,
@@ -22,16 +22,16 @@ SAFELY_FINITE = float(SAFE)
 LOST_PER_TERM = float(UNDERFLOW)
 UNIT = 2.0**-24
 UNIT_WIDE = 2.0**-53
-"""Unit roundoff of float32, and of the float64 that this module computes in."""
+"""The unit roundoff of float32, and of the float64 that this module computes in."""
 MARGIN = 1 + 2.0**-20
-"""Covers the roundings of a bound that is itself computed in float32: a handful, 2^-24 each."""
+"""Covers the rounding errors of a bound that is itself computed in float32: a few, 2^-24 each."""
 MARGIN_WIDE = 1 + 2.0**-40
 """The same in float64."""
 TILE_ELEMENTS = 1 << 15
-"""Elementwise nodes are compared piece by piece, to stay in the processor's cache."""
+"""Elements that are compared at a time, to stay in the processor's cache."""
 
 Name = Callable[[Tensor], Tensor]
-"""From flat positions in a tile to element numbers of the node's output."""
+"""Maps flat positions in a tile to element numbers of the node's output."""
 
 
 @dataclass
@@ -40,12 +40,12 @@ class Claim(NodeViews):
 
     worst: float = 0.0
     worst_tile: tuple[Tensor, Name] | None = None
-    """The ratios among which the worst stands."""
+    """The ratios of the tile with the largest one."""
     suspects: list[Tensor] = field(default_factory=list)
 
     def tiles(self) -> Iterator[tuple[int, list[Tensor], Tensor]]:
-        """Cuts along the first loop. Yields the number of the first element, the operands and the claimed
-        output."""
+        """Cuts the node along its first loop. Yields for each tile the number of its first element, the
+        operands and the claimed output."""
         views = [self.output, *map(self.operand, range(len(self.node.operands)))]
         if not self.node.output_sizes:
             views = [view.unsqueeze(0) for view in views]
@@ -58,7 +58,8 @@ class Claim(NodeViews):
             yield start * inner, operands, claimed
 
     def note(self, ratios: Tensor, name: Name) -> None:
-        """Keeps the largest ratio (of either sign); those above 1, or not a number, become suspects."""
+        """Keeps the largest ratio (of either sign). Elements with a ratio above 1, or NaN, become
+        suspects."""
         most = largest(ratios)
         if not most <= 1:
             is_clear = ratios.abs() <= 1
@@ -70,30 +71,31 @@ class Claim(NodeViews):
 
     @property
     def element(self) -> int:
-        """Number of the worst element that is clear, 0 if all are exact."""
+        """The number of the element with the largest ratio that is no suspect; 0 if all are exact."""
         if self.worst_tile is None:
             return 0
         ratios, name = self.worst_tile
         return int(name(ratios.abs().flatten().argmax()))
 
     def compare(self, exact: Tensor, claimed: Tensor, start: int) -> None:
-        """Makes each element that is not the exact value a suspect. start: number of the first element. (Two
-        numbers are equal if and only if their difference is zero; torch.equal is three times slower.)"""
+        """Makes each element that differs from the exact value a suspect. `start` is the number of the first
+        element. (Two numbers are equal if and only if their difference is zero; torch.equal is three times
+        slower.)"""
         if largest(exact - claimed) != 0:
             self.suspects.append((exact != claimed).flatten().nonzero().flatten() + start)
 
 
 def counting_from(start: int) -> Name:
-    """Names the elements of a tile that follow each other from number `start`."""
+    """Returns names for successive elements of a tile that begins at number `start`."""
     return lambda positions: positions + start
 
 
 Places = tuple[Tensor, ...]
-"""Some output elements: one tensor of indices for each output loop."""
+"""The places of some output elements: one tensor of indices for each output loop."""
 
 
 def unravel(numbers: Tensor, sizes: Sequence[int]) -> Places:
-    """Returns the loop indices of element numbers (int64), the last loop running fastest."""
+    """Returns the loop indices of element numbers (int64); the last loop runs fastest."""
     places = []
     for size in reversed(sizes):
         places.append(numbers % size)
@@ -102,19 +104,19 @@ def unravel(numbers: Tensor, sizes: Sequence[int]) -> Places:
 
 
 def take(values: Tensor, places: Places) -> Tensor:
-    """Returns elements of a view over the output's loops, as float64 [elements]."""
+    """Returns these elements of a view over the output's loops, as float64 [elements]."""
     return (values[places] if places else values.unsqueeze(0)).double()
 
 
 def take_terms(values: Tensor, places: Places) -> Tensor:
-    """Returns the terms of elements, from a view over all loops, as float64 [elements, terms]."""
+    """Returns the terms of these elements, from a view over all loops, as float64 [elements, terms]."""
     taken = values[places] if places else values.unsqueeze(0)
     return taken.reshape(taken.shape[0], -1).double()
 
 
 def judge(claimed: Tensor, exact: Tensor, bound: Tensor, magnitude: Tensor) -> Tensor:
-    """Returns the ratios of differences to bounds. A claim that is not finite is a fault only if `magnitude`
-    is below 2^127."""
+    """Returns the differences divided by the bounds. A claim that is not finite is a fault only if
+    `magnitude` is below 2^127."""
     difference = (claimed - exact).abs()
     ratios = torch.where(difference == 0, 0.0, difference / bound)
     lost = torch.where(magnitude < SAFELY_FINITE, inf, 0.0)
@@ -122,14 +124,14 @@ def judge(claimed: Tensor, exact: Tensor, bound: Tensor, magnitude: Tensor) -> T
 
 
 def judge_choice(claimed: Tensor, accepted: Sequence[Tensor], magnitude: Tensor) -> Tensor:
-    """Returns zero where the claim is one of the accepted values, else infinity."""
+    """Returns 0 for each claim that is an accepted value, else infinity."""
     is_accepted = torch.stack([claimed == value for value in accepted]).any(0)
     is_excused = ~claimed.isfinite() & ~(magnitude < SAFELY_FINITE)
     return torch.where(is_accepted | is_excused, 0.0, inf)
 
 
 def excuse(ratios: Tensor, *operands: Tensor) -> Tensor:
-    """Finds no fault if an operand that matters is not finite."""
+    """Sets the ratio to 0 for elements with an operand that is not finite."""
     for operand in operands:
         is_finite = operand.isfinite()
         ratios = torch.where(is_finite if operand.dim() == 1 else is_finite.all(1), ratios, 0.0)
@@ -137,18 +139,18 @@ def excuse(ratios: Tensor, *operands: Tensor) -> Tensor:
 
 
 def largest(values: Tensor) -> float:
-    """Returns the largest magnitude, in one pass; not a number if any is not."""
+    """Returns the largest magnitude, in one pass; NaN if any value is NaN."""
     low, high = values.aminmax()
     return float(torch.maximum(high, -low))
 
 
 def flush(values: Tensor) -> Tensor:
-    """Subnormals become zero."""
+    """Replaces subnormal numbers by zero."""
     return torch.where(values.abs() < LEAST_NORMAL, 0.0, values)
 
 
 def gamma(terms: int, unit: float) -> float:
-    """n u / (1 - n u) (Higham, 2nd ed., lemma 3.1)."""
+    """Returns n u / (1 - n u) (Higham, 2nd ed., lemma 3.1)."""
     return terms * unit / (1 - terms * unit)
 
 
@@ -166,4 +168,4 @@ def require_index(index: Tensor, size: int) -> None:
 
 
 Check = tuple[Callable[[Claim], None], Callable[[Claim, Places], Tensor]]
-"""The first pass over a node, and the verdict on some of its elements (float64 ratios)."""
+"""The first pass over a node, and the second pass over some of its elements (float64 ratios)."""

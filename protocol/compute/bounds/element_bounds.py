@@ -1,4 +1,4 @@
-"""Bounds of elementwise operations (docs/spec.md, section 9)."""
+"""Checks elementwise operations against their bounds (docs/spec.md, section 9)."""
 
 from collections.abc import Callable
 from math import inf, nan
@@ -27,7 +27,8 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def _compute_root(a: Tensor) -> Tensor:
-    """Correctly rounded, for float64 has more than twice the digits (Figueroa, 1995); torch's own is not."""
+    """Returns the correctly rounded root: float64 has more than twice the digits (Figueroa, 1995). Torch's
+    own root is not."""
     return a.double().sqrt().to(a.dtype)
 
 
@@ -41,16 +42,16 @@ _ROUNDED: dict[Operation, Callable[..., Tensor]] = {
 
 
 def _check_rounded(claim: Claim) -> None:
-    """IEEE float32 gives the one right value; whatever differs is a suspect."""
+    """Makes suspects of elements that differ from the one value that IEEE float32 gives."""
     function = _ROUNDED[claim.node.operation]
     for start, operands, claimed in claim.tiles():
         claim.compare(function(*operands), claimed, start)
 
 
 def _judge_rounded(claim: Claim, places: Places) -> Tensor:
-    """RN of the operation, on the operands or with their subnormals flushed, or zero if the unrounded
-    magnitude is below T. float64 is exact for products and for sums that small, and rounding to it first does
-    no harm to the others (Figueroa, 1995)."""
+    """Judges suspects. Right is the rounded operation on the operands, or on operands with subnormals
+    flushed, or zero if the unrounded magnitude is below T. float64 is exact for products and for sums that
+    small; for other sums, rounding to float64 first does no harm (Figueroa, 1995)."""
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
     function = _ROUNDED[claim.node.operation]
     results = [function(*values) for values in (operands, [flush(x) for x in operands])]
@@ -82,8 +83,8 @@ def _check_chosen(claim: Claim) -> None:
 
 
 def _judge_chosen(claim: Claim, places: Places) -> Tensor:
-    """Returns the chosen value, or zero if it is subnormal. A machine that takes subnormals for zero cannot
-    tell them apart: among a largest or smallest any may be chosen, and one passes a threshold that is as
+    """Judges suspects: right is the chosen value, or zero if it is subnormal. A machine that flushes
+    subnormals cannot tell them apart, so it may choose any of them, and any may pass a threshold that is as
     small."""
     operation = claim.node.operation
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
@@ -100,7 +101,7 @@ def _judge_chosen(claim: Claim, places: Places) -> Tensor:
 
 
 def _judge_extreme(claimed: Tensor, exact: Tensor, values: Tensor) -> Tensor:
-    """values [elements, candidates]."""
+    """Judges a largest or smallest of values [elements, candidates]."""
     tiny = torch.where(values.abs() < LEAST_NORMAL, values, exact.unsqueeze(1)).unbind(1)
     accepted = [torch.where(exact.abs() < LEAST_NORMAL, x, exact) for x in (*tiny, torch.zeros_like(exact))]
     return excuse(judge_choice(claimed, accepted, exact.abs()), values)
@@ -117,7 +118,7 @@ def _judge_largest(claim: Claim, places: Places) -> Tensor:
 
 
 def _gather(claim: Claim) -> Tensor:
-    """Returns what GATHER reads, over the loops."""
+    """Returns the elements that GATHER reads, over the loops."""
     node = claim.node
     index, table = claim.operand(0), node.operands[1]
     places = torch.tensor(table.offset)
@@ -131,7 +132,7 @@ def _gather(claim: Claim) -> Tensor:
 
 
 def _equal_select(claim: Claim) -> Tensor:
-    """Returns what EQUAL_SELECT chooses, over the loops."""
+    """Returns the elements that EQUAL_SELECT chooses, over the loops."""
     index, a, b = (claim.operand(place) for place in range(3))
     loop = claim.node.selected
     numbers = torch.arange(claim.node.sizes[loop])
@@ -157,24 +158,24 @@ def _judge_indexed(claim: Claim, places: Places) -> Tensor:
 
 
 def _where_defined(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Not a number at negative operands, zero and subnormal ones, which a machine may take for zero."""
+    """Returns NaN for operands that are negative, zero or subnormal, because a machine may flush those."""
     return lambda a: torch.where(a < LEAST_NORMAL, nan, function(a))
 
 
 _FUNCTIONS: dict[Operation, Callable[[Tensor], Tensor]] = {
-    # e^200 overflows float32 as surely as anything above it, and float64 holds it.
+    # e^200 overflows float32 as anything larger does, and fits into float64.
     Operation.EXPONENTIAL: lambda a: a.clamp(max=200.0).exp_(),
     Operation.LOGARITHM: _where_defined(torch.log),
     Operation.RECIPROCAL_ROOT: _where_defined(torch.rsqrt),
     Operation.SIGMOID: torch.sigmoid,
 }
-"""In float64, where a library is off by 2^-50 at most, relative to the result."""
+"""The functions in float64, where a library errs by at most 2^-50, relative to the result."""
 POWER_BITS = 0x7FF0000000000000
-"""What is left of a float64 under this mask is the largest power of two in it."""
+"""Under this mask a float64 keeps only the largest power of two in it."""
 
 
 def _check_function(claim: Claim) -> None:
-    """k ulp alone; ulp(x) = 2^floor(log2 |x|) 2^-23."""
+    """Checks against k ulp alone, where ulp(x) = 2^floor(log2 |x|) 2^-23."""
     function, scale = _FUNCTIONS[claim.node.operation], ULPS[claim.node.operation] * 2.0**-23
     for start, (a,), claimed in claim.tiles():
         exact = function(a.double())
@@ -184,8 +185,9 @@ def _check_function(claim: Claim) -> None:
 
 
 def _judge_function(claim: Claim, places: Places) -> Tensor:
-    """k ulp, and T where the exact value is below 2 T (for SIGMOID always); ulp is that of a value that may
-    just have rounded up to a power of two. If the function has no value nothing is a fault."""
+    """Judges suspects against k ulp, and T if the exact value is below 2 T (for SIGMOID always). The ulp is
+    that of a value that may just have been rounded up to a power of two. If the function has no value,
+    nothing is a fault."""
     operation = claim.node.operation
     a = take(claim.operand(0), places)
     exact = _FUNCTIONS[operation](a)

@@ -1,12 +1,12 @@
-"""Where a claimed step of an exact program is false: found by hashes, proven by one element.
+"""Finds where a claimed step of an exact program is false, by hashes, and proves one element.
 
-Honest machines have the same bits. So the challenger's own trace tells which tensor of the claimant's is the
-first one that differs, by its root, and which leaves of it, by the roots of some leaves at a time. What the
-differing element was computed from is the same on both sides: only the leaves with the element itself are
-fetched.
+Honest machines have the same bits. So the roots of the challenger's own trace show which tensor of the
+claimant is the first that differs, and roots of its chunks show which leaves. The operands of the differing
+element are equal on both sides, so only the leaves with the element itself are fetched.
 
-    own run, node by node --> own root of each tensor, another claimed --> own and claimed roots of its chunks
-        --> the chunk that differs, fetched --> the element that differs --> proof
+    own run, node by node --> own root of each tensor, another claimed
+    --> own and claimed roots of its chunks --> the chunk that differs, fetched
+    --> the element that differs --> proof
 """
 
 from collections.abc import Set
@@ -42,11 +42,11 @@ from touchstone.protocol.spec.program import (
 from touchstone.protocol.spec.program_addressing import iterate_runs
 
 Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
-"""W, m, v; tokens; labels; scalars."""
+"""(W, m, v; tokens; labels; scalars)"""
 
 
 class ExactFaultFinder:
-    """Looks for faults in traces of one exact program."""
+    """Finds faults in traces of one exact program."""
 
     def __init__(self, built: BuiltProgram, numeric_format: str) -> None:
         self.program = built.program
@@ -59,9 +59,9 @@ class ExactFaultFinder:
     def find(
         self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
     ) -> OperationFault | InputFault | None:
-        """Returns the first fault of a claimed step from the state `vectors`, on the data that the task
-        gives. None if the trace is that of this machine's own run. Raises InvalidInput if it is that of
-        another state or program, and whatever `find_leaf` raises."""
+        """Returns the first fault of a claimed step from the state `vectors`, on the task's data; None if the
+        trace equals this machine's own. Raises InvalidInput if the trace is of another state or program, and
+        whatever `find_leaf` raises."""
         if len(claimed.roots) != len(self.program.buffers):
             raise refuse_trace(
                 "a trace of another program", len(self.program.buffers), len(claimed.roots), "roots"
@@ -108,8 +108,8 @@ class ExactFaultFinder:
         return leaf, element
 
     def _prove(self, buffer: int, tree: ByteTree, claimed: ClaimedTrace, inputs: Inputs) -> OperationFault:
-        """What the element was computed from was complete before it: the same on both sides, or an earlier
-        tensor would differ."""
+        """Returns the proof for an element. Its operands were complete before it and are equal on both sides,
+        or an earlier tensor would differ."""
         leaf, at = self._find_element(buffer, tree, claimed)
         number, element = find_writer(self.program, buffer, at)
         node = self.program.nodes[number]
@@ -129,7 +129,7 @@ class ExactFaultFinder:
         return OperationFault(prove_node(self.program, number), element, b"".join([*parts, *siblings]))
 
     def _collect(self, buffers: Set[int], inputs: Inputs) -> dict[int, Tensor]:
-        """These buffers, whole: the step is run once more."""
+        """Runs the step once more, and returns these buffers whole."""
         found: dict[int, Tensor] = {}
         for number in self._interpreter.iterate(*inputs):
             for buffer in buffers - found.keys():
@@ -152,7 +152,7 @@ def find_writer(program: Program, buffer: int, at: int) -> tuple[int, int]:
 
 
 def _find_number(node: Node, at: int) -> int | None:
-    """Returns the element of a node that lies at `at` of its buffer; None if none does."""
+    """Returns the number of a node's element that lies at `at` in its buffer; None if there is none."""
     rest, indices = at - node.output.offset, [0] * len(node.output_sizes)
     for loop in sorted(range(len(indices)), key=lambda n: -node.output.strides[n]):
         stride, size = node.output.strides[loop], node.output_sizes[loop]

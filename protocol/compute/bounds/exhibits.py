@@ -1,4 +1,4 @@
-"""What a referee is shown of a rehearsed step: elements as they were computed, and spoiled."""
+"""Makes the examples of a rehearsal for a referee: elements as computed, and falsified."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,11 +17,11 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import Judgement, judge_element
 
 SPOILED_BOUNDS = 3
-"""A spoiled element lies so many bounds off, and its own size or 1 more."""
+"""A falsified element is off by so many bounds, plus its own size or 1."""
 
 
 class Exhibit(NamedTuple):
-    """What `Referee.judge` is shown of a trace, and what it must answer."""
+    """A part of a trace for `Referee.judge`, and the verdict that it must give."""
 
     operation: Operation
     trace_root: bytes
@@ -30,8 +30,8 @@ class Exhibit(NamedTuple):
 
 
 def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iterator[Exhibit]:
-    """Yields two exhibits of the first candidate that can be judged. Raises InvalidInput if none can: such a
-    step begins with numbers that are not finite."""
+    """Yields two exhibits of the first candidate that can be judged. Raises InvalidInput if none can, because
+    the step begins with numbers that are not finite."""
     operation = excerpt.program.nodes[sample.node].operation
     for element in sample.elements:
         wrong = _find_wrong(excerpt, sample.node, element, numeric_format)
@@ -53,7 +53,7 @@ def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iter
 
 def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str) -> int | None:
     """Returns bits that the element must not have; None if it may have any. Raises EnvironmentFault if
-    Python's referee convicts what this machine computed."""
+    Python's referee convicts a value that this machine computed."""
     node, output = excerpt.program.nodes[number], find_output(excerpt.program, number, element)
     runs = list_sample_runs(excerpt.program, Sample(number, (element,)), excerpt.get)
     values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}
@@ -73,7 +73,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
 
 
 def _choose_wrong(honest: Judgement) -> int:
-    """Returns bits of a value well outside the bound; those of 0 if there is no right one."""
+    """Returns bits of a value well outside the bound, or those of 0 if no value is right."""
     exact = honest.exact or Fraction(0)
     return round_to_bits(exact + SPOILED_BOUNDS * honest.bound + max(abs(exact), Fraction(1)))
 
@@ -86,7 +86,7 @@ def _measure(judged: Judgement) -> float:
 
 def _spoil(excerpt: Excerpt, output: Run, bits: int) -> Excerpt:
     """Returns the trace of a claimant that claims `bits` for one element. Only its leaf and the roots above
-    the leaf differ."""
+    it differ."""
     buffer, first, _ = output
     leaves, path = excerpt.open_run(*output)
     width = ELEMENT_BYTES[excerpt.program.buffers[buffer].role]

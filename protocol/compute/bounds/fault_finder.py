@@ -1,24 +1,25 @@
 """Finds a false number in a claimed step, for tasks with limits, and fetches little of its trace.
 
-A challenger computes the step itself, from the claimant's own start state, and compares roots of tensors:
-what has the same root needs no look. On a machine like the claimant's that leaves the false tensor and those
-behind it. On another one float noise is in nearly all of them. Then it looks in this order:
+A challenger computes the step itself, from the claimant's own start state, and compares roots of tensors.
+Tensors with equal roots are right. On a machine like the claimant's, that leaves the false tensor and those
+after it. On another machine, nearly all tensors have float noise. So it searches in this order:
 
-    1. the first tensor that differs     on a machine like the claimant's that is the fault
+    1. the first tensor that differs    on a machine like the claimant's that is the fault
     2. in layers (trace_layers.py)      the cuts are fetched in order, and each is computed from the cuts
-                                         before it. A layer whose cut comes out otherwise than claimed, beyond
-                                         noise, is looked through at once; then those that cost next to
-                                         nothing; then the least explained ones
+                                        before it. A layer whose cut differs by more than noise is searched
+                                        at once; then layers that cost almost nothing; then those whose cuts
+                                        differ most
     3. everything, in order
 
-To look through nodes is to compute them in order from the claimant's own values. A tensor with another root
-than the claimed one is fetched, the nodes that wrote it are judged (node_check.py), and the computation goes
-on from the claimed values. So a tensor that follows bit by bit from others is never fetched if it is right.
-If it is not, its first leaf that differs is judged; the whole is fetched only if that leaf proves nothing.
+To search nodes, it computes them in order from the claimant's own values. If a tensor's root differs from the
+claimed one, the tensor is fetched, the nodes that wrote it are checked (node_check.py), and the computation
+goes on from the claimed values. So a tensor that follows bit by bit from others is never fetched if it is
+right. If it is wrong, its first differing leaf is checked; the whole is fetched only if that leaf proves
+nothing.
 
-Only what a node's bound excludes is called a fault, in each of these ways. Layers decide where to look first.
-What they do not find, or cannot fetch, the third way does. No more than today's run of a step is in memory: a
-claimed tensor takes the place of this machine's own.
+A number is called a fault only if a node's bound excludes it. Layers decide where to look first; the third
+way finds what they miss or cannot fetch. Memory holds no more than one run of a step, because a claimed
+tensor replaces this machine's own.
 """
 
 import logging
@@ -56,21 +57,21 @@ from touchstone.protocol.spec.program import INPUTS, Access, leaf_elements
 from touchstone.protocol.spec.program_addressing import locate, unravel
 
 NOISE = 2.0**-13
-"""Of a cut, the largest |own - claimed| / (|claimed| + its mean magnitude) that may be float noise: such a
-layer waits. Twelve times what honest kernels were seen to differ by (decision 0044); no verdict depends on
-it."""
+"""The largest |own - claimed| / (|claimed| + its mean magnitude) of a cut that may be float noise; such a
+layer is searched later. It is twelve times what honest kernels were seen to differ by (decision 0044). No
+verdict depends on it."""
 MOST_LAYERS = 6
-"""Layers that are looked through before everything is, those that cost next to nothing not counted."""
+"""So many layers are searched before everything is, without the cheap ones."""
 CHEAP_SHARE = 1 / 1000
-"""Of a trace's bytes: a layer that costs less is looked through in any case."""
+"""A layer that costs less than this share of a trace's bytes is always searched."""
 
 log = logging.getLogger(__name__)
 Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
-"""W, m, v; tokens; labels; scalars."""
+"""(W, m, v; tokens; labels; scalars)"""
 
 
 class FaultFinder:
-    """Looks for faults in traces of one program of a float32 task."""
+    """Finds faults in traces of one program of a float32 task."""
 
     def __init__(self, built: BuiltProgram) -> None:
         self.program = built.program
@@ -82,9 +83,9 @@ class FaultFinder:
     def find(
         self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
     ) -> OperationFault | InputFault | None:
-        """Returns a fault of a claimed step from the state `vectors`, on the data that the task gives. None
-        if every element lies inside its bound. Raises InvalidInput if the trace is that of another state or
-        program, and whatever `claimed.fetch` raises."""
+        """Returns a fault of a claimed step from the state `vectors`, on the task's data; None if every
+        element is within its bound. Raises InvalidInput if the trace is of another state or program, and
+        whatever `claimed.fetch` raises."""
         inputs = (vectors, *batch, scalars)
         different = self._compare(inputs, claimed.roots)
         if wrong := sorted(different)[:1]:
@@ -94,8 +95,7 @@ class FaultFinder:
         return None
 
     def get_own(self, buffer: int) -> Tensor:
-        """Returns a buffer as the last computation left it: its own values, or the claimed ones in their
-        place."""
+        """Returns a buffer as the last computation left it, with its own or with claimed values."""
         return self.interpreter.tensors[buffer]
 
     def compute_own_root(self, buffer: int) -> bytes:
@@ -103,8 +103,8 @@ class FaultFinder:
         return build_buffer_tree(self.program, self.get_own, buffer).root
 
     def _compare(self, inputs: Inputs, roots: Sequence[bytes]) -> frozenset[int]:
-        """Returns numbers of the buffers whose root is not that of this machine's own run; nothing is fetched
-        yet."""
+        """Returns the numbers of the buffers whose root differs from this machine's own. It fetches
+        nothing."""
         if len(roots) != len(self.program.buffers):
             raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
         different = set[int]()
@@ -121,7 +121,7 @@ class FaultFinder:
 
     def _prove_input(self, buffer: int, claimed: ClaimedTrace) -> InputFault:
         own, theirs = self.get_own(buffer), fetch_buffer(self.program, claimed.fetch, buffer)
-        # Bits, so that a NaN differs from itself no more than from others.
+        # Compare bits, so that a NaN equals itself.
         is_other = own.view(torch.int32) != theirs.view(torch.int32)
         element = int(is_other.nonzero()[0]) * 4 // own.element_size()
         trace = TraceTree(self.program, claimed.levels, lambda _: theirs, known=claimed.roots)
@@ -130,13 +130,13 @@ class FaultFinder:
 
 @dataclass(frozen=True)
 class _LeafTrace(TraceTree):
-    """A claimed trace with one shown leaf of a buffer; all other buffers that are opened are in memory."""
+    """A claimed trace that shows one leaf of one buffer; all other opened buffers are in memory."""
 
     shown: int
     leaf: ClaimedLeaf
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
-        """As of a `TraceTree`; of the buffer that is shown its leaf alone."""
+        """Opens a run as `TraceTree` does; of the one buffer, only its leaf."""
         if buffer != self.shown:
             return super().open_run(buffer, first_element, count)
         return self.leaf.data, list(self.leaf.path)
@@ -144,23 +144,24 @@ class _LeafTrace(TraceTree):
 
 @dataclass
 class _Search:
-    """One claimed trace. different: buffers whose root is not that of this machine's own run."""
+    """The search of one claimed trace. `different` are the buffers whose root differs from this machine's
+    own."""
 
     finder: FaultFinder
     inputs: Inputs
     claimed: ClaimedTrace
     different: frozenset[int]
     _has_parted: bool = field(init=False, default=False)
-    """Whether the values in memory are others than those of this machine's own run."""
+    """Whether the values in memory differ from this machine's own run."""
     _asked: set[int] = field(init=False, default_factory=set)
-    """Buffers of which a leaf was asked for."""
+    """The buffers of which a leaf was asked for."""
     _shows_leaves: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         self._program, self._fetch = self.finder.program, self.claimed.fetch
 
     def run(self) -> OperationFault | None:
-        """Returns the fault that is found first, in the order that stands above."""
+        """Returns the fault that is found first, in the order given above."""
         first = min(self.finder.lifetimes[buffer].written for buffer in self.different)
         fault = self._look_through(range(first + 1))
         if fault is None:
@@ -199,8 +200,8 @@ class _Search:
         return next((fault for fault in found if fault), None)
 
     def _measure(self, layers: Sequence[Layer]) -> Iterator[tuple[Layer, float]]:
-        """Of layers that end in cuts, in order: how far this machine's own result lies from the claimed one.
-        What comes behind a cut is computed from the claimed values."""
+        """Measures the layers that end in cuts, in order: how far this machine's own cut lies from the
+        claimed one. Later cuts are computed from the claimed values."""
         targets, held = {layer.target: layer for layer in layers}, dict[int, Tensor]()
         nodes, cuts = find_sources(layers)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
@@ -222,7 +223,8 @@ class _Search:
     def _look_through(
         self, nodes: Collection[int], cuts: frozenset[int] = frozenset()
     ) -> OperationFault | None:
-        """Returns the first fault of these nodes. cuts: all that they read and that others compute."""
+        """Returns the first fault of these nodes. `cuts` are all tensors that they read and others
+        compute."""
         held, last = dict[int, Tensor](), max(nodes)
         self._has_parted = bool(cuts)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
@@ -235,7 +237,7 @@ class _Search:
 
     def _inspect(self, number: int, held: dict[int, Tensor]) -> OperationFault | None:
         """Returns the fault of a node that was just computed. If its tensor differs from the claimed one, or
-        may differ, `held` has the claimed one. One with several writers cannot be told before it is whole."""
+        may, `held` has the claimed one. A tensor with several writers is compared when it is whole."""
         buffer = self._program.nodes[number].output.buffer
         if buffer not in held:
             if self._is_own(buffer) if self._has_parted else buffer not in self.different:
@@ -246,9 +248,9 @@ class _Search:
         return self._judge(number, held)
 
     def _inspect_leaf(self, number: int) -> OperationFault | None:
-        """Returns the fault of a node whose bits all honest machines share, in the first leaf that differs.
-        The claimed leaf is put into this machine's own tensor. None if that leaf proves nothing, or is not
-        shown. No buffer's leaf is asked for twice, and none of who did not show one."""
+        """Returns the fault of a node that has the same bits on all honest machines, in the first leaf that
+        differs. Puts the claimed leaf into this machine's own tensor. None if the leaf proves nothing, or is
+        not shown. Each buffer's leaf is asked for once, and none after the claimant failed to show one."""
         node, try_leaf = self._program.nodes[number], self.claimed.try_leaf
         buffer = node.output.buffer
         may_differ = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
@@ -271,13 +273,12 @@ class _Search:
             place.copy_(kept)
 
     def _is_own(self, buffer: int) -> bool:
-        """Returns whether the values that were just computed are the claimed ones, bit for bit, by their
-        root."""
+        """Returns whether the values that were just computed have the claimed root."""
         is_whole = self.finder.writers[buffer] == 1
         return is_whole and self.finder.compute_own_root(buffer) == self.claimed.roots[buffer]
 
     def _go_on_from_claimed(self, number: int, held: dict[int, Tensor], cuts: frozenset[int]) -> None:
-        """Once node `number` is done, put claimed tensors in the place of own ones that are whole."""
+        """Once node `number` is done, puts claimed tensors in place of this machine's own that are whole."""
         for buffer in self.finder.written.get(number, ()):
             theirs = held.pop(buffer, None)
             if theirs is None and buffer in cuts:
@@ -292,8 +293,8 @@ class _Search:
     def _judge(
         self, number: int, held: Mapping[int, Tensor], leaf: ClaimedLeaf | None = None
     ) -> OperationFault | None:
-        """Returns the fault of a node that was just computed: from what the claimant says that it read and
-        wrote. leaf: of the output, if no more of it than that is the claimant's."""
+        """Returns the fault of a node that was just computed, judged by what the claimant says that it read
+        and wrote. `leaf` is given if only this leaf of the output is the claimant's."""
 
         def get(buffer: int) -> Tensor:
             """Returns the claimed values."""
@@ -310,7 +311,7 @@ class _Search:
         self, number: int, element: int, get: Provider, leaf: ClaimedLeaf | None
     ) -> OperationFault | None:
         def provide(buffer: int) -> Tensor:
-            """Returns the claimed buffer. One that nodes go on writing is fetched."""
+            """Returns the claimed buffer. It is fetched if later nodes still write to it."""
             life = self.finder.lifetimes.get(buffer)
             return get(buffer) if life is None or life.written <= number else self._get_claimed(buffer)
 
@@ -327,7 +328,7 @@ class _Search:
 
 def compute_error(own: Tensor, claimed: Tensor) -> float:
     """Returns the largest |own - claimed| / (|claimed| + mean of |claimed|) of two float32 tensors of one
-    shape. It is infinite if a number is not finite. Piece by piece, to take little memory."""
+    shape; infinite if a number is not finite. It works in pieces, to save memory."""
     own, claimed = own.reshape(-1), claimed.reshape(-1)
     pieces = [slice(start, start + TILE_ELEMENTS) for start in range(0, claimed.numel(), TILE_ELEMENTS)]
     total = sum((float(claimed[piece].double().abs().sum()) for piece in pieces), 0.0)

@@ -1,4 +1,4 @@
-"""A claimed trace, and the proof of one false element in it."""
+"""Holds a claimed trace, and proves one false element in it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
 
 @dataclass(frozen=True)
 class OperationFault:
-    """An element of a node outside its bound, as `Referee.judge` takes it. openings: see `open_element`."""
+    """An element of a node outside its bound, as `Referee.judge` takes it. `openings` are those of
+    `open_element`."""
 
     node: NodeProof
     element: int
@@ -31,7 +32,7 @@ class OperationFault:
 
 @dataclass(frozen=True)
 class InputFault:
-    """An element of the tokens, labels or scalars that differs from the task's. buffer: 3, 4 or 5."""
+    """An element of the tokens, labels or scalars that differs from the task's. `buffer` is 3, 4 or 5."""
 
     buffer: int
     element: int
@@ -40,8 +41,7 @@ class InputFault:
 
 @dataclass(frozen=True)
 class ClaimedLeaf:
-    """A leaf of a claimed buffer that differs from this machine's own, padding included, and its path
-    upwards."""
+    """A leaf of a claimed buffer that differs from this machine's own, padding included, with its path."""
 
     index: int
     data: bytes
@@ -49,33 +49,35 @@ class ClaimedLeaf:
 
 
 FindLeaf = Callable[[int, ByteTree], ClaimedLeaf]
-"""(buffer, own tree): the first leaf that differs from the own buffer, proven under its claimed root."""
+"""`find_leaf(buffer, own tree)` returns the first leaf that differs from the own buffer, proven under its
+claimed root."""
 
 
 @dataclass(frozen=True)
 class ClaimedTrace:
-    """roots: of all buffers' trees, in order; fetch: the claimant's values of a buffer, flat, checked against
-    its root; listed: roots under the trace root, where a claimant may have others for W, m, v and constants,
-    which no proof takes from there."""
+    """A claimed trace. `roots` are those of all buffers' trees, in order. `fetch` returns the claimed values
+    of a buffer, flat, checked against its root. `listed` are the roots under the trace root; a claimant may
+    list false ones for W, m, v and constants, which proofs take from elsewhere."""
 
     roots: Sequence[bytes]
     fetch: Provider
     listed: Sequence[bytes] = ()
     fetch_cut: Provider | None = None
-    """As `fetch`, for a search in layers: if it raises, the search goes on without layers."""
+    """Fetches a buffer for a search in layers. If it raises, the search goes on without layers."""
     try_leaf: FindLeaf | None = None
-    """For a tensor that follows bit by bit from others: if it raises, the whole tensor is fetched."""
+    """Finds a leaf of a tensor that follows bit by bit from others. If it raises, the whole tensor is
+    fetched."""
     find_leaf: FindLeaf | None = None
-    """As `fetch`: of an exact program next to nothing else is fetched."""
+    """Finds a leaf of a buffer; for an exact program almost nothing else is fetched."""
 
     @property
     def levels(self) -> Levels:
-        """Of the tree that leads to the trace root."""
+        """The levels of the tree that leads to the trace root."""
         return compute_levels(self.listed or self.roots)
 
 
 def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFault:
-    """Returns the proof for one element of node `number`. Raises InvalidInput for no such element."""
+    """Returns the proof for one element of node `number`. Raises InvalidInput if there is no such element."""
     node = trace.program.nodes[number]
     if not 0 <= element < node.elements:
         raise refuse_trace(
@@ -87,7 +89,7 @@ def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFau
 
 
 def refuse_trace(what: str, expected: object, actual: object, where: object) -> InvalidInput:
-    """Returns the error for a trace that is not what the dispute is about."""
+    """Returns the error for a trace that the dispute is not about."""
     return InvalidInput(
         what=what,
         expected=expected,

@@ -1,13 +1,13 @@
-"""Parameters whose gradient is nothing but rounding noise.
+"""Finds parameters whose gradient is only rounding noise.
 
 An optimizer may divide a gradient by its own size. If the true gradient is zero for every batch, only
-rounding errors are left, and each becomes a full step of the learning rate. Honest machines then drift apart
-without limit in tasks that compare by limits, and a cheat can write its own numbers there and call them
-noise. A key bias is of this kind, because softmax does not see it.
+rounding errors are left, and each becomes a full step of the learning rate. In tasks with limits, honest
+machines then drift apart without bound, and a cheat can write any numbers there and call them noise. A key
+bias is such a parameter, because softmax cancels it.
 
-One step is computed twice, the second time with the operands of its products rounded to fewer bits. What a
-gradient really is hardly changes by that; noise becomes other noise. Gradients that are exactly zero stay so
-in every computation, and are no noise.
+One step is computed twice, the second time with the operands of its products rounded to fewer bits. A real
+gradient hardly changes by that; noise changes completely. Gradients that are exactly zero stay zero, and are
+not noise.
 """
 
 from collections.abc import Sequence
@@ -26,22 +26,23 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 MOVED = 2.0**-6
-"""The weights are looked at so far from where they begin: a gradient may be zero there by their first
-values."""
+"""The weights are moved so far from their first values, because a gradient may be zero at the first values
+alone."""
 PERIOD = 1009
 NOISE_SHARE = 0.25
-"""Of an element: rounding moves one of a real gradient by a thousandth at most, unless it is near zero."""
+"""An element is noise if the rounding changes it by more than this share. It changes a real gradient by a
+thousandth at most, unless that is near zero."""
 MOST_NOISY = 1 / 32
-"""Of a parameter's moved elements: some lie near zero by chance."""
+"""So large a share of a parameter's moved elements may be noise, because some are near zero by chance."""
 RATE = 2.0**-10
 SEEN = 2.0**-18
-"""Of a weight: a smaller move is not known from its rounding."""
+"""A weight's smaller moves cannot be told from its rounding."""
 
 
 def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor, batch: Batch) -> None:
-    """Raises InvalidInput that names the parameters of which more than a few elements are moved by noise, in
-    W or in one of the vectors, with the bias corrections of a first and of a late step. Exact tasks may have
-    them. Computes four steps."""
+    """Raises InvalidInput, naming the parameters of which noise moves more than a few elements: in W or in
+    one of the moments, with the bias corrections of a first and of a late step. Exact tasks may have them.
+    Computes four steps."""
     if spec.numeric_format in PRODUCT_BITS:
         return
     places = torch.arange(weights.numel()) % PERIOD
@@ -67,7 +68,7 @@ def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor,
 def _compute_moved(
     step: TaskStep, numeric_format: str, weights: Tensor, batch: Batch, scalars: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """By how much a step from zero moves W beyond its rounding, and both new vectors."""
+    """Returns how far a step from zero moves W beyond its rounding, and both new moments."""
     built, zero = step.built, torch.zeros_like(weights)
     result = Interpreter(built.program, built.constants, numeric_format=numeric_format).run(
         (weights, zero, zero), *batch, scalars
@@ -78,14 +79,14 @@ def _compute_moved(
 
 
 def find_noisy(layout: WeightsLayout, found: Tensor, probed: Tensor) -> Sequence[str]:
-    """Returns the names of parameters in which too many of the moved elements differ."""
+    """Returns the names of the parameters in which too many of the moved elements differ."""
     moved = found != 0
     wrong = moved & ((found - probed).abs() > NOISE_SHARE * found.abs())
     counts = {
         entry.name: tuple(int(mask[offset : offset + entry.size].sum()) for mask in (wrong, moved))
         for entry, offset in layout.list_places()
     }
-    # One of a few elements may lie near zero. All of them together may not: whoever writes the layout draws
-    # where an entry ends.
+    # One of a few elements may be near zero, but not all of them together; and the writer of the layout
+    # decides where an entry ends.
     few = 1 if int(wrong.sum()) <= MOST_NOISY * int(moved.sum()) else 0
     return [name for name, (bad, of) in counts.items() if bad > max(min(few, of - 1), MOST_NOISY * of)]

@@ -1,15 +1,15 @@
-"""Which elements of a claimed node lie outside the bound of its operation.
+"""Finds the elements of a claimed node that lie outside the bound of its operation.
 
-The bounds are those of docs/spec.md, section 9, that `spec/referee.py` applies to one element in exact
-arithmetic. Here they are applied in float64, in two passes. The first looks at all elements with a bound that
-is cheap and at most as large as the real one, up to its own rounding; what it cannot clear are suspects, few
-in an honest trace. The second gathers each suspect's terms and follows the text to the letter, flushed
-subnormals and overflow included. Its own rounding is always counted for the accused: what it calls outside,
-the referee calls outside.
+The bounds are those of docs/spec.md, section 9, which `spec/referee.py` applies to one element in exact
+arithmetic. Here they are applied in float64, in two passes. The first takes a bound for all elements that is
+cheap and at most as large as the real one, up to its own rounding. The elements that it cannot clear are
+suspects, few in an honest trace. The second gathers each suspect's terms and follows the text to the letter,
+with flushed subnormals and overflow. Rounding errors here always count in favour of the claimant: an element
+that is outside here is outside for the referee.
 
-Notation: u unit roundoff, gamma_n = n u / (1 - n u), which bounds the relative error of a sum of n terms in
-any order, fused or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), T the
-least normal float32, 2^-126.
+Notation: u is the unit roundoff, and gamma_n = n u / (1 - n u) bounds the relative error of a sum of n terms
+in any order, fused or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1). T
+is the least normal float32, 2^-126.
 """
 
 from collections.abc import Iterator
@@ -28,15 +28,16 @@ from touchstone.protocol.spec.program_operations import Operation
 SUSPECT_TERMS = 1 << 20
 """Terms of suspects that are gathered at once."""
 ENOUGH_FAULTS = 1000
-"""In one node: then no more suspects are judged, each of which costs a hundred times an honest element."""
+"""After so many faults in one node no more suspects are judged, because each costs a hundred times an honest
+element."""
 _CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """The result of checking one node. worst_ratio: the largest |claimed - exact| / bound, infinite if the
-    bound is zero and they differ; element: its number, counted over the output's loops (0 if all are exact);
-    outside: how many elements have a ratio above 1; counting may stop at ENOUGH_FAULTS."""
+    """The result of checking one node. `worst_ratio` is the largest |claimed - exact| / bound, infinite if
+    the bound is zero and they differ. `element` is its number, counted over the output's loops (0 if all are
+    exact). `outside` is how many elements have a ratio above 1; counting may stop at ENOUGH_FAULTS."""
 
     elements: int
     outside: int
@@ -45,8 +46,8 @@ class NodeReport:
 
 
 def check_node(node: Node, view: MakeView) -> NodeReport:
-    """Judges all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
-    InvalidInput if an index is outside of its table."""
+    """Checks all elements of `node`. `view` returns the claimant's buffers (float32; indices int64). Raises
+    InvalidInput if an index is outside its table."""
     claim = Claim(node, view)
     first, second = _CHECKS[node.operation]
     first(claim)
@@ -63,7 +64,7 @@ def check_node(node: Node, view: MakeView) -> NodeReport:
 
 
 def _portions(claim: Claim) -> Iterator[Tensor]:
-    """Yields the suspects, as many at a time as have SUSPECT_TERMS."""
+    """Yields the suspects in groups that have at most SUSPECT_TERMS terms."""
     for numbers in claim.suspects:
         if numbers.numel():
             yield from torch.split(numbers, max(1, SUSPECT_TERMS // claim.node.terms))

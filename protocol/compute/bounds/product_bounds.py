@@ -1,4 +1,4 @@
-"""Bounds of product sums (docs/spec.md, section 9)."""
+"""Checks product sums against their bounds (docs/spec.md, section 9)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,13 +31,14 @@ from touchstone.protocol.compute.program.planning.node_views import sort_loops
 from touchstone.protocol.spec.program import Access, Node
 
 TILE_PRODUCTS = 1 << 16
-"""Elements of a matrix product that are compared at once; smaller ones slow the product down."""
+"""Elements of a matrix product that are compared at once. Smaller pieces slow the product down."""
 
 
 def _check_products(claim: Claim) -> None:
-    """Product - claimed, from one float64 product, is off by at most gamma_{n+1} (S + |claimed|) of float64:
-    2 gamma S and a tiny share of the difference. S, a float32 product, may come out smaller by gamma_n S and
-    LOST_PER_TERM a term. So the bound is an affine function of the S that is computed."""
+    """Checks matrix products. Product - claimed, from one float64 product, is off by at most gamma_{n+1} (S +
+    |claimed|) of float64: 2 gamma S and a tiny share of the difference. S, a float32 product, may come out
+    smaller by gamma_n S and LOST_PER_TERM for each term. So the bound is an affine function of the computed
+    S."""
     terms = claim.node.terms
     wide = 2 * gamma(terms + 1, UNIT_WIDE)
     own = gamma(terms, UNIT)
@@ -55,7 +56,7 @@ def _check_products(claim: Claim) -> None:
 @dataclass(frozen=True)
 class _Factors:
     """A product sum as matrix products: left [batch, rows, terms], right [batch, terms, columns], claimed
-    [batch, rows, columns], float32. loops: of the output, in this order."""
+    [batch, rows, columns], float32. `loops` are those of the output, in this order."""
 
     left: Tensor
     right: Tensor
@@ -65,8 +66,7 @@ class _Factors:
 
     @property
     def is_moderate(self) -> bool:
-        """Whether nothing overflows on the way and all is finite. Other nodes are judged element by
-        element."""
+        """Whether nothing overflows on the way and all is finite. Otherwise each element is judged alone."""
         return largest(self.left) * largest(self.right) * self.node.terms < SAFELY_FINITE
 
     def find_finite(self) -> Tensor:
@@ -75,7 +75,8 @@ class _Factors:
         return self._make_name(0)((rows & columns).flatten().nonzero().flatten())
 
     def multiply(self) -> Iterator[tuple[Tensor, Tensor, Name]]:
-        """Tiles by tile: product - claimed (float64), sum of absolute products (float32), element names."""
+        """Yields tile by tile: product - claimed (float64), sum of absolute products (float32), element
+        names."""
         batch, rows, columns = self.claimed.shape
         left, right = self.left.double(), self.right.double()
         left_size, right_size = self.left.abs(), self.right.abs()
@@ -120,8 +121,8 @@ def _arrange(claim: Claim) -> _Factors:
 
 
 def judge_products(claim: Claim, places: Places) -> Tensor:
-    """gamma_n S + n 2^-124 (Higham's (3.5)), and (1 + gamma_n) |a b| more for each term with a subnormal
-    operand: it may be read as zero."""
+    """Judges suspects against gamma_n S + n 2^-124 (Higham's (3.5)), and (1 + gamma_n) |a b| more for each
+    term with a subnormal operand, which may be read as zero."""
     a, b = (take_terms(claim.operand(place), places) for place in (0, 1))
     terms, products = claim.node.terms, a * b
     is_at_risk = (a.abs() < LEAST_NORMAL) | (b.abs() < LEAST_NORMAL)
@@ -134,7 +135,8 @@ def judge_products(claim: Claim, places: Places) -> Tensor:
 
 
 def _check_dots(claim: Claim) -> None:
-    """Product sums without rows or columns, in float64: exact products, sums with a gamma of their own."""
+    """Checks product sums without rows or columns in float64: exact products, and sums with their own
+    gamma."""
     terms = claim.node.terms
     relative = (gamma(terms, UNIT) + gamma(terms, UNIT_WIDE)) * MARGIN_WIDE
     for start, (a, b), claimed in claim.tiles():
@@ -145,10 +147,10 @@ def _check_dots(claim: Claim) -> None:
 
 
 def add_up(values: Tensor, node: Node) -> Tensor:
-    """Sums a node's terms, of a view over all loops."""
+    """Returns the sums of a node's terms, from a view over all loops."""
     return values.sum(tuple(range(-node.reduced, 0))) if node.reduced else values.clone()
 
 
 def check_product_sum(claim: Claim) -> None:
-    """Notes the ratios of a product sum: the first pass of its check."""
+    """Notes the ratios of a product sum, as the first pass of its check."""
     (_check_products if sort_loops(claim.node).is_matrix else _check_dots)(claim)

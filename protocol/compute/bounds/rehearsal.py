@@ -1,11 +1,11 @@
-"""One step of a task on this machine, before anything is at stake: is every element inside its bound?
+"""Computes one step of a task on this machine, before anything is at stake, and checks every element.
 
-Exact programs have no bounds: a second run by other kernels has to give the same bits everywhere. A referee
-is asked as well, about elements as they were computed and spoiled.
+Each element must lie inside its bound. Exact programs have no bounds, so a second run with other kernels must
+give the same bits. A referee also judges some elements, as computed and falsified.
 
     start, batch --> traced run, node by node --> bounds or second run: an element outside refuses the machine
-                                             '--> what drawn nodes touch, each into its tree --> opened leaves
-                 --> for each kind of operation one element: two exhibits, right and wrong
+                              '--> what drawn nodes touch, each into its tree --> opened leaves
+                                   --> for each kind of operation one element: two exhibits, right and wrong
 """
 
 from typing import NamedTuple
@@ -25,21 +25,21 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 TRACED_ALIKE = 2
-"""Steps that are trained and traced: the second begins with moments that are not zero."""
+"""Steps that are trained and traced. The second one begins with moments that are not zero."""
 
 
 class Rehearsal(NamedTuple):
-    """A step whose elements all lie inside their bounds, and its exhibits: an honest and a spoiled one of
-    each kind. start: the state before it."""
+    """A step whose elements are all within their bounds, with an honest and a falsified exhibit for each kind
+    of operation. `start` is the state before it."""
 
     start: StateHeader
     exhibits: tuple[Exhibit, ...]
 
 
 def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes) -> Rehearsal:
-    """Traces one step, checks all of it, and takes from it what `seed` draws. Raises EnvironmentFault if an
-    element lies outside its bound: a solver that claims such a step can be convicted. Raises InvalidInput if
-    a referee could judge nothing of it."""
+    """Traces one step, checks all of it, and makes exhibits of elements that `seed` picks. Raises
+    EnvironmentFault if an element is outside its bound, because a solver that claims such a step can be
+    convicted. Raises InvalidInput if a referee could judge none of it."""
     built = get_program(spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     vectors = (state.weights, state.first_moment, state.second_moment)
@@ -55,7 +55,7 @@ def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes
 
 
 def _require_traced_alike(state: TrainingState, spec: TrainingSpec, batch: Batch) -> None:
-    """Some steps as training takes them, over the memory of those before, and each traced. A claim is
+    """Trains some steps as usual, over the memory of those before, and traces each, because a claim is
     trained in one way and shown in the other. Raises EnvironmentFault if bits differ."""
     trained, _ = train_segment(state, spec, lambda _: batch, 0, TRACED_ALIKE)
     built = get_program(spec)

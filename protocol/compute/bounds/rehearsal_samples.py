@@ -1,4 +1,4 @@
-"""Nodes and elements of a program that a rehearsal shows to a referee, drawn by a seed."""
+"""Draws the nodes and elements of a program that a rehearsal shows to a referee."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.uniform_draw import draw_uniform
 
 CANDIDATES = 4
-"""Elements that are drawn of a node: the first that a referee would convict if it is wrong is shown."""
+"""Elements drawn of a node. The first one that a referee would convict if it were wrong is shown."""
 Run = tuple[int, int, int]
-"""Buffer, first element, count: what one opening shows."""
+"""(buffer, first element, count): what one opening shows."""
 
 
 class Sample(NamedTuple):
@@ -24,8 +24,8 @@ class Sample(NamedTuple):
 
 
 def draw_samples(program: Program, seed: bytes) -> list[Sample]:
-    """Returns a node of each kind of operation that the program has, and some of its elements. It must not
-    read the buffer that it writes to: a spoiled element would be an operand."""
+    """Returns one node for each kind of operation in the program, and some of its elements. The node must not
+    read the buffer that it writes to, or a falsified element would be an operand."""
     kinds: dict[Operation, list[int]] = defaultdict(list)
     for number, node in enumerate(program.nodes):
         if node.output.buffer not in {operand.buffer for operand in node.operands}:
@@ -41,8 +41,7 @@ def draw_samples(program: Program, seed: bytes) -> list[Sample]:
 
 
 def list_sample_runs(program: Program, sample: Sample, get: Provider) -> Iterator[Run]:
-    """Yields the runs of all samples. `get` needs to know only the inputs, because all indices are among
-    them."""
+    """Yields the runs of all samples. `get` must know only the inputs, because all indices are among them."""
     for element in sample.elements:
         yield find_output(program, sample.node, element)
         yield from iterate_runs(program.nodes[sample.node], element, get)

@@ -1,8 +1,7 @@
-"""A traced run of which each node is checked, and little is kept.
+"""Runs a step, checks each node, and keeps little of the trace.
 
-A referee looks at what a proof opens and at the paths above it, never at the rest of a trace. So no more is
-hashed than the drawn nodes touch, no more is kept than is opened, and for all other buffers stands the hash
-of nothing.
+A referee looks only at what a proof opens and at the paths above it. So only buffers that the drawn nodes
+touch are hashed, only what is opened is kept, and every other buffer has a fixed hash.
 """
 
 from collections import defaultdict
@@ -27,7 +26,7 @@ from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import ELEMENT_BYTES, INTEGER_ROLES, Program, leaf_elements
 
 UNHASHED = hash_leaf(b"")
-"""In the place of the root of a buffer that nothing is opened of."""
+"""Stands for the root of a buffer of which nothing is opened."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Excerpt(TraceTree):
     runs: Mapping[Run, tuple[bytes, list[bytes]]]
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
-        """As TraceTree's. Raises KeyError for a run that is not kept."""
+        """Opens a run as `TraceTree` does. Raises KeyError for a run that is not kept."""
         return self.runs[buffer, first_element, count]
 
     def read(self, run: Run) -> dict[tuple[int, int], int]:
@@ -53,8 +52,8 @@ class Excerpt(TraceTree):
 def trace_checked(
     built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeric_format: str
 ) -> Excerpt:
-    """Runs the step once. Raises EnvironmentFault at the first node with an element outside its bound, or of
-    an exact program with other bits than other kernels give."""
+    """Runs the step once. Raises EnvironmentFault at the first node with an element outside its bound, or, in
+    an exact program, with bits that differ from other kernels'."""
     program, keeper = built.program, _Keeper(built.program, runs)
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
     is_exact = numeric_format in PRODUCT_BITS
@@ -73,7 +72,7 @@ def trace_checked(
 
 
 _Check = Callable[[int, Mapping[int, Tensor]], Iterable[Fault]]
-"""(node that has just been computed, buffers) to what is wrong with it."""
+"""Maps (node that was just computed, buffers) to what is wrong with the node."""
 
 
 def _check_bounds(program: Program) -> _Check:
@@ -82,8 +81,8 @@ def _check_bounds(program: Program) -> _Check:
 
 
 def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_format: str) -> _Check:
-    """Beside the run another one on the processor: by its compiled loops if this process has another device,
-    else by `device_kernels.py`."""
+    """Runs the same step beside it on the processor: by its compiled loops if this process has another
+    device, else by `device_kernels.py`."""
     program, written = built.program, list_written(built.program)
     other = Interpreter(
         program,
@@ -97,7 +96,7 @@ def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_form
     steps = other.iterate((weights, first, second), tokens, labels, scalars)
 
     def check(number: int, tensors: Mapping[int, Tensor]) -> Iterator[Fault]:
-        """Checks whole buffers, when their last node has been computed."""
+        """Compares whole buffers once their last node is computed."""
         next(steps)
         for buffer in written.get(number, ()):
             at = _find_differing(tensors[buffer], other.tensors[buffer])
@@ -109,7 +108,7 @@ def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_form
 
 
 def _find_differing(a: Tensor, b: Tensor) -> int | None:
-    """Returns the first element with other bits; NaN has one pattern."""
+    """Returns the first element with different bits; all NaN count as equal."""
     if a.dtype is not torch.float32:
         is_other = a != b
     else:
@@ -118,7 +117,7 @@ def _find_differing(a: Tensor, b: Tensor) -> int | None:
 
 
 class _Keeper:
-    """Opens the wanted runs of each buffer while its values are there."""
+    """Opens the wanted runs of each buffer while its values are in memory."""
 
     def __init__(self, program: Program, runs: set[Run]) -> None:
         self.wanted: dict[int, list[Run]] = defaultdict(list)
@@ -129,7 +128,7 @@ class _Keeper:
         self._program = program
 
     def keep(self, buffer: int, tensor: Tensor) -> None:
-        """Keeps a buffer, once all of it has been computed."""
+        """Keeps the wanted runs of a buffer, once all of it is computed."""
         tree = build_buffer_tree(self._program, lambda _: tensor, buffer)
         self.roots[buffer], elements = tree.root, leaf_elements(self._program, buffer)
         for _, first, count in self.wanted[buffer]:
@@ -138,7 +137,7 @@ class _Keeper:
 
 
 def refuse_excess(fault: Fault) -> EnvironmentFault:
-    """Makes the error of a machine that computes outside of the bounds."""
+    """Returns the error for a machine that computes outside the bounds."""
     return EnvironmentFault(
         what="this machine computes outside of the bounds, and could be convicted for it",
         expected="each element of a step within its bound",
@@ -150,7 +149,7 @@ def refuse_excess(fault: Fault) -> EnvironmentFault:
 
 
 def refuse_bits(fault: Fault) -> EnvironmentFault:
-    """Returns the same of an exact program, which has no bounds."""
+    """Returns the error for a machine whose bits differ in an exact program."""
     return EnvironmentFault(
         what="this machine does not compute the bits of an exact task, and could be convicted for it",
         expected="the same bits from two kinds of kernels, those of the referee",

@@ -1,9 +1,9 @@
-"""Runs a step again with all its tensors shown: a dispute about it asks for that.
+"""Runs a step again and shows all its tensors, for a dispute.
 
     state, batch --> traced run --> each tensor into its tree, then forgotten --> roots in order --> trace
 
 Only the roots are kept, because a trace is many times as large as a state. To open a run, the step is run
-once more and that one buffer is kept.
+once more and one buffer is kept.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from touchstone.protocol.spec.program import INPUTS, get_constant_roots
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 Show = Callable[[int, memoryview, Levels], None]
-"""(buffer, its little-endian elements, all levels of its tree), while the elements are in memory."""
+"""(buffer, its little-endian elements, all levels of its tree), called while the elements are in memory."""
 
 
 def ignore(number: int, data: memoryview, levels: Levels) -> None:
-    """Does nothing: the `Show` of a caller that needs no trees."""
+    """Does nothing: for a caller that needs no trees."""
 
 
 class Retraced(NamedTuple):
@@ -46,13 +46,13 @@ class _Step:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Buffers 0 to 5, flat."""
+        """Returns buffers 0 to 5, flat."""
         start, scalars = self.start, compute_scalars(self.spec, self.start.local_step, self.start.global_step)
         data = (tensor.reshape(-1) for tensor in self.batch)
         return start.weights, start.first_moment, start.second_moment, *data, scalars
 
     def run(self, keep: Keep) -> StepResult:
-        """Runs it and shows each tensor once."""
+        """Runs the step, and shows each tensor once."""
         built = get_program(self.spec)
         weights, first, second, tokens, labels, scalars = self.inputs
         interpreter = Interpreter(
@@ -61,7 +61,7 @@ class _Step:
         return interpreter.run((weights, first, second), tokens, labels, scalars, keep=keep)
 
     def get(self, buffer: int) -> Tensor:
-        """Returns all elements of one buffer."""
+        """Runs the step, and returns all elements of one buffer."""
         constants = get_program(self.spec).constants
         if buffer < len(INPUTS):
             return self.inputs[buffer]
@@ -70,7 +70,7 @@ class _Step:
         kept: list[Tensor] = []
 
         def keep(number: int, tensor: Tensor) -> None:
-            """Copies the buffer that is asked for."""
+            """Copies the requested buffer."""
             if number == buffer:
                 kept.append(tensor.clone())
 
@@ -81,7 +81,7 @@ class _Step:
 def retrace(
     start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
 ) -> Retraced:
-    """Runs one step from `start` on its batch and hashes all of it; `inner_step` is its number in the round.
+    """Runs one step from `start` on its batch and hashes all of it. `inner_step` is its number in the round.
     The bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown
     once."""
     step, program = _Step(spec, start, get_batch(inner_step)), get_program(spec).program
@@ -102,4 +102,4 @@ def retrace(
 
 
 Retrace = Callable[[TrainingState, TrainingSpec, GetBatch, int, Show], Retraced]
-"""The shape of `retrace`."""
+"""A function with the signature of `retrace`."""

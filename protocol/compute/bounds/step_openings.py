@@ -1,4 +1,4 @@
-"""What a dispute is shown of a step, in the shape that the contracts take: nodes, buffers, outputs."""
+"""Opens parts of a step for a dispute, in the form of the contracts: nodes, buffers, outputs."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_pro
 
 
 def prove_node(program: Program, number: int) -> NodeProof:
-    """Returns a node with its path under the program's root. Raises InvalidInput if there is none."""
+    """Returns a node with its path under the program's root. Raises InvalidInput if there is no such node."""
     data, path = open_program_leaf(program, LEAVES_BEFORE_NODES + number)
     return NodeProof(number, data, tuple(path))
 
 
 def prove_outputs(tree: TraceTree) -> TraceProof:
-    """Proves where the trace has the new W, m and v."""
+    """Proves the new W, m and v under the trace root."""
     head, path = open_program_leaf(tree.program, 0)
     outputs = tree.program.outputs
     buffers = (outputs.weights, outputs.first_moment, outputs.second_moment)
@@ -26,8 +26,8 @@ def prove_outputs(tree: TraceTree) -> TraceProof:
 
 
 def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) -> BufferOpening:
-    """Returns the whole leaves that hold `count` elements of a buffer. W, m, v of the start and constants
-    have their roots elsewhere."""
+    """Returns the whole leaves that hold `count` elements of a buffer. W, m, v of the start and constants are
+    proven under other roots."""
     leaves, path = tree.open_run(buffer, first_element, count)
     if tree.program.buffers[buffer].role in SMALL_LEAVES:
         return BufferOpening(ZERO_WORD, (), leaves, tuple(path))
@@ -35,10 +35,10 @@ def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) ->
 
 
 def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes:
-    """Returns what the referee reads of an element's runs (buffer, first element, length), the output's
-    first. For each run these are the whole leaves and their siblings; then follow the siblings that the roots
-    of all these buffers need in the trace (`merkle_sets.compute_set_path`). Roots follow from the leaves, and
-    all lengths from the node."""
+    """Returns the leaves that the referee reads for an element's runs (buffer, first element, length), the
+    output's first. For each run these are whole leaves and their siblings; then come the siblings that prove
+    the roots of all these buffers in the trace (`merkle_sets.compute_set_path`). Roots follow from the
+    leaves, and all lengths from the node."""
     parts: list[bytes] = []
     for run in runs:
         leaves, path = tree.open_run(*run)

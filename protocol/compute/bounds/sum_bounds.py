@@ -1,4 +1,4 @@
-"""Bounds of sums and selected sums (docs/spec.md, section 9)."""
+"""Checks sums and selected sums against their bounds (docs/spec.md, section 9)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -33,12 +33,12 @@ from touchstone.protocol.spec.program import Access, Node
 from touchstone.protocol.spec.program_operations import Operation
 
 PART_SUMS = 1 << 22
-"""Selected sums that are compared at once: in float64 they take ten times the memory of what is claimed."""
+"""Selected sums that are compared at once. In float64 they take ten times the memory of the claimed ones."""
 
 
 def _sum_bound(count: Tensor, total: Tensor) -> Tensor:
-    """gamma_{n-1} S + n 2^-124 for n >= 2 terms (n - 1 additions: Higham, section 4.2), else zero; and what
-    the float64 sum itself may be off. count, total: float64."""
+    """Returns gamma_{n-1} S + n 2^-124 for n >= 2 terms (n - 1 additions: Higham, section 4.2), else zero,
+    plus the error of the float64 sum itself. `count` and `total` are float64."""
     steps = (count - 1) * UNIT
     bound = (steps / (1 - steps) + count * (2 * UNIT_WIDE)) * total + count * LOST_PER_TERM
     return torch.where(count > 1, bound * MARGIN_WIDE, 0.0)
@@ -60,8 +60,8 @@ def _judge_sum(claim: Claim, places: Places) -> Tensor:
 
 
 def _judge_terms(claimed: Tensor, values: Tensor, count: Tensor) -> Tensor:
-    """Returns sums of `count` of the values, the others being zero. One term, or none, is no sum: it is
-    handed on, or flushed if it is subnormal."""
+    """Judges sums of `count` of the values; the other values are zero. A single term is passed on unchanged,
+    or flushed if it is subnormal."""
     exact, total = values.sum(1), values.abs().sum(1)
     several = judge(claimed, exact, _sum_bound(count, total), total * (1 + count * 2 * UNIT))
     single = judge_choice(claimed, (exact, flush(exact)), total)
@@ -69,7 +69,7 @@ def _judge_terms(claimed: Tensor, values: Tensor, count: Tensor) -> Tensor:
 
 
 def _check_selected_sum(claim: Claim) -> None:
-    """Exact values, absolute sums and numbers of matches by the same kernel, in float64."""
+    """Computes exact values, absolute sums and numbers of matches with the same kernel, in float64."""
     index = claim.operand(0)
     require_index(index, claim.node.output_sizes[claim.node.selected])
     for part, claimed, name in _cut_selected_sum(claim):
@@ -80,8 +80,8 @@ def _check_selected_sum(claim: Claim) -> None:
 
 
 def _cut_selected_sum(claim: Claim) -> Iterator[tuple[Node, Tensor, Name]]:
-    """Parts of the node along its longest loop but the selected one, what is claimed of each, and the names
-    of its elements."""
+    """Yields parts of the node, cut along its longest loop but the selected one: the part, its claimed
+    values, and the names of its elements."""
     sizes = claim.node.output_sizes
     others = [loop for loop in range(len(sizes)) if loop != claim.node.selected]
     loop = max(others, key=lambda one: sizes[one], default=None)
@@ -98,7 +98,7 @@ def _cut_selected_sum(claim: Claim) -> Iterator[tuple[Node, Tensor, Name]]:
 def _name_in_part(
     sizes: Sequence[int], part: Sequence[int], loop: int, first: int, positions: Tensor
 ) -> Tensor:
-    """Returns numbers of elements, by flat positions in a part that begins at `first` of a loop."""
+    """Returns numbers of elements, from flat positions in a part that begins at `first` of a loop."""
     places, numbers = unravel(positions, part), torch.zeros_like(positions)
     for at, (place, size) in enumerate(zip(places, sizes, strict=True)):
         numbers = numbers * size + place + (first if at == loop else 0)
@@ -114,7 +114,7 @@ def _one_each(values: Tensor) -> Tensor:
 
 
 def _run_wide(claim: Claim, node: Node, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """Returns the kernel of the node, or of a part of it, on changed values."""
+    """Runs the kernel of the node, or of a part of it, on changed values."""
     result = torch.empty(node.output_sizes, dtype=torch.float64)
 
     def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:

@@ -1,8 +1,8 @@
-"""A claimed step against its program: every element of every node, from the claimant's own operands.
+"""Checks a claimed step against its program: every element of every node, from the claimant's own operands.
 
-Nothing is trained again. Each node is judged by what the claimant says that it read and wrote, so a lie shows
-where it was told, not behind it; the nodes that read a false element then look false as well, which is why
-the first fault is the one to pursue. That inputs and outputs are the claimed states is checked elsewhere.
+Nothing is trained again. Each node is judged by what the claimant says that it read and wrote. So a false
+element shows where it was made, not in the nodes after it. Other code checks that inputs and outputs are the
+claimed states.
 
     provider --> buffer when first touched --> nodes in order, check_node --> report
                  dropped after its last node
@@ -23,14 +23,15 @@ from touchstone.protocol.spec.program import INDEX_ROLES, Access, Program
 from touchstone.protocol.spec.program_operations import Operation
 
 Provider = Callable[[int], Tensor]
-"""A buffer by its number: flat, all of it, float32 (int64 for tokens and labels). Asked once in a check."""
+"""Returns a buffer by its number: flat, whole, float32 (int64 for tokens and labels). It is asked once in a
+check."""
 Release = Callable[[int], None]
-"""Told of each buffer that is not needed any more."""
+"""Called with each buffer that is not needed any more."""
 
 
 class Fault(NamedTuple):
-    """The worst element of a node that has any outside; element: counted over the output's loops; ratio:
-    |claimed - exact| / bound, above 1, infinite if the bound is zero or the claim not finite."""
+    """The worst element of a node that has any outside. `element` is counted over the output's loops. `ratio`
+    is |claimed - exact| / bound, above 1, infinite if the bound is zero or the claim is not finite."""
 
     node: int
     operation: Operation
@@ -40,7 +41,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class KindReport:
-    """The result for one kind of operation; worst_ratio as in Fault."""
+    """The result for one kind of operation. `worst_ratio` is as in `Fault.ratio`."""
 
     elements: int = 0
     outside: int = 0
@@ -57,7 +58,7 @@ class KindReport:
 
 @dataclass(frozen=True)
 class TraceReport:
-    """faults: one for each node that has any, in the order of nodes."""
+    """The result of a check. `faults` has one entry for each node that has any, in the order of nodes."""
 
     kinds: Mapping[Operation, KindReport]
     faults: tuple[Fault, ...]
@@ -69,11 +70,11 @@ class TraceReport:
 
 
 class TraceChecker:
-    """Checks traces of one program. Call pin_kernels first: the bounds count on IEEE float32 with subnormals
-    kept."""
+    """Checks traces of one program. Call pin_kernels first, because the bounds assume IEEE float32 with
+    subnormals."""
 
     def __init__(self, program: Program) -> None:
-        """Raises InvalidInput on an exact program: its elements have no bounds."""
+        """Prepares a checker. Raises InvalidInput for an exact program, whose elements have no bounds."""
         if program.is_exact:
             raise InvalidInput(
                 what="an exact program has no bounds",
@@ -84,14 +85,14 @@ class TraceChecker:
         self.program = program
 
     def check(self, get: Provider, nodes: range | None = None, release: Release | None = None) -> TraceReport:
-        """Judges these nodes (all by default) of the trace that `get` gives. Raises InvalidInput if a
-        tensor is not the program's, or an index is outside its table."""
+        """Checks these nodes (all by default) of the trace that `get` gives. Raises InvalidInput if a tensor
+        does not fit the program, or an index is outside its table."""
         numbers = range(len(self.program.nodes)) if nodes is None else nodes
         last_uses = compute_last_uses(self.program, numbers)
         held: dict[int, Tensor] = {}
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            """Returns the tensor of an access, in a buffer that is held."""
+            """Returns the tensor of an access in a buffer that is in memory."""
             return look(held[access.buffer], access.offset, sizes, strides)
 
         kinds: dict[Operation, KindReport] = {}
@@ -113,8 +114,8 @@ class TraceChecker:
 
 
 def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
-    """Returns what the provider gives for a buffer, contiguous. Raises InvalidInput if that is not the
-    program's: another size or type."""
+    """Returns a buffer from the provider, contiguous. Raises InvalidInput if its size or type does not fit
+    the program."""
     entry, tensor = program.buffers[number], get(number)
     dtype = torch.int64 if entry.role in INDEX_ROLES else SHOWN_TYPES.get(entry.role, torch.float32)
     if tensor.shape != (entry.size,) or tensor.dtype != dtype:
@@ -129,7 +130,7 @@ def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
 
 
 def compute_last_uses(program: Program, nodes: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """Returns, by node, the buffers that it is the last of `nodes` to touch; inputs and constants are
+    """Returns, for each node, the buffers that no later one of `nodes` touches; inputs and constants are
     included."""
     last: dict[int, int] = {}
     for number in nodes:

@@ -1,18 +1,18 @@
-"""A program cut into layers: a challenger computes a claimed step piece by piece between the cuts.
+"""Cuts a program into layers, so that a challenger computes a claimed step piece by piece.
 
 A cut is a tensor that a challenger fetches whole. From the cuts, the state before the step and the constants
-it computes everything else. What the next cut follows from, back to the cuts before it, is a layer.
+it computes everything else. A layer is all the nodes that the next cut follows from, back to earlier cuts.
 
     cuts, state --> nodes of a layer --> own values of the next cut, compared with the claimed ones
 
-Honest machines differ in the results of some operations only: sums, and functions that are not correctly
-rounded (docs/spec.md, section 9). Every other tensor follows bit by bit from its operands, and its root tells
-whether it is the claimant's. So to look at each node of a layer, the results of those operations are fetched
-and no others: their bytes are the layer's price.
+Honest machines differ only in the results of some operations: sums, and functions that are not correctly
+rounded (docs/spec.md, section 9). Every other tensor follows bit by bit from its operands, and its root shows
+if it equals the claimant's. So to check each node of a layer, only the results of those operations are
+fetched; their bytes are the layer's price.
 
-The cuts are chosen from the program alone, whatever its model. A walk over the nodes places one if a node
-follows from more than a layer may cost. A backward layer follows from what its forward layer computed, which
-is computed again from the cut before that: as training with checkpoints does (Chen et al., 2016).
+The cuts are chosen from the program alone, whatever its model. A walk over the nodes places a cut where a
+node follows from more than a layer may cost. A backward layer follows from what its forward layer computed.
+That is computed again from the cut before it, as in training with checkpoints (Chen et al., 2016).
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,21 +29,21 @@ ROUNDED_FREELY = frozenset({
     Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.RECIPROCAL_ROOT,
     Operation.EXPONENTIAL, Operation.LOGARITHM, Operation.SIGMOID,
 })  # fmt: skip
-"""Operations of which honest machines give different results from the same operands."""
+"""Operations whose results may differ on honest machines with equal operands."""
 PRICE_SHARES = (1 / 16, 1 / 24, 1 / 32, 1 / 48, 1 / 64)
-"""What a layer may cost, of the bytes of a trace. The share is taken with which all cuts and the dearest
-layer together are the fewest bytes."""
+"""What a layer may cost, as shares of a trace's bytes. The share is chosen for which all cuts and the dearest
+layer together have the fewest bytes."""
 LEAST_SAVED = 0.5
-"""Of what a layer may cost: a tensor that saves less is no cut."""
+"""A tensor that saves less than this share of a layer's allowed cost does not become a cut."""
 MOST_STEPS = 1 << 25
-"""Of a search for cuts from node to node; a decoder of 40 layers needs a million. A program that needs more
-gets no more cuts: its layers are dear, and are searched all the same."""
+"""The most steps of a search for cuts from node to node. A decoder of 40 layers needs a million. A program
+that needs more gets no more cuts; its layers are dear, but still searched."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The nodes that one target follows from. target: a node that writes to a cut, or to a tensor that no
-    node reads; price: in bytes; is_cut: whether the target's tensor is a cut."""
+    """The nodes that one target follows from. `target` is a node that writes to a cut, or to a tensor that no
+    node reads. `price` is in bytes. `is_cut` says whether the target's tensor is a cut."""
 
     target: int
     price: int
@@ -52,13 +52,13 @@ class Layer:
 
     @property
     def nodes(self) -> frozenset[int]:
-        """The target, and all that it follows from, back to the cuts. Found anew each time: those of all
-        layers of a long program together may not fit into memory."""
+        """Returns the target and all nodes that it follows from, back to the cuts. It is computed each time,
+        because all layers of a long program together may not fit into memory."""
         return frozenset(self.paths.go_back([self.target]))
 
     @property
     def cuts(self) -> frozenset[int]:
-        """The cuts that these nodes read; found anew each time."""
+        """Returns the cuts that these nodes read, computed each time."""
         return frozenset(self.paths.list_read(self.nodes))
 
 
@@ -72,14 +72,14 @@ def find_sources(layers: Sequence[Layer]) -> tuple[frozenset[int], frozenset[int
 
 
 def list_layers(program: Program) -> list[Layer]:
-    """Returns the layers in the order of their targets. Every node is in one of them at least."""
+    """Returns the layers in the order of their targets. Every node is in at least one."""
     trace_bytes = sum(ELEMENT_BYTES[buffer.role] * buffer.size for buffer in program.buffers)
     choices = (_cut(program, share * trace_bytes) for share in PRICE_SHARES)
     return min(choices, key=lambda layers: _measure_worst(program, layers))
 
 
 def _measure_worst(program: Program, layers: Sequence[Layer]) -> int:
-    """Returns how many bytes all cuts and the most expensive layer take."""
+    """Returns the bytes of all cuts and the most expensive layer together."""
     cuts = {program.nodes[layer.target].output.buffer for layer in layers if layer.is_cut}
     return sum(4 * program.buffers[cut].size for cut in cuts) + max(layer.price for layer in layers)
 
@@ -96,7 +96,7 @@ def _cut(program: Program, limit: float) -> list[Layer]:
 
 
 class _Paths:
-    """The ways from nodes back to the cuts; more cuts may be added."""
+    """The ways from nodes back to the cuts. More cuts may be added."""
 
     def __init__(self, program: Program, cuts: set[int]) -> None:
         self.program, self.cuts = program, cuts
@@ -110,7 +110,7 @@ class _Paths:
         return self.cuts.intersection(read)
 
     def go_back(self, targets: Sequence[int]) -> set[int]:
-        """Returns the nodes that these nodes follow from, themselves among them."""
+        """Returns the nodes that these nodes follow from, including themselves."""
         found, waiting, seen = {*targets}, [*targets], set[int]()
         while waiting:
             for access in self.program.nodes[waiting.pop()].operands:
@@ -123,8 +123,8 @@ class _Paths:
 
 
 class _Reach:
-    """The nodes with a price that a node follows from, as bits of an integer, and their sum. It goes back to
-    the cuts. Nodes are added in order; what no later node reads is forgotten."""
+    """For each node, the priced nodes that it follows from, back to the cuts, as bits of an integer, with
+    their sum. Nodes are added in order; entries that no later node reads are forgotten."""
 
     def __init__(self, program: Program, cuts: set[int], readers: Sequence[Sequence[int]]) -> None:
         self._program, self._cuts, self._readers = program, cuts, readers
@@ -134,7 +134,7 @@ class _Reach:
         self._written: dict[int, tuple[int, int]] = {}
 
     def add(self, number: int) -> int:
-        """Returns what node `number` follows from, itself included, in bytes."""
+        """Adds node `number`, and returns the bytes that it follows from, itself included."""
         node, found = self._program.nodes[number], (0, 0)
         for access in node.operands:
             if access.buffer not in self._cuts:
@@ -166,7 +166,7 @@ class _Reach:
 
 
 class _Cutting:
-    """The choice of cuts for layers of at most `limit` bytes, as far as tensors save enough."""
+    """The choice of cuts for layers of at most `limit` bytes, if tensors save enough."""
 
     def __init__(self, program: Program, limit: float) -> None:
         self._program, self._limit, self._steps = program, limit, 0
@@ -177,10 +177,11 @@ class _Cutting:
             for buffer, life in lifetimes.items()
             if buffer not in copied and self.readers[buffer] and self.readers[buffer][0] > life.written
         }
-        """Tensors that are whole before any node reads them. No copies: kernels read what was copied."""
+        """Tensors that are complete before any node reads them. No copies, because kernels read the
+        original."""
 
     def choose(self) -> set[int]:
-        """Returns the buffers that are cuts."""
+        """Returns the buffers that become cuts."""
         cuts, number = set[int](), 0
         reach, paths = _Reach(self._program, cuts, self.readers), _Paths(self._program, cuts)
         while number < len(self._program.nodes):
@@ -197,25 +198,25 @@ class _Cutting:
         return cuts
 
     def _find_best(self, paths: _Paths, last: int) -> int | None:
-        """Returns the smallest tensor whose cut saves enough of what node `last` follows from. Of equal ones
-        it is the one that saves most; None if none does."""
+        """Returns the smallest tensor whose cut saves enough of what node `last` follows from; of equal ones,
+        the one that saves most; None if there is none."""
         least, sizes = LEAST_SAVED * self._limit, self._program.buffers
         saved = self._list_saved(sorted(paths.go_back([last])))
         enough = [(sizes[b].size, -bytes_, b) for b, bytes_ in saved.items() if bytes_ >= least]
         return min(enough)[2] if enough else None
 
     def _list_saved(self, nodes: Sequence[int]) -> dict[int, int]:
-        """By tensor: bytes that lead to the last of `nodes` through it alone. They are those below it in the
-        tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, 2001); a
-        program has no cycles, so one walk backwards gives the tree. -2 - buffer stands for a tensor in it.
-        Nothing is saved if it takes too many steps."""
+        """Returns, for each tensor, the bytes that lead to the last of `nodes` through it alone. These lie
+        below it in the tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance
+        Algorithm, 2001). A program has no cycles, so one walk backwards builds the tree, where -2 - buffer
+        stands for a tensor. Returns nothing if it takes too many steps."""
         last = nodes[-1]
         above, depth = {last: -1}, {last: 0}
         saved: dict[int, int] = {last: 0}
         self._steps += len(nodes)
 
         def join(one: int, other: int) -> int:
-            """Returns the lowest that stands above both, or is one of them."""
+            """Returns the lowest ancestor of both; it may be one of them."""
             while one != other:
                 self._steps += 1
                 one, other = (above[one], other) if depth[one] >= depth[other] else (one, above[other])
@@ -245,7 +246,7 @@ def _list_prices(program: Program) -> list[int]:
 
 
 def _list_readers(program: Program) -> list[list[int]]:
-    """By buffer: the numbers of the nodes that read it, in order."""
+    """Returns, for each buffer, the numbers of the nodes that read it, in order."""
     readers: list[list[int]] = [[] for _ in program.buffers]
     for number, node in enumerate(program.nodes):
         for access in node.operands:

@@ -1,4 +1,4 @@
-"""The tree of a step's trace: its root, and runs of elements with proofs (docs/spec.md, section 8).
+"""Computes the tree of a step's trace: its root, and runs of elements with proofs (docs/spec.md, section 8).
 
     buffers --> a tree each, in leaves as long as a run --> their roots in order --> the trace's tree
 
@@ -21,13 +21,13 @@ from touchstone.protocol.spec.merkle import Levels, compute_path
 from touchstone.protocol.spec.program import INDEX_ROLES, Program, leaf_bytes, leaf_elements
 
 INDEX_LIMIT = 1 << 32
-"""Indices are uint32 in trees."""
+"""Indices are uint32 in trees, so this is their limit."""
 
 
 @dataclass(frozen=True)
 class TraceTree:
-    """The tree over the roots of all buffers, and where their values come from. known: the buffers' roots,
-    where a claimant lists others for some that no proof takes from its list; else those of the tree."""
+    """The tree over the roots of all buffers, and the source of their values. `known` are the buffers' roots
+    if a claimant lists false ones that no proof takes from its list; else those of the tree."""
 
     program: Program
     levels: Levels
@@ -36,23 +36,23 @@ class TraceTree:
 
     @property
     def root(self) -> bytes:
-        """The trace's 32-byte root."""
+        """The 32-byte root of the trace."""
         return self.levels[-1][0]
 
     @property
     def roots(self) -> Sequence[bytes]:
-        """The root of each buffer's tree, 32 bytes, in order."""
+        """The 32-byte root of each buffer's tree, in order."""
         return self.known or self.levels[0]
 
     def open_root(self, buffer: int) -> list[bytes]:
-        """Returns the path of a buffer's root to the trace root. Raises InvalidInput if there is no such
+        """Returns the path from a buffer's root to the trace root. Raises InvalidInput if there is no such
         buffer."""
         return compute_path(self.levels, buffer)
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
         """Returns the whole leaves that hold `count` >= 1 elements from `first_element` on, and their
-        siblings (`merkle_ranges.compute_range_path`). Raises InvalidInput if the buffer has no such
-        elements, or is not what was hashed any more."""
+        siblings (`merkle_ranges.compute_range_path`). Raises InvalidInput if the buffer has no such elements,
+        or has changed since it was hashed."""
         size = self.program.buffers[buffer].size
         if count < 1 or not 0 <= first_element <= first_element + count <= size:
             raise InvalidInput(
@@ -64,7 +64,7 @@ class TraceTree:
             )
         tensor = self.get(buffer)
         tree = build_buffer_tree(self.program, lambda _: tensor, buffer)
-        if tree.root != self.roots[buffer]:  # Another node may have hashed a NaN of other bits.
+        if tree.root != self.roots[buffer]:  # Another node may have hashed NaN with other bits.
             tree = build_buffer_tree(self.program, lambda _: tensor, buffer, is_shown=True)
         if tree.root != self.roots[buffer]:
             raise InvalidInput(
@@ -79,9 +79,9 @@ class TraceTree:
 
 
 def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bool = False) -> ByteTree:
-    """Returns the tree of one buffer, in its own leaves. Indices are uint32, and each NaN is
-    `exact_elementwise.NAN`, or has its own bits if another node has shown it. Raises InvalidInput if the
-    tensor is not the program's."""
+    """Returns the tree of one buffer, in leaves of its size. Indices are uint32. Each NaN is
+    `exact_elementwise.NAN`, or keeps its bits if another node has shown it. Raises InvalidInput if the tensor
+    does not fit the program."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:
         require_index(tensor, INDEX_LIMIT)
@@ -92,6 +92,6 @@ def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bo
 
 
 def _take_low_halves(indices: Tensor) -> Tensor:
-    """int64 as uint32, under the name of int32; memory is little-endian. A copy always: one element of two
-    counts as contiguous, with a stride that is not."""
+    """Converts int64 to uint32, stored as int32; memory is little-endian. Always copies, because a tensor
+    with one element of two counts as contiguous although its stride is not."""
     return indices.view(torch.int32)[::2].clone(memory_format=torch.contiguous_format)

@@ -1,1 +1,1 @@
-"""The outer step on whole tensors."""
+"""Computes the outer step on whole tensors."""

@@ -1,9 +1,9 @@
-"""The outer Nesterov step of DiLoCo (arXiv 2311.08105) on whole tensors.
+"""Computes the outer Nesterov step of DiLoCo (arXiv 2311.08105) on whole tensors.
 
-Every node recomputes the merge from the committed bytes and compares roots, so each bit counts: the
+Every node computes the merge again from the committed bytes and compares roots, so each bit counts. The
 operations are separate IEEE-754 additions, multiplications and divisions in a fixed order, equal on any
 machine. They are computed piece by piece, by compiled loops as in `pseudo_gradients.py`. The reference, one
-element at a time, is `protocol/spec/outer_update.py`; rules in docs/spec.md, section 5.
+element at a time, is `protocol/spec/outer_update.py`; the rules are in docs/spec.md, section 5.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ def step_elements(
     weights: Floats, momentum: Floats, total: Floats, count: np.float32, rate: np.float32, factor: np.float32,
     new_weights: Floats, new_momentum: Floats,
 ) -> None:  # fmt: skip
-    """D = fl(total / count), M' = fl(fl(factor M) + D), W' = fl(W - fl(rate fl(D + fl(factor M')))), float32
-    [n] each. Where M' or W' is not finite both stay as they are: whatever was not finite on the way leaves
-    such a W', since it only enters sums and products."""
+    """Computes D = fl(total / count), M' = fl(fl(factor M) + D), W' = fl(W - fl(rate fl(D + fl(factor M')))),
+    float32 [n] each. An element keeps its old M and W if the new M' or W' is not finite. Checking these two
+    is enough, because any number that was not finite on the way makes W' so too."""
     for k in range(len(weights)):
         mean = total[k] / count
         moment = factor * momentum[k] + mean
@@ -38,7 +38,7 @@ def step_elements(
 
 
 PIECE_ELEMENTS = 1 << 15
-"""Elements that are merged at a time, whole leaves: their sum stays in the cache, however many claims are
+"""Elements that are merged at a time, in whole leaves. Their sum stays in the cache, however many claims are
 added."""
 
 
@@ -51,18 +51,19 @@ class OuterState:
 
 
 def begin_outer(weights: Tensor) -> OuterState:
-    """Returns the outer state before the first round: without momentum."""
+    """Returns the outer state before the first round, with zero momentum."""
     return OuterState(weights, allocate_zeros(weights.numel()))
 
 
 def merge(
     state: OuterState, deltas: Sequence[bytes | memoryview], learning_rate_bits: int, momentum_bits: int
 ) -> OuterState:
-    """Returns the outer step over the included claims' bytes in ascending shard order (at most 64; none:
+    """Returns the outer state after adding the claims' bytes in ascending shard order (at most 64; none:
     unchanged).
 
-    Rates are float32 bit patterns, as in `TaskTerms`. An element that would leave the finite numbers stays as
-    it is. Raises InvalidInput for more claims or other tensors, ProtocolFault for bytes of another length."""
+    Rates are float32 bit patterns, as in `TaskTerms`. An element that would become infinite or NaN stays as
+    it is. Raises InvalidInput for more claims or unsuitable tensors, ProtocolFault for bytes of another
+    length."""
     if len(deltas) > MAX_SHARDS:
         raise InvalidInput(
             what="too many claims for one merge", expected=f"at most {MAX_SHARDS}", actual=len(deltas),
@@ -90,7 +91,7 @@ def merge(
 
 
 def _add_up(blocks: Sequence[Int8s], piece: slice) -> Floats:
-    """Returns the claims' elements of a piece, added in the order given."""
+    """Returns the sum of the claims' elements in a piece, added in the given order."""
     own = slice(piece.start // BLOCK_ELEMENTS, -(-piece.stop // BLOCK_ELEMENTS))
     total = np.zeros(BLOCK_ELEMENTS * (own.stop - own.start), np.float32)
     for one in blocks:

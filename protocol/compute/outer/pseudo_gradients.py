@@ -1,8 +1,8 @@
-"""Pseudo-gradients as blocks of int8, on whole tensors.
+"""Encodes and adds pseudo-gradients as blocks of int8, on whole tensors.
 
-The reference, one element at a time, is `protocol/spec/outer_update.py`; rules in docs/spec.md, section 5. As
-passes of their own the operations read and write every element some twenty times: the compiled loops pass
-over memory once. Numba rounds each operation by itself, as `compiled_loops.py` says: nothing is contracted,
+The reference, one element at a time, is `protocol/spec/outer_update.py`; the rules are in docs/spec.md,
+section 5. Separate tensor operations would read and write every element some twenty times; the compiled loops
+pass over memory once. Numba rounds each operation alone, as `compiled_loops.py` says: nothing is contracted,
 reordered or flushed. All arrays are contiguous. A block is 64 elements, or 65 bytes (int8): the scale's
 exponent + 149, then 64 integers.
 """
@@ -34,16 +34,16 @@ FRACTION_BITS = 23
 FIELD_MAX = 255
 """The exponent field of NaN and of infinities."""
 LARGEST = np.float32(ldexp(float(QUANTUM_MAX), SCALE_EXPONENT_MAX))
-"""Differences are cut off here, infinite ones too."""
+"""Larger differences, infinite ones too, are cut to this."""
 LARGEST_PATTERN = float_to_bits(float(LARGEST))
 
 
 @compile_loop
 def encode_blocks(difference: Floats, patterns: UInt32s, out: Int8s) -> bool:
-    """Encodes float32 [64 blocks], given also as patterns, to int8 [blocks, 65]. Values too large for an
-    encoding are cut off, in place.
+    """Encodes float32 [64 blocks], given also as bit patterns, to int8 [blocks, 65]. Values too large for an
+    encoding are cut, in place.
 
-    Returns whether all were finite."""
+    Returns whether all values were finite."""
     is_finite = True
     for block in range(len(out)):
         first, doubled = block * BLOCK_ELEMENTS, np.uint32(0)
@@ -74,8 +74,8 @@ def encode_blocks(difference: Floats, patterns: UInt32s, out: Int8s) -> bool:
 
 @compile_loop
 def add_blocks(blocks: Int8s, total: Floats) -> None:
-    """total[i] = fl(total[i] + q * 2^e), float32 [64 blocks] and int8 [blocks, 65]. q * 2^e is exact. A block
-    whose first byte exceeds 220 is zeros, which change no sum that began at +0."""
+    """Computes total[i] = fl(total[i] + q * 2^e), float32 [64 blocks] and int8 [blocks, 65]. q * 2^e is
+    exact. A block whose first byte exceeds 220 counts as zeros, which change no sum that began at +0."""
     for block in range(len(blocks)):
         exponent = int(blocks[block, 0]) & 0xFF
         if exponent <= SCALE_BYTE_MAX:
@@ -87,20 +87,20 @@ def add_blocks(blocks: Int8s, total: Floats) -> None:
 
 
 PART_ELEMENTS = 1 << 20
-"""Elements that are encoded at a time: whole leaves."""
+"""Elements that are encoded at a time, in whole leaves."""
 
 
 def count_delta_bytes(parameter_count: int) -> int:
-    """Returns the length of an encoded pseudo-gradient in bytes: 260 for each state leaf."""
+    """Returns the bytes of an encoded pseudo-gradient: 260 for each state leaf."""
     return count_tensor_leaves(parameter_count) * DELTA_LEAF_BYTES
 
 
 def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
-    """Returns the pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (float32 [n] each
-    in).
+    """Returns the pseudo-gradient global - final (float32 [n] each) as blocks of one exponent byte and 64
+    int8.
 
-    Every finite pair has one: elements beyond 127 * 2^71 are cut off. Raises ProtocolFault if a weight is
-    not finite, InvalidInput for other tensors."""
+    Every finite pair has one: elements beyond 127 * 2^71 are cut. Raises ProtocolFault if a weight is not
+    finite, InvalidInput for unsuitable tensors."""
     count = global_weights.numel()
     before, after = (require_vector(flat, count) for flat in (global_weights, final_weights))
     blocks = np.empty((count_tensor_leaves(count) * BLOCKS_PER_LEAF, DELTA_BLOCK_BYTES), np.int8)
@@ -121,7 +121,7 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
 
 
 def require_vector(flat: Tensor, count: int) -> Tensor:
-    """Takes a flat float32 vector of this size, contiguous. Raises InvalidInput for any other tensor."""
+    """Returns a flat float32 vector of this size, contiguous. Raises InvalidInput for any other tensor."""
     if flat.dtype != torch.float32 or list(flat.shape) != [count]:
         raise InvalidInput(
             what="the outer step takes flat vectors of one size",
@@ -133,9 +133,9 @@ def require_vector(flat: Tensor, count: int) -> Tensor:
 
 
 def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
-    """Returns the values q * 2^e, exact, float32 [n]; zeros if no encoding has such a scale. Every byte
-    string of the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault
-    on another length."""
+    """Returns the values q * 2^e, exact, float32 [n]; zeros for a scale that no encoding has. Every byte
+    string of the right length has values, so that no solver's bytes can stop a merge. Raises ProtocolFault on
+    another length."""
     blocks = view_blocks(data, parameter_count)
     values = np.zeros(BLOCK_ELEMENTS * len(blocks), np.float32)
     add_blocks(blocks, values)
@@ -143,7 +143,7 @@ def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
 
 
 def view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
-    """int8 [blocks, 65], where the bytes lie."""
+    """Returns the bytes as int8 [blocks, 65], without a copy."""
     if len(data) != count_delta_bytes(parameter_count):
         raise ProtocolFault(
             what="a pseudo-gradient has another length",
@@ -152,6 +152,6 @@ def view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
             remedy="Refuse it and ask another peer.",
         )
     blocks = np.frombuffer(data, np.int8).reshape(-1, DELTA_BLOCK_BYTES)
-    # For all alike: loops are compiled anew for what may be written to.
+    # Make all arrays read-only: loops are compiled again for writable ones.
     blocks.flags.writeable = False
     return blocks

@@ -1,1 +1,1 @@
-"""The training step as a program: recorded, lowered, laid out, and run."""
+"""Records, lowers, lays out and runs the training step as a program."""

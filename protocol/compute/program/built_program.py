@@ -1,4 +1,4 @@
-"""A program with what its constants hold."""
+"""Holds a program together with its constants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

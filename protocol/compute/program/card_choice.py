@@ -1,7 +1,7 @@
-"""Which kernels run exact programs on a device that is no processor: PyTorch's operations, or Triton's.
+"""Chooses the kernels of exact programs on a graphics card: PyTorch's operations, or Triton's.
 
-Nodes take PyTorch's operations. Triton's kernels give the same bits in Triton's interpreter, and no card has
-run them yet (docs/decisions/0067-card-kernels.md): a node whose card gave other bits would lose its stake.
+Nodes use PyTorch's operations. Triton's kernels give the same bits in Triton's interpreter, and no card has
+run them yet (docs/decisions/0067-card-kernels.md). A node whose card gave other bits would lose its stake.
 """
 
 from importlib import import_module
@@ -19,10 +19,10 @@ def take_card_kernels(is_taken: bool) -> None:
 
 
 def choose_kernels(device: torch.device) -> type[DeviceKernels]:
-    """Returns the kernels of a device, or those of the processor if its programs run on tensors. Raises
+    """Returns the kernels of a device, or the processor's kernels if its programs run on tensors. Raises
     ImportError if this process uses Triton's kernels and Triton is not installed."""
     if not any(_takes_triton):
         return DeviceKernels
-    # Triton is optional, and takes a while to load.
+    # Triton is optional, and takes long to load.
     found: type[DeviceKernels] = import_module("touchstone.protocol.compute.program.card_kernels").CardKernels
     return found

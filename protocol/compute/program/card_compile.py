@@ -1,4 +1,4 @@
-"""How Triton functions are compiled and launched: the one place that says what keeps their bits."""
+"""Compiles and launches Triton functions with the settings that keep their bits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +10,14 @@ from torch import Tensor
 
 
 def compile_card(function: Callable[..., Any]) -> Any:
-    """Returns a Triton function. No integer of a kernel (`tl.tensor`) is specialized, so that few variants
-    are compiled: what a kernel must know of one is told as a constant."""
+    """Returns a compiled Triton function. Its integers (`tl.tensor`) are not specialized, so that few
+    variants are compiled; integers that a kernel must know are passed as constants."""
     integers = [name for name, kind in function.__annotations__.items() if kind is tl.tensor]
     return triton.jit(function, do_not_specialize=integers)
 
 
 def launch(kernel: Any, grid: tuple[int, ...], out: Tensor, *arguments: object, **options: int) -> None:
-    """Begins a kernel where `out` lies. Products and sums stay apart: no rounding is left out."""
+    """Launches a kernel on the device of `out`. Products and sums are not fused, so every rounding
+    happens."""
     with torch.cuda.device_of(out):  # type: ignore[no-untyped-call]
         kernel[grid](*arguments, enable_fp_fusion=False, **options)

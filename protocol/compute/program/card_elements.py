@@ -1,8 +1,8 @@
-"""Elementwise nodes and quantizing as Triton kernels: tiles of two loops, read and written by their strides.
+"""Computes elementwise and quantizing nodes as Triton kernels, in tiles of two loops.
 
-A tensor of a node is described to a kernel by five strides (x, y and three outer loops) and by three
-constants: how it moves along x and along y (`card_layout.STILL`, `NEXT`, `APART`), and the elements that its
-rows are aligned to, in which the other strides are counted.
+A kernel sees each tensor as five strides (x, y and three outer loops) and three constants: how it moves along
+x and along y (`card_layout.STILL`, `NEXT`, `APART`), and the alignment of its rows in elements, in which the
+other strides are counted.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,8 @@ def read_tile(
     y_mask: tl.tensor, sx: tl.tensor, sy: tl.tensor, x_kind: tl.constexpr, y_kind: tl.constexpr,
     unit: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """Reads a tile of a tensor; only a row, a column or a number of it if the tensor stays along a loop."""
+    """Reads a tile of a tensor; only a row, a column or one number if the tensor does not move along a
+    loop."""
     if x_kind == 0 and y_kind == 0:
         tile = tl.load(pointer + corner)
     elif x_kind == 0:
@@ -111,7 +112,7 @@ def count_range(start: tl.tensor, block: tl.constexpr, is_wide: tl.constexpr) ->
 # --- Elements -----------------------------------------------------------------------------------------------
 @compile_card
 def compute_element(a: tl.tensor, b: tl.tensor, c: tl.tensor, operation: tl.constexpr) -> Any:
-    """Returns one operation of float32 numbers."""
+    """Computes one operation on float32 numbers."""
     if operation == ADD:
         result = a + b
     elif operation == SUBTRACT:
@@ -182,7 +183,7 @@ def compute_tiles(
 # --- Quantizing ---------------------------------------------------------------------------------------------
 @compile_card
 def find_power_of(scale: tl.tensor) -> Any:
-    """(exponent, kind) of a scale: kind 1, a power of two; 2, another positive number; 0, none of these."""
+    """Returns (exponent, kind) of a scale. Kind 1 is a power of two, 2 another positive number, 0 neither."""
     pattern = scale.to(tl.int32, bitcast=True)
     fraction, field = pattern & 0x7FFFFF, pattern >> 23
     below = (fraction.to(tl.float32).to(tl.int32, bitcast=True) >> 23) - (127 + 149)
@@ -194,7 +195,7 @@ def find_power_of(scale: tl.tensor) -> Any:
 
 @compile_card
 def make_float_power(exponent: tl.tensor) -> Any:
-    """2^exponent as float32, of -126 to 127."""
+    """Returns 2^exponent as float32, for -126 to 127."""
     return ((exponent + 127) << 23).to(tl.float32, bitcast=True)
 
 
@@ -210,8 +211,8 @@ def quantize_tiles(
     b_ky: tl.constexpr, b_unit: tl.constexpr, block_x: tl.constexpr, block_y: tl.constexpr,
     is_wide: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Computes a tile of a QUANTIZE. Division by a power of two is two multiplications: float32 holds the
-    inverse of the least scale in no one number."""
+    """Computes a tile of a QUANTIZE. It divides by a power of two in two multiplications, because float32
+    cannot hold the inverse of the least scale."""
     number = tl.program_id(0)
     x, y = number % x_tiles * block_x, number // x_tiles % y_tiles * block_y
     outer = number // x_tiles // y_tiles
@@ -258,7 +259,7 @@ def find_unit(number: int) -> int:
 
 
 def _list_counts(tiling: Tiling) -> tuple[int, ...]:
-    """Returns sizes and tiles as a kernel gets them, and the units of x and y."""
+    """Returns sizes and tiles in a kernel's form, and the units of x and y."""
     x, y, _, o1, o2 = tiling.sizes
     units = find_unit(x), find_unit(y)
     tiles = -(-x // tiling.block_x), -(-y // tiling.block_y)
@@ -307,7 +308,7 @@ def make_elementwise(views: NodeViews) -> Kernel | None:
 def make_quantize(views: NodeViews) -> Kernel | None:
     """Returns the kernel of a QUANTIZE; None if it has too many loops."""
     node, bits = views.node, views.node.selected
-    # As rows of terms, whatever the output's own strides of loops of one iteration are.
+    # Use rows of terms, whatever the output's strides of loops with one iteration are.
     dense = lay_row_major(node.sizes)
     tiling = tile_elements(node.sizes, dense, *(one.strides for one in node.operands))
     if tiling is None:

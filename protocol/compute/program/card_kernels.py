@@ -1,6 +1,6 @@
-"""The kernels of exact programs on graphics cards that Triton compiles for, with the bits of all others.
+"""The kernels of exact programs on graphics cards that Triton supports, with the same bits as all others.
 
-What has no kernel here, or too many loops for it, goes by PyTorch's operations (`device_kernels.py`).
+Operations without a kernel here, or with too many loops, run as PyTorch's operations (`device_kernels.py`).
 """
 
 from collections.abc import Callable
@@ -20,14 +20,15 @@ class CardKernels(DeviceKernels):
     """Makes the kernels of one exact program in Triton."""
 
     def make(self, node: Node, view: MakeView) -> Kernel:
-        """Returns the kernel of a node on views of the buffers as they are now."""
+        """Returns the kernel of a node on views of the present buffers."""
         require_quantized(node)
         make = _MAKERS.get(node.operation)
         return (make and make(NodeViews(node, view))) or super().make(node, view)
 
 
 def _make_plain_if_flat(views: NodeViews) -> Kernel | None:
-    """None if all tensors lie alike: PyTorch's kernels are as good there, and need no compiling."""
+    """Returns None if all tensors have the same layout, because PyTorch's kernels are as good there and need
+    no compiling."""
     accesses = (views.node.output, *views.node.operands)
     is_flat = len(views.node.sizes) <= 1 and all(one.strides in ((), (0,), (1,)) for one in accesses)
     return None if is_flat else make_elementwise(views)

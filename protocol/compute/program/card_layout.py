@@ -1,15 +1,15 @@
-"""How Triton kernels go over tensors with strides: as tiles of two loops, the other loops outside."""
+"""Lays out how Triton kernels walk tensors with strides: tiles of two loops inside the other loops."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 OUTER = 3
-"""Loops around a tile, at most."""
+"""The most loops around a tile."""
 REACH = 1 << 31
-"""Places within a tile that 32 bits reach."""
+"""Places within a tile that fit into 32 bits."""
 STILL, NEXT, APART = 0, 1, 2
-"""Along a loop of a tile a tensor stays where it is, goes on by one element, or by more."""
+"""Along a loop of a tile, a tensor stays, moves by one element, or moves by more."""
 BYTES_AT_ONCE = 16
 FLOATS_AT_ONCE = 4
 Strides = tuple[int, ...]
@@ -17,8 +17,8 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Loops:
-    """Loops, without those of one iteration; loops that follow each other in all tensors are joined. strides:
-    by tensor."""
+    """Loops without those of one iteration. Successive loops are joined if all tensors allow it. `strides`
+    are by tensor."""
 
     sizes: tuple[int, ...]
     strides: tuple[Strides, ...]
@@ -49,15 +49,15 @@ def join_loops(sizes: Sequence[int], *strides: Sequence[int]) -> Loops:
 
 
 def sort_by(first: Sequence[int], sizes: Sequence[int], *strides: Sequence[int]) -> Loops:
-    """Returns joined loops, sorted by falling strides `first`."""
+    """Returns joined loops, sorted by falling strides of tensor `first`."""
     order = sorted(range(len(sizes)), key=lambda n: -first[n])
     return join_loops([sizes[n] for n in order], *([own[n] for n in order] for own in strides))
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Loops as tiles. sizes: of the last loop of a tile (x), of the first (y), of the outer ones; strides: of
-    each tensor, in this order."""
+    """Loops as tiles. `sizes` are those of the last loop of a tile (x), of the first (y), and of the outer
+    ones. `strides` are those of each tensor, in this order."""
 
     sizes: tuple[int, ...]
     strides: tuple[Strides, ...]
@@ -71,13 +71,13 @@ class Tiling:
 
     @property
     def programs(self) -> int:
-        """Tiles in all."""
+        """The number of tiles."""
         x, y, *outer = self.sizes
         return -(-x // self.block_x) * -(-y // self.block_y) * prod(outer)
 
     def describe(self, place: int, at_once: int = FLOATS_AT_ONCE) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Returns, for a kernel, the strides of tensor number `place`, in units of the last of (kind along x,
-        kind along y, elements that rows and tiles are aligned to)."""
+        """Returns, for a kernel, the strides of tensor number `place`, counted in the alignment. Also returns
+        (kind along x, kind along y, alignment of rows and tiles in elements)."""
         own = self.strides[place]
         kinds = tuple(min(stride, APART) for stride in own[:2])
         is_aligned = all(stride <= 1 or stride % at_once == 0 for stride in own[:2])
@@ -87,7 +87,7 @@ class Tiling:
 
 
 def cut_tiles(loops: Loops, x: int, y: int, block_x: int, block_y: int) -> Tiling | None:
-    """Tiles of the loops x and y (-1: of none); None if too many loops are left."""
+    """Returns tiles over the loops x and y (-1: none); None if too many loops are left."""
     rest = [n for n in range(len(loops.sizes)) if n not in (x, y)]
     if len(rest) > OUTER:
         return None
@@ -101,8 +101,8 @@ FLAT_TILE, WIDE_TILE, TURNED_TILE = (2048, 1), (256, 8), (64, 64)
 
 
 def tile_elements(sizes: Sequence[int], out: Sequence[int], *others: Sequence[int]) -> Tiling | None:
-    """Tiles for an elementwise node: x is the loop in which the output's elements follow each other; y one in
-    which those of an operand do, if there is one."""
+    """Returns tiles for an elementwise node. x is the loop along which the output is contiguous; y is one
+    along which an operand is, if there is one."""
     loops = sort_by(out, sizes, out, *others)
     x = len(loops.sizes) - 1
     if x <= 0:

@@ -1,7 +1,7 @@
-"""Numbers on a graphics card, for Triton kernels: powers, scales, exact functions (`spec/exact.py`).
+"""Computes with numbers in Triton kernels: powers, scales, exact functions (`spec/exact.py`).
 
-The same steps as in `device_functions.py`. Nothing here may be contracted or flushed: `card_compile.py`
-launches so, and divisions and square roots are the rounded ones.
+The steps are those of `device_functions.py`. Nothing may be contracted or flushed: `card_compile.py` launches
+so, and divisions and square roots are correctly rounded.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from touchstone.protocol.spec.exact_sums import SUM_BITS
 MAGNITUDE = tl.constexpr(0x7FFFFFFF)
 INFINITE = tl.constexpr(0x7F800000)
 HUGE = tl.constexpr(0x43000000)
-"""128.0: exp of it and beyond is 0 or infinite."""
+"""128.0: exp of this and beyond is 0 or infinite."""
 _LOG2_E = tl.constexpr(LOG2_E)
 _LN_2 = tl.constexpr(LN_2)
 _ROOT_2 = tl.constexpr(ROOT_2)
@@ -29,22 +29,21 @@ _SUM_BITS = tl.constexpr(SUM_BITS)
 _E0, _E1, _E2, _E3, _E4, _E5, _E6, _E7, _E8 = map(tl.constexpr, EXPONENTIAL_COEFFICIENTS)
 _L0, _L1, _L2, _L3, _L4, _L5, _L6 = map(tl.constexpr, LOGARITHM_COEFFICIENTS)
 TURN = tl.constexpr(1.5 * 2.0**52)
-"""A float64 number below 2^51 that it is added to is rounded to an integer."""
+"""Adding this rounds a float64 number below 2^51 to an integer."""
 TURN_FLOAT = tl.constexpr(1.5 * 2.0**23)
-"""The same of float32 below 2^22: the integer stands in the lower bits."""
+"""Adding this does the same for float32 below 2^22; the integer is in the lower bits."""
 TURN_BITS = tl.constexpr(0x4B400000)
 
 
 @compile_card
 def make_power(exponent: tl.tensor) -> Any:
-    """2^exponent as float64, of -1022 to 1023."""
+    """Returns 2^exponent as float64, for -1022 to 1023."""
     return ((exponent.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)
 
 
 @compile_card
 def find_exponent(number: tl.tensor) -> Any:
-    """Returns the exponent of the leading bit of positive float64 numbers that float32 can hold; for 0:
-    -1023."""
+    """Returns the exponent of the leading bit of positive float64 numbers in float32's range; -1023 for 0."""
     return (number.to(tl.int64, bitcast=True) >> 52) - 1023
 
 
@@ -56,7 +55,7 @@ def round_double(number: tl.tensor) -> Any:
 
 @compile_card
 def find_unit_exponent(largest: tl.tensor) -> Any:
-    """Returns the exponent of the unit to which terms of a sum are rounded, by the pattern of the largest
+    """Returns the exponent of the unit to which terms of a sum are rounded, from the bits of the largest
     magnitude."""
     number = largest.to(tl.float32, bitcast=True).to(tl.float64)
     is_plain = (largest > 0) & (largest < INFINITE)
@@ -65,8 +64,8 @@ def find_unit_exponent(largest: tl.tensor) -> Any:
 
 @compile_card
 def choose_scale(largest: tl.tensor, fraction: tl.tensor, exponent: tl.tensor) -> Any:
-    """Returns the scale of a row, by the pattern of its largest magnitude: fraction * 2^exponent is where it
-    doubles."""
+    """Returns the scale of a row, from the bits of its largest magnitude. The scale doubles at fraction *
+    2^exponent."""
     number = largest.to(tl.float32, bitcast=True).to(tl.float64)
     own = tl.maximum(find_exponent(number) + 1, -149)
     is_up = number * make_power(-tl.minimum(own, 128)) >= fraction
@@ -78,7 +77,7 @@ def choose_scale(largest: tl.tensor, fraction: tl.tensor, exponent: tl.tensor) -
 # --- Functions ----------------------------------------------------------------------------------------------
 @compile_card
 def take_exponential(a: tl.tensor) -> Any:
-    """exp, by 64-bit integers; all factors of the series have 32 bits."""
+    """Computes exp with 64-bit integers; all factors of the series have 32 bits."""
     pattern = a.to(tl.int32, bitcast=True)
     magnitude = pattern & MAGNITUDE
     field = magnitude >> 23
@@ -105,7 +104,7 @@ def take_exponential(a: tl.tensor) -> Any:
 
 @compile_card
 def take_logarithm(a: tl.tensor) -> Any:
-    """ln, by 64-bit integers."""
+    """Computes ln with 64-bit integers."""
     pattern = a.to(tl.int32, bitcast=True)
     is_number = (pattern > 0) & (pattern < INFINITE)
     number = tl.where(is_number, a, 1.0).to(tl.float64)
@@ -133,11 +132,11 @@ def take_logarithm(a: tl.tensor) -> Any:
 
 @compile_card
 def take_sigmoid(a: tl.tensor) -> Any:
-    """1 / (1 + exp(-a))."""
+    """Computes 1 / (1 + exp(-a))."""
     return tl.div_rn(1.0, take_exponential(-a) + 1.0)
 
 
 @compile_card
 def take_reciprocal_root(a: tl.tensor) -> Any:
-    """Returns the square root, rounded, and 1 divided by it."""
+    """Returns the correctly rounded square root, and 1 divided by it."""
     return tl.div_rn(1.0, tl.sqrt_rn(a))

@@ -1,10 +1,10 @@
-"""Matrix products of quantized values as Triton kernels: bytes on the card's matrix units.
+"""Multiplies matrices of quantized values as Triton kernels: bytes on the card's matrix units.
 
-    q = 128 h + l:  high * high, high * low + low * high, low * low  -->  one exact sum, both scales, rounded
+    q = 128 h + l:  high * high, high * low + low * high, low * low --> one exact sum, both scales, rounded
 
-Operands lie [batch, rows, terms], each plane behind the other, as QUANTIZE wrote them. Partial sums stay in
-registers. If rows are whole units of 16 bytes, the card's copy engine brings tiles; it reads zeros behind a
-row's end. Products of 20 bits go through float64.
+Operands lie as [batch, rows, terms], one plane after the other, as QUANTIZE wrote them. Partial sums stay in
+registers. If rows are whole units of 16 bytes, the card's copy engine loads the tiles, and reads zeros after
+a row's end. Products of 20 bits go through float64.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from touchstone.protocol.compute.program.planning.node_views import NodeViews, P
 from touchstone.protocol.spec.program import Access, Node
 
 MOST_TERMS = 1 << 15
-"""A sum of so many products of two bytes, and of two such products, stays in 32 bits."""
+"""So many products of two bytes, or of two such products, sum up within 32 bits."""
 MOST_LOOPS = 2
-"""Of the batch, of rows, of columns."""
+"""The most loops of the batch, of rows, of columns."""
 COPY_BYTES = 16
 GROUP = 8
 """Tiles of rows that share columns in the cache."""
@@ -35,7 +35,7 @@ Block = tuple[int, int, int, int, int]
 SQUARE: Block = (128, 128, 128, 3, 8)
 NARROW: Block = (128, 64, 128, 3, 8)
 SHORT: Block = (128, 128, 64, 3, 8)
-"""Where there are no more terms."""
+"""The block for products with few terms."""
 SHORT_NARROW: Block = (128, 64, 64, 3, 8)
 FINISH_TILE = (16, 128)
 
@@ -44,7 +44,7 @@ FINISH_TILE = (16, 128)
 def find_tile(
     rows: tl.tensor, columns: tl.tensor, block_m: tl.constexpr, block_n: tl.constexpr, group: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """Returns the first row and column of this kernel's tile. Tiles go by groups of rows."""
+    """Returns the first row and column of this kernel's tile. Tiles run in groups of rows."""
     number = tl.program_id(0)
     down, across = tl.cdiv(rows, block_m), tl.cdiv(columns, block_n)
     first = number // (group * across) * group
@@ -57,7 +57,7 @@ def find_tile(
 def place_pairs(
     number: tl.tensor, inner: tl.tensor, s0: tl.tensor, s1: tl.tensor, is_pair: tl.constexpr
 ) -> Any:
-    """Returns where something of one or two loops lies; inner: the size of the second."""
+    """Returns the places of rows or columns with one or two loops. `inner` is the size of the second loop."""
     if is_pair:
         place = (number // inner).to(tl.int64) * s0 + (number % inner).to(tl.int64) * s1
     else:
@@ -76,7 +76,7 @@ def finish_tile(
     is_column_pair: tl.constexpr, out_kind: tl.constexpr, out_unit: tl.constexpr, block_m: tl.constexpr,
     block_n: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Writes exact sums (float64), times both scales and rounded once, to where the output lies."""
+    """Multiplies exact sums (float64) by both scales, rounds once, and writes them to the output's places."""
     row, column = m + tl.arange(0, block_m), n + tl.arange(0, block_n)
     row_mask, column_mask = row < rows, column < columns // out_unit * out_unit
     at = place_pairs(batch, batch_inner, a_b0, a_b1, is_batch_pair)
@@ -120,7 +120,7 @@ def multiply_copied(
     planes: tl.constexpr, group: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr,
     block_k: tl.constexpr, stages: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Computes a tile of a product whose operands the copy engine brings: both as matrices of all planes,
+    """Computes a tile of a product whose operands the copy engine loads. Both are matrices of all planes,
     batches and rows; a plane has `row_plane` and `column_plane` rows."""
     batch = tl.program_id(1)
     m, n = find_tile(rows, columns, block_m, block_n, group)
@@ -160,7 +160,7 @@ def multiply_loaded(
     planes: tl.constexpr, group: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr,
     block_k: tl.constexpr, stages: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Computes the same with ordinary reads, for rows of any length."""
+    """Computes a tile with ordinary reads, for rows of any length."""
     batch = tl.program_id(1)
     m, n = find_tile(rows, columns, block_m, block_n, group)
     row, column, ks = m + tl.arange(0, block_m), n + tl.arange(0, block_n), tl.arange(0, block_k)
@@ -204,7 +204,7 @@ def finish_sums(
     is_row_pair: tl.constexpr, is_column_pair: tl.constexpr, out_kind: tl.constexpr, out_unit: tl.constexpr,
     group: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Writes a tile of a product whose exact sums, float64 [batch, rows, columns], are already computed."""
+    """Writes a tile of a product whose exact sums, float64 [batch, rows, columns], are already known."""
     batch = tl.program_id(1)
     m, n = find_tile(rows, columns, block_m, block_n, group)
     row, column = m + tl.arange(0, block_m), n + tl.arange(0, block_n)
@@ -221,9 +221,9 @@ def finish_sums(
 # --- Launching ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Product:
-    """A product as kernels take it. inner: sizes of the second loops of batch, rows and columns; strides: of
-    the output, of both scales; constants: which groups have two loops, how the output goes on along columns,
-    and the elements that the output's rows, and their length, are multiples of."""
+    """A product in the form of the kernels. `inner` are sizes of the second loops of batch, rows and columns.
+    `strides` are those of the output and of both scales. `constants` say which groups have two loops, how the
+    output moves along columns, and what the output's rows and their length are multiples of."""
 
     batch: int
     rows: int
@@ -239,7 +239,7 @@ class Product:
 
 
 def _pair(loops: Loops) -> tuple[int, list[tuple[int, int]]]:
-    """Returns the second size, and strides by tensor, of two loops at most."""
+    """Returns the second size, and the strides by tensor, of at most two loops."""
     spare = (0,) * (MOST_LOOPS - len(loops.sizes))
     pairs = [(*spare, *own) for own in loops.strides]
     return (loops.sizes or (1,))[-1], [(first, second) for first, second in pairs]
@@ -274,7 +274,7 @@ def choose_block(product: Product) -> Block:
 
 
 def make_product(views: NodeViews) -> Kernel | None:
-    """Returns the kernel of a QUANTIZED_PRODUCT_SUM; None if other kernels have to do it."""
+    """Returns the kernel of a QUANTIZED_PRODUCT_SUM; None if other kernels must compute it."""
     node, group = views.node, sort_loops(views.node)
     flats = [views.view(Access(one.buffer, 0, (1,)), (-1,), (1,)) for one in node.operands[:2]]
     terms, rows = prod(node.sizes[n] for n in group.terms), prod(node.sizes[n] for n in group.batch)
@@ -294,8 +294,8 @@ def make_byte_product(
     product: Product, flats: list[Tensor], out: Tensor, scales: tuple[Tensor, Tensor], block: Block,
     is_copied: bool = True,
 ) -> Kernel:  # fmt: skip
-    """Returns the kernel of a product of bytes. is_copied: whether the copy engine brings the operands, if it
-    can."""
+    """Returns the kernel of a product of bytes. `is_copied` says whether the copy engine loads the operands,
+    if it can."""
     block_m, block_n, block_k, stages, warps = block
     row_plane, column_plane = product.batch * product.rows, product.batch * product.columns
     planes = flats[0].numel() // (row_plane * product.terms)
@@ -324,7 +324,7 @@ def make_byte_product(
 def _make_through_doubles(
     product: Product, flats: list[Tensor], out: Tensor, scales: tuple[Tensor, Tensor]
 ) -> Kernel:
-    """Makes a product through float64: sums of 20 bits are below 2^53."""
+    """Returns the kernel of a product through float64: sums of 20 bits are below 2^53."""
     sizes = (product.rows, product.columns)
     block_m, block_n = FINISH_TILE
     grid = product.count_programs(block_m, block_n)

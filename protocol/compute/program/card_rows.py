@@ -1,7 +1,7 @@
-"""Sums, maxima and scales of rows, and products of two rows, as Triton kernels.
+"""Computes sums, maxima and scales of rows, and products of two rows, as Triton kernels.
 
-A tile has some rows (y) and some terms (x) at a time; a program goes through all terms of its rows. What is
-kept on the way are integers, or float64 sums of integers below 2^53, so that no order matters.
+A tile has some rows (y) and some terms (x); a program walks all terms of its rows. Intermediate values are
+integers, or float64 sums of integers below 2^53, so the order does not matter.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ SUM = tl.constexpr(int(Operation.SUM))
 MAXIMUM_OF = tl.constexpr(int(Operation.MAXIMUM_OF))
 TILE_ELEMENTS = 2048
 MOST_TERMS, LEAST_TERMS = 2048, 64
-"""At a time."""
+"""The most and the fewest terms of a tile."""
 MOST_COLUMNS, LEAST_COLUMNS = 64, 8
-"""Rows of a tile if rows lie side by side."""
+"""The most and the fewest rows of a tile if rows lie side by side."""
 PROGRAMS = 264
-"""Twice the multiprocessors of a large card: with fewer programs it is not busy."""
+"""Twice the multiprocessors of a large card, which would idle with fewer programs."""
 WARPS = 4
 LEAST = tl.constexpr(-0x80000000)
 
@@ -43,7 +43,7 @@ LEAST = tl.constexpr(-0x80000000)
 # --- Rows of float32 ----------------------------------------------------------------------------------------
 @compile_card
 def take_keys(values: tl.tensor, operation: tl.constexpr) -> Any:
-    """Integers whose largest is wanted: of magnitudes, or in the order of numbers; NaN is the largest."""
+    """Returns integers to compare: of magnitudes, or in the order of the numbers; NaN is the largest."""
     pattern = values.to(tl.int32, bitcast=True)
     magnitude = pattern & MAGNITUDE
     keys = magnitude
@@ -63,7 +63,8 @@ def reduce_rows(
     a_kx: tl.constexpr, a_ky: tl.constexpr, a_unit: tl.constexpr, block_x: tl.constexpr,
     block_y: tl.constexpr, is_wide: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Reduces some rows. Terms go in `blocks` of x_size. is_single: whether a tile holds all of them."""
+    """Reduces some rows. Terms are read in `blocks` of x_size. `is_single` says that one tile holds all
+    terms."""
     number = tl.program_id(0)
     y, outer = number % y_tiles * block_y, number // y_tiles
     i0, i1, i2 = outer // o2 // o1, outer // o2 % o1, outer % o2
@@ -115,7 +116,8 @@ def reduce_rows(
 def find_place(
     number: tl.tensor, n1: tl.tensor, n2: tl.tensor, s0: tl.tensor, s1: tl.tensor, s2: tl.tensor
 ) -> Any:
-    """Returns where a row is in a tensor of up to three loops of rows; n1, n2: sizes of the last two."""
+    """Returns the place of a row in a tensor with up to three loops of rows; `n1` and `n2` are the sizes of
+    the last two."""
     whole = number.to(tl.int64)
     return whole // n2 // n1 * s0 + whole // n2 % n1 * s1 + whole % n2 * s2
 
@@ -124,7 +126,7 @@ def find_place(
 def read_words(
     pointer: tl.pointer_type, plane: tl.tensor, places: tl.tensor, mask: tl.tensor, planes: tl.constexpr
 ) -> Any:
-    """Reads quantized values; from two planes 128 h + l."""
+    """Reads quantized values; two planes are joined as 128 h + l."""
     words = tl.load(pointer + places, mask=mask, other=0).to(tl.int32)
     if planes == 2:
         words = (words << 7) + tl.load(pointer + plane + places, mask=mask, other=0).to(tl.int32)
@@ -162,7 +164,7 @@ def multiply_rows(
 # --- Launching ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Rows:
-    """How a reduction goes through its rows. blocks: of terms, `block_stride` apart."""
+    """How a reduction walks its rows. `blocks` are blocks of terms, `block_stride` apart."""
 
     tiling: Tiling
     blocks: int
@@ -170,7 +172,7 @@ class _Rows:
 
 
 def _round_up(size: int, least: int, most: int) -> int:
-    """Returns the next power of two within these."""
+    """Returns the next power of two within these bounds."""
     return min(max(1 << (size - 1).bit_length(), least), most)
 
 
@@ -219,7 +221,7 @@ def make_reduction(views: NodeViews) -> Kernel | None:
     fraction, exponent = frexp(QUANTIZED_LIMITS.get(node.selected, 0) + 0.5)
     constants = (is_single, fraction, exponent, x_unit, y_unit, block_unit)
     kinds = [kind for _, own in told for kind in own]
-    # Places of all terms of a row are reached from its first.
+    # The places of all terms of a row are counted from its first.
     is_wide = tiling.is_wide or tiling.strides[1][0] * x >= 1 << 31
     last = (tiling.block_x, tiling.block_y, is_wide)
     grid = (y_tiles * o0 * o1 * o2,)
@@ -237,8 +239,8 @@ def make_reduction(views: NodeViews) -> Kernel | None:
 def make_row_products(
     views: NodeViews, loops: Sequence[int], terms: int, planes: int, operands: Sequence[torch.Tensor]
 ) -> Kernel | None:
-    """Returns the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product. loops: those of rows;
-    operands: both flat; None if there are too many loops."""
+    """Returns the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product; None if it has too many loops.
+    `loops` are those of rows; both `operands` are flat."""
     node = views.node
     accesses = (node.output, *node.operands[2:])
     joined = join_loops(

@@ -1,6 +1,6 @@
-"""Loops over flat memory that numba compiles, each once a process.
+"""Compiles loops over flat memory with numba, each once in a process.
 
-It keeps IEEE operations separate: nothing is contracted, reordered or flushed.
+IEEE operations stay separate: nothing is contracted, reordered or flushed.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ MAGNITUDE = np.int32(0x7FFFFFFF)
 INFINITE = np.int32(0x7F800000)
 NORMAL = np.float32(2.0**-126)
 TURN = np.float32(1.5 * 2.0**23)
-"""A number added to it is rounded to an integer, and stays one when it is subtracted again."""
+"""Adding this to a number rounds it to an integer; subtracting it again leaves that integer."""
 
 
 def compile_loop(loop: Callable[..., Any]) -> Any:
-    """Compiles a loop without the interpreter's lock, and with divisions as the processor does them."""
+    """Compiles a loop to run without the interpreter's lock, with the processor's own divisions."""
     return numba.njit(error_model="numpy", nogil=True)(loop)

@@ -1,4 +1,4 @@
-"""What a program costs, found without computing anything: told before a stake is locked."""
+"""Measures what a program costs, without computing anything, before a stake is locked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ from touchstone.protocol.spec.program_operations import Operation
 
 SIBLING_BYTES = 32
 FLOAT_BYTES, MASK_BYTES, PLACE_BYTES = 4, 1, 8
-"""Of an element of a copy, of a condition, of a number that says where another element lies."""
+"""Bytes of one element of a copy, of a condition, and of an index."""
 SCRATCH_BYTES = 12
-"""Of an element that a kernel copies: float32, and if sums are exact float64 beside it."""
+"""Bytes of an element that a kernel copies: float32, and float64 for exact sums."""
 CALL_GAS = 130_000
-"""Of a proof whatever its size: the call, the path of the node in the program, the verdict."""
+"""The gas of a proof of any size: the call, the path of the node in the program, the verdict."""
 BYTE_GAS = 40
-"""For a byte of a call if data has a floor price (EIP-7623). Without it a proof costs less: of 512 products
-267 k gas, of 4,096 products 1.22 M."""
+"""The gas of a byte in a call, if data has a floor price (EIP-7623). Without it a proof costs less: 267 k gas
+with 512 products, 1.22 M with 4,096."""
 
 
 @dataclass(frozen=True)
 class ProgramCosts:
-    """parameters: trained ones; constants: a file each; constant_bytes: fetched once; step_bytes: memory of a
-    step beside states, also of one that is traced; trace_bytes: hashed if a step is disputed; operations:
-    multiply-adds and elements of a step; proof_bytes: of the longest proof of one number, and proof_gas the
-    most that it costs."""
+    """The costs of a program. `parameters` are trained ones. `constants` are files, of `constant_bytes`
+    together, fetched once. `step_bytes` is the memory of a step, traced or not, besides states. `trace_bytes`
+    are hashed if a step is disputed. `operations` are multiply-adds and elements of a step. `proof_bytes` is
+    the length of the longest proof of one number, `proof_gas` its cost."""
 
     parameters: int
     nodes: int
@@ -69,8 +69,8 @@ def measure_costs(program: Program) -> ProgramCosts:
 
 
 def count_scratch_bytes(node: Node) -> int:
-    """Returns how many bytes a kernel may take at most while it computes a node, besides the node's tensors:
-    copies of operands that a library cannot read as they lie, and sums of products that share no operand."""
+    """Returns the most bytes that a kernel uses to compute a node, besides the node's tensors: copies of
+    operands that a library cannot read in place, and sums of products that share no operand."""
     if node.operation is Operation.FINITE_SELECT:
         return (FLOAT_BYTES + MASK_BYTES) * node.elements if any(node.operands[0].strides) else 0
     if node.operation is Operation.EQUAL_SELECT:
@@ -110,8 +110,8 @@ def _is_read_as_it_lies(node: Node, operand: Access, loops: Sequence[int]) -> bo
 
 
 def count_proof_bytes(program: Program, node: Node) -> int:
-    """Returns how many bytes the openings of one element of a node can take, at most: whole leaves of each
-    run, two siblings a level, and the path of each buffer's root in the trace."""
+    """Returns the most bytes of the openings for one element of a node: whole leaves of each run, two
+    siblings on each level, and the path of each buffer's root in the trace."""
     return sum(_count_opening_bytes(program, node, access) for access in (node.output, *node.operands))
 
 

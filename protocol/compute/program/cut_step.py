@@ -1,10 +1,10 @@
-"""A step cut over several workers of one node: rows of the batch, and leaves in the update.
+"""Cuts a step among several workers of one node: rows of the batch, and leaves in the update.
 
-Moments lie with the workers, cut into leaves; new weights are put together. Which part of the program a
-worker runs, `planning/worker_program.py` says.
+Each worker holds its own leaves of the moments; new weights are put together. `planning/worker_program.py`
+says which part of the program a worker runs.
 
     tokens --> own rows --> own partial sums --> all partial sums --> gradient --> own leaves --> all weights
-                                            exchange                                        exchange
+                                           exchange                                        exchange
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class Workers:
-    """The workers of a step. own: this worker's number among `count`; gather: collects the tensors of all
-    workers, by number, each of the same shape. All workers call it in the same order."""
+    """The workers of a step. `own` is this worker's number among `count`. `gather` collects the tensors of
+    all workers by number, all of one shape; all workers must call it in the same order."""
 
     count: int
     own: int
@@ -34,10 +34,10 @@ class Workers:
 
 
 class CutStep:
-    """The steps of a task by one of several workers."""
+    """Computes the steps of a task as one of several workers."""
 
     def __init__(self, spec: TrainingSpec, workers: Workers) -> None:
-        """Raises as `cut_program` does."""
+        """Prepares this worker's part. Raises as `cut_program` does."""
         built = get_program(spec)
         self._spec, self._workers = spec, workers
         self._cut = cut_program(fold(built.program, keeps_copies=False), workers.count, workers.own)
@@ -54,13 +54,13 @@ class CutStep:
         return self._cut.leaves
 
     def own(self, state: TrainingState) -> TrainingState:
-        """Returns this worker's part of a whole state: W itself, and a copy of its leaves of m and v."""
+        """Returns this worker's part of a whole state: all of W, and a copy of its leaves of m and v."""
         first, second = (vector[self.leaves.start : self.leaves.stop].clone() for vector in state.vectors[1:])
         return replace(state, first_moment=first, second_moment=second)
 
     def advance(self, state: TrainingState, batch: Batch) -> tuple[TrainingState, float]:
-        """Computes one step as `step.advance` does, on this worker's part of the state. batch: that of all
-        workers."""
+        """Computes one step as `step.advance` does, on this worker's part of the state. `batch` is that of
+        all workers."""
         scalars = compute_scalars(self._spec, state.local_step, state.global_step)
         result = self._interpreter.run(state.vectors, *batch, scalars)
         weights, counters = self._join(result.weights), (state.local_step + 1, state.global_step + 1)
@@ -68,7 +68,7 @@ class CutStep:
         return stepped, float(result.loss)
 
     def _join(self, own: Tensor) -> Tensor:
-        """Returns all leaves, each from its worker, in memory of their own."""
+        """Returns all leaves, each from its worker, in new memory."""
         elements = self._cut.program.buffers[0].size
         assigned = assign_leaves(elements, self._workers.count)
         padded, whole = allocate_zeros(max(map(len, assigned))), allocate(elements)
@@ -78,7 +78,7 @@ class CutStep:
         return whole
 
     def _exchange(self, period: int, whole: Tensor) -> None:
-        """Fills in the parts of the others: each period has one of each worker, one after the other."""
+        """Fills in the parts of the other workers. Each period has one part of each worker, in order."""
         parts = whole.view(-1, self._workers.count, period // self._workers.count)
         for number, part in enumerate(self._workers.gather(parts[:, self._workers.own].contiguous())):
             parts[:, number] = part

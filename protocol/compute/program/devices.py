@@ -1,12 +1,12 @@
-"""Steps on a graphics card: static buffers, a step captured as a graph, copies to the host beside it.
+"""Runs steps on a graphics card: static buffers, a step captured as a graph, copies to the host beside it.
 
     W, m, v --> buffers before a step -- the program --> buffers after it --.
-                     ^                                                      |
-                     '------------------------------------------------------'
+                      ^                                                      |
+                      '------------------------------------------------------'
     at a segment's end: a copy of W, m, v that nothing writes to --> the host, while the next segment runs
 
 Buffers keep their places, so all of a step can be captured once as a graph and launched at once. A dispute
-traces the same step kernel by kernel. So a graph is used only if one step by it gave the bits of one kernel
+traces the same step kernel by kernel. So a graph is used only if one step by it gives the same bits as kernel
 by kernel; else this process goes on kernel by kernel.
 """
 
@@ -22,19 +22,19 @@ from touchstone.protocol.compute.program.interpreter import Interpreter, Vectors
 from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
 
 STAGED_ELEMENTS = 1 << 22
-"""Of a tensor on its way at a time: for each so much of the host's memory is pinned, 16 MB of float32."""
+"""Elements of a tensor that are copied at a time; each copy pins 16 MB of the host's memory."""
 FIRST_DATA = 3
-"""Inputs of a program are W, m, v, then tokens, labels and scalars."""
+"""Inputs of a program are W, m, v, then tokens, labels and scalars; this is the number of the tokens."""
 Call = Callable[[], object]
 _beside = threading.Lock()
-"""Held by whoever uses a stream other than the first: PyTorch hands out few and gives them out again, and can
-have one capture under way in a process."""
+"""Held while a stream other than the first is used: PyTorch reuses a few, and a process can have one capture
+at a time."""
 
 log = logging.getLogger(__name__)
 
 
 class Device(Protocol):
-    """Where the buffers of a program lie. Computations and copies to it run in one order; they may still run
+    """The device that holds a program's buffers. Computations and copies run in order; they may still run
     when a call returns."""
 
     def send(self, source: Tensor, target: Tensor) -> None:
@@ -44,23 +44,23 @@ class Device(Protocol):
         """Waits until all work is done that was begun before."""
 
     def fetch(self, source: Tensor, target: Tensor) -> None:
-        """Copies a flat tensor that is done into one on the host; waits for no later step."""
+        """Copies a flat, complete tensor into one on the host, without waiting for later steps."""
 
     def capture(self, call: Call) -> Call:
-        """Returns a function that launches at once all kernels that `call` launches on the same memory.
-        `call` has run before, and does not run now. Raises RuntimeError if that cannot be."""
+        """Returns a function that launches all kernels that `call` launches, at once and on the same memory.
+        `call` has run before, and does not run now. Raises RuntimeError if that is not possible."""
 
 
 class CudaDevice:
-    """A card of CUDA, or of what PyTorch shows as such."""
+    """A CUDA card, or a card that PyTorch presents as one."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def send(self, source: Tensor, target: Tensor) -> None:
-        """Copies small tensors through pinned memory, which PyTorch keeps until the copy is done: the host
-        goes on. It copies a large tensor of the host piece by piece, and the host waits."""
+        """Copies small tensors through pinned memory, which PyTorch keeps until the copy is done, so the host
+        goes on. A large tensor of the host is copied piece by piece while the host waits."""
         if source.device.type == "cpu" and source.numel() <= STAGED_ELEMENTS:
             target.copy_(source.contiguous().pin_memory(), non_blocking=True)
             return
@@ -73,7 +73,7 @@ class CudaDevice:
         torch.cuda.current_stream(self._device).synchronize()
 
     def fetch(self, source: Tensor, target: Tensor) -> None:
-        """Copies piece by piece, on a stream of its own."""
+        """Copies piece by piece, on a separate stream."""
         staged = torch.empty(min(STAGED_ELEMENTS, source.numel()), dtype=source.dtype, pin_memory=True)
         for part, room in _cut(source, target):
             with _beside:
@@ -84,8 +84,8 @@ class CudaDevice:
             relax()
 
     def capture(self, call: Call) -> Call:
-        """As a CUDA graph. Other threads may launch kernels meanwhile. After a capture that fails, PyTorch
-        leaves its thread on the stream that was captured; here the thread returns to its own."""
+        """Captures a CUDA graph. Other threads may launch kernels meanwhile. After a failed capture PyTorch
+        leaves its thread on the captured stream, so this returns the thread to its own."""
         graph = torch.cuda.CUDAGraph()
         with (
             _beside,
@@ -102,18 +102,19 @@ def _cut(source: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": CudaDevice}
-"""By PyTorch's name. The processor is none of them: there the state lies where steps read it."""
+"""Device classes by PyTorch's name. The processor is missing, because its state is already where steps read
+it."""
 
 
 def open_device(device: torch.device) -> Device | None:
-    """Returns what moves and captures on a device; None for the processor."""
+    """Returns the object that copies to a device and captures on it; None for the processor."""
     kind = KINDS.get(device.type)
     return None if kind is None else kind(device)
 
 
 def copy_to_host(tensor: Tensor) -> Tensor:
-    """Returns a flat tensor in this machine's memory, or in a mapped file. It is the same one if it already
-    lies there. The tensor must be complete; work that the device does meanwhile is not waited for."""
+    """Returns a flat tensor in this machine's memory, or in a mapped file; the same one if it is there
+    already. The tensor must be complete; other work of the device is not waited for."""
     device = open_device(tensor.device)
     if device is None:
         return tensor
@@ -126,7 +127,7 @@ class DeviceSteps:
     """Runs one program step after step, with W, m and v on the device. Not for several threads at once."""
 
     def __init__(self, interpreter: Interpreter, device: Device, is_captured: bool = True) -> None:
-        """is_captured: try a graph; else kernel by kernel."""
+        """Prepares the steps. `is_captured` tries a graph; otherwise it launches kernel by kernel."""
         interpreter.make_static()
         memory, outputs = interpreter.memory, interpreter.program.outputs
         self._interpreter, self._device = interpreter, device
@@ -137,12 +138,11 @@ class DeviceSteps:
 
     @property
     def is_graph(self) -> bool:
-        """Whether steps are launched as a graph; known after the first."""
+        """Whether steps are launched as a graph; known after the first one."""
         return self._launch not in (None, self._compute)
 
     def begin(self, vectors: Vectors) -> None:
-        """Starts from W, m, v, flat float32, wherever they lie. Raises InvalidInput if one does not
-        fit."""
+        """Starts from W, m, v, flat float32, on any device. Raises InvalidInput if one does not fit."""
         self._losses.clear()
         for number, vector in enumerate(vectors):
             self._interpreter.put(number, vector, self._device.send)
@@ -157,20 +157,19 @@ class DeviceSteps:
         self._losses.append(self._loss.clone())
 
     def end(self) -> tuple[Vectors, list[float]]:
-        """Returns W, m, v in memory of their own on the device, complete, and the loss of each step since
-        `begin`."""
+        """Returns W, m, v in new memory on the device, complete, and the loss of each step since `begin`."""
         weights, first, second = (vector.clone() for vector in self._before)
         self._device.wait()
         return (weights, first, second), [float(loss) for loss in self._losses]
 
     def _compute(self) -> None:
-        """A step, kernel by kernel; it ends where it began."""
+        """Computes a step kernel by kernel. The new state takes the place of the old one."""
         self._interpreter.launch()
         for old, new in zip(self._before, self._after, strict=True):
             old.copy_(new)
 
     def _choose(self) -> Call:
-        """Returns a graph, if it gives the bits of a step kernel by kernel; the state stays as it was."""
+        """Returns a graph if it gives the bits of a step kernel by kernel; the state is unchanged."""
         start = [vector.clone() for vector in self._before]
 
         def run(call: Call) -> list[Tensor]:

@@ -1,6 +1,6 @@
-"""The loss on rows that nobody learns from, by the part of a program that gives the loss.
+"""Measures the loss on held-out rows, with the part of a program that gives the loss.
 
-So nobody needs the model's code to measure it, and the figure is that of the task's own loss.
+So nobody needs the model's code, and the figure is that of the task's own loss.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,21 +18,21 @@ from touchstone.protocol.spec.program import Outputs, Program, find_needed
 
 @dataclass(frozen=True)
 class LossMeasure:
-    """loss: the mean over `batches` batches, in the unit of the task's loss."""
+    """A measured loss. `loss` is the mean over `batches` batches, in the unit of the task's loss."""
 
     loss: float
     batches: int
 
 
 def cut_loss(program: Program) -> Program:
-    """Returns the program without nodes that only the new state needs. It is no training step: it returns W,
-    m and v unchanged."""
+    """Returns the program without nodes that only the new state needs. It no longer trains, because it
+    returns W, m and v unchanged."""
     loss = program.outputs.loss
     return replace(program, nodes=find_needed(program, [loss]), outputs=Outputs(loss, 0, 1, 2))
 
 
 class Evaluator:
-    """Measures losses with one program; sequences: of a batch."""
+    """Measures losses with one program. `sequences` is the number of rows in a batch."""
 
     def __init__(self, built: BuiltProgram, sequences: int, numeric_format: str = "float32") -> None:
         program = cut_loss(built.program)
@@ -43,8 +43,8 @@ class Evaluator:
 
     def measure(self, weights: Tensor, rows: Iterable[Tensor]) -> LossMeasure:
         """Returns the mean loss of rows of int64 tokens [tokens + 1], in which each token but the first is a
-        label. Rows beyond whole batches are left out; if there is less than one batch, rows stand in it
-        again. Raises InvalidInput if there is no row."""
+        label. Rows beyond whole batches are left out; if there is less than one batch, rows are repeated.
+        Raises InvalidInput if there is no row."""
         losses = [self._compute(weights, batch) for batch in self._stack(rows)]
         if not losses:
             raise InvalidInput(
@@ -67,7 +67,7 @@ class Evaluator:
             yield torch.stack(list(islice(cycle(batch), self._sequences)))
 
     def _compute(self, weights: Tensor, batch: Tensor) -> float:
-        # Of the vectors the loss reads W alone, and of the scalars none.
+        # Of the vectors and scalars, the loss reads W alone.
         vectors, scalars = (weights, weights, weights), torch.zeros(3)
         tokens, labels = batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
         return float(self._interpreter.run(vectors, tokens, labels, scalars).loss)

@@ -1,10 +1,10 @@
-"""Running a program: memory planned once, a kernel prepared for each node, then the nodes in order.
+"""Runs a program: plans memory once, prepares a kernel for each node, then runs the nodes in order.
 
-There are two ways to run. For training, a tensor's memory is reused as soon as no later node reads it. Runs
-of elementwise nodes go tile by tile on a CPU, so that what they hand on stays in its cache, and the
-optimizer's update goes as compiled loops (`fused_update.py`). For a trace, every tensor is kept until its
-last reader is done, and is shown to the caller. Both ways give the same bits: copies that only bring a sum's
-terms into a run are made for traces alone, and no kernel reads them (`fold`).
+There are two ways to run. For training, a tensor's memory is reused as soon as no later node reads it. On a
+CPU, runs of elementwise nodes are computed tile by tile, so that intermediate values stay in its cache, and
+the optimizer's update runs as compiled loops (`fused_update.py`). For a trace, every tensor is kept until its
+last reader is done, and is shown to the caller. Both ways give the same bits: copies that only make a sum's
+terms contiguous are made for traces alone, and no kernel reads them (`fold`).
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -52,17 +52,18 @@ from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Access,
 from touchstone.protocol.spec.program_operations import Operation
 
 _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
-"""Operations whose kernels go through rows one by one, and need no memory for more."""
+"""Operations whose kernels work row by row, and need no extra memory."""
 Keep = Callable[[int, Tensor], None]
-"""(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
-kept."""
+"""Called with (buffer, its flat values) when all of it is computed. The memory is reused, so copy what you
+keep."""
 Vectors = tuple[Tensor, Tensor, Tensor]
 """W, m and v, flat float32."""
 
 
 @dataclass(frozen=True)
 class _Shown(Mapping[int, Tensor]):
-    """Buffers as trees have them, each made when it is asked for: all of a step would not fit into memory."""
+    """Buffers in the form of trees, each made when it is asked for, because all of a step would not fit into
+    memory."""
 
     storages: Mapping[int, Tensor]
     show: Callable[[int], Tensor]
@@ -78,7 +79,7 @@ class _Shown(Mapping[int, Tensor]):
 
 
 class StepResult(NamedTuple):
-    """New W, m, v (flat float32) and the loss before the step (float32 scalar)."""
+    """The result of a step: new W, m, v (flat float32) and the loss before the step (float32 scalar)."""
 
     weights: Tensor
     first_moment: Tensor
@@ -87,7 +88,7 @@ class StepResult(NamedTuple):
 
 
 class Interpreter:
-    """Runs one program many times. Not for several threads at once: the memory is shared between runs."""
+    """Runs one program many times. Runs share memory, so do not use it in several threads at once."""
 
     def __init__(
         self,
@@ -100,19 +101,19 @@ class Interpreter:
         by_tensors: bool = False,
         after: Mapping[int, Callable[[Tensor], None]] | None = None,
     ) -> None:
-        """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
-        keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
-        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name, by default that
-        of this process; by_tensors: exact programs go by `device_kernels.py` on the CPU too; after: by
-        buffer, what is called with its flat values once its only node has written them, and may change
-        them. Not for traces."""
+        """Prepares a program. `constants` are flat float32 by buffer. `is_traced` computes whole tensors, so
+        that `run` can show them. `keeps_all` gives each its own memory, so that `tensors` is the whole trace
+        until the next run. `numeric_format` is one of `kernels.ROUNDINGS`, or an exact one. `device` is
+        PyTorch's name, by default this process's device. `by_tensors` uses `device_kernels.py` on the CPU
+        too. `after` maps a buffer to a function that is called with its flat values once its only node has
+        written them, and may change them; it is not for traces."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
         self._format = numeric_format
         self._device, self._by_tensors = torch.device(device or get_device()), by_tensors
         self._folded = fold(program, keeps_copies=self.is_traced)
-        """What is run."""
+        """The program that is run."""
         self._external = list_external(program)
         is_whole = self.is_traced or self._device.type != "cpu"
         self._flat_runs = {} if is_whole else dict(find_flat_runs(self._folded))
@@ -133,7 +134,7 @@ class Interpreter:
         self._after = after or {}
 
     def _find_updates(self) -> dict[int, Mapping[str, Access]]:
-        """By the first node: runs that go as compiled loops."""
+        """Returns the runs of nodes that compiled loops compute, by their first node."""
         if self._device.type != "cpu" or self._by_tensors:
             return {}
         found = ((number, match_update(self._folded, run)) for number, run in self._flat_runs.items())
@@ -155,21 +156,22 @@ class Interpreter:
         self.arena_bytes = 4 * total
 
     def _compute_lifetimes(self) -> dict[int, Lifetime]:
-        """Of the tensors that are computed. A caller that is shown a node sees all that the node reads by the
-        program, whatever its kernel reads."""
+        """Returns the lifetimes of computed tensors. For a caller that is shown each node, all that the node
+        reads by the program stays, whatever its kernel reads."""
         if self.is_traced:
             return join_lifetimes(self.program, self._folded)
         return compute_lifetimes(self._folded)
 
     @property
     def memory(self) -> Mapping[int, Tensor]:
-        """As `tensors`, but the memory on the device itself: a change there has effect."""
+        """Returns values as `tensors` does, but as the device's own memory: changing it has an effect."""
         return self._storages
 
     @property
     def tensors(self) -> Mapping[int, Tensor]:
-        """Flat values by buffer, inputs and constants included: the whole trace of the last run if
-        `keeps_all`. Quantized values as trees have them; from other devices, copies on the host."""
+        """Returns flat values by buffer, inputs and constants included: the whole trace of the last run if
+        `keeps_all`. Quantized values are in the form of trees; values of other devices are copied to the
+        host."""
         is_shown = self.program.is_exact or self._device.type != "cpu"
         return _Shown(self._storages, self._show) if is_shown else self._storages
 
@@ -177,7 +179,7 @@ class Interpreter:
         storage = self._storages[access.buffer]
         view = look(storage, access.offset, sizes, strides)
         if access.buffer in self._external:
-            # A view of its own, to be pointed at the tensors of each run.
+            # A separate view, which is pointed at the tensors of each run.
             view = torch.empty(0, device=self._device).set_(
                 storage.untyped_storage(), view.storage_offset(), view.shape, view.stride()
             )
@@ -192,7 +194,7 @@ class Interpreter:
                 view.set_(storage, start + offset, shape, stride)
 
     def _prepare(self) -> None:
-        """Makes all kernels; external tensors are bound already."""
+        """Makes all kernels, after external tensors are bound."""
         number = 0
         nodes = self._folded.nodes
         while number < len(nodes):
@@ -207,14 +209,14 @@ class Interpreter:
                 number += len(run.nodes)
 
     def _make_kernels(self, node: Node) -> Iterator[Kernel]:
-        """Those of one node, and what is called after it."""
+        """Makes the kernels of one node, and what is called after it."""
         yield from (self._maker(part, self._view) for part in self._cut(node))
         buffer = node.output.buffer
         if buffer in self._after:
             yield partial(self._after[buffer], self._storages[buffer])
 
     def _show(self, buffer: int) -> Tensor:
-        """Returns the values of a buffer, flat, as trees have them, on the host."""
+        """Returns the values of a buffer, flat, in the form of trees, on the host."""
         is_quantized, memory = self.program.buffers[buffer].role in INTEGER_ROLES, self._storages[buffer]
         return (self._exact.show(buffer, memory) if is_quantized else memory).cpu()
 
@@ -238,7 +240,7 @@ class Interpreter:
         scratch = torch.empty(total, device=self._device)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            """Returns the tensor of an access; those of hidden buffers lie in the scratch memory."""
+            """Returns the tensor of an access; hidden buffers are in the scratch memory."""
             if access.buffer in offsets:
                 return scratch[offsets[access.buffer] :][: sizes[0]]
             return self._view(access, sizes, strides)
@@ -258,9 +260,9 @@ class Interpreter:
         overwrites: bool = False,
     ) -> StepResult:
         """Computes one step: new W, m, v and the loss. `vectors` are W, m, v, flat float32; tokens and labels
-        int64 of the program's batch; scalars float32 [3]. overwrites: nobody reads `vectors` any more, and
-        the new ones may lie in their memory; else they are fresh tensors. Raises InvalidInput if a shape
-        or an index does not fit."""
+        are int64 of the program's batch; scalars are float32 [3]. `overwrites` says that nobody reads
+        `vectors` any more, so the new ones may use their memory; else they get new memory. Raises
+        InvalidInput if a shape or an index does not fit."""
         if keep is None:
             self._load(vectors, tokens_BT, labels_BT, scalars, overwrites)
             self.launch()
@@ -272,20 +274,19 @@ class Interpreter:
         return self._read_results()
 
     def launch(self) -> None:
-        """Computes all nodes on what lies in the buffers now."""
+        """Computes all nodes on the present contents of the buffers."""
         for _, kernel in self._kernels:
             kernel()
             relax()
 
     def make_static(self) -> None:
-        """Fixes memory: from now on W, m, v before and after a step lie in memory of their own. The caller
-        uses `put` for inputs, then `launch`, and reads `memory`. `run` no longer works for such an
-        interpreter."""
+        """Fixes memory: W, m, v before and after a step get memory of their own. From then on, use `put` for
+        inputs, then `launch`, and read `memory`; `run` no longer works."""
         self._bind({n: allocate(self.program.buffers[n].size, device=self._device) for n in self._external})
         self._prepare()
 
     def put(self, number: int, tensor: Tensor, send: Callable[[Tensor, Tensor], object]) -> None:
-        """Copies input `number` into its buffer by `send` (source, target); as in `run`."""
+        """Copies input `number` into its buffer by `send` (source, target). The input is as in `run`."""
         tensor = tensor.reshape(-1)
         _require_input(tensor, self.program.buffers[number], self._index_limits.get(number))
         send(tensor, self._storages[number])
@@ -298,9 +299,10 @@ class Interpreter:
         scalars: Tensor,
         only: Container[int] | None = None,
     ) -> Iterator[int]:
-        """Runs a step node by node: yields the number of each node that has been computed. Until it goes on,
-        `tensors` holds what this node read and wrote; what the caller writes to `memory` meanwhile, later
-        nodes read. only: nodes to compute; others are yielded too, with any values. Only for traces."""
+        """Runs a step node by node, and yields the number of each computed node. Until the caller goes on,
+        `tensors` holds what this node read and wrote; later nodes read what the caller writes to `memory`
+        meanwhile. `only` are the nodes to compute; others are yielded too, with any values. Only for
+        traces."""
         if not self.is_traced:
             raise InvalidInput(
                 what="this interpreter reuses memory within a step",
@@ -348,8 +350,8 @@ class Interpreter:
 
 
 def measure_arena_bytes(program: Program) -> int:
-    """Returns how many bytes the tensors of a step take if a processor trains or traces it, whichever is
-    more. States are left out; nothing is computed."""
+    """Returns the bytes of the tensors of a step on a processor, for training or tracing, whichever needs
+    more. It leaves states out and computes nothing."""
     folded, traced = fold(program, keeps_copies=False), fold(program, keeps_copies=True)
     trained = _plan_arena(folded, dict(find_flat_runs(folded)), compute_lifetimes(folded))[1]
     return 4 * max(trained, _plan_arena(traced, {}, join_lifetimes(program, traced))[1])
@@ -358,15 +360,15 @@ def measure_arena_bytes(program: Program) -> int:
 def _plan_arena(
     program: Program, runs: Mapping[int, FlatRun], lifetimes: Mapping[int, Lifetime]
 ) -> tuple[dict[int, int], int]:
-    """As `plan_memory`. program: what is run."""
+    """Plans memory as `plan_memory`. `program` is the one that is run."""
     hidden = {buffer for run in runs.values() for buffer in run.hidden}
     blocks = [range(start, start + len(run.nodes)) for start, run in runs.items()]
     return plan_memory(program, list_internal(program, lifetimes, hidden), blocks=blocks, lifetimes=lifetimes)
 
 
 def _find_index_limits(program: Program) -> dict[int, int]:
-    """Rows that the indices of a buffer choose from, if a node tells: what lies behind the last row of a
-    GATHER is something else, and reading it no error."""
+    """Returns how many rows the indices of a buffer choose from, if a node tells. A GATHER beyond the last
+    row would read other data without an error."""
     limits: dict[int, int] = {}
     for node in program.nodes:
         if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):

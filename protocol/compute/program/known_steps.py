@@ -1,7 +1,7 @@
-"""The steps of the tasks that this process works on.
+"""Keeps the steps of the tasks that this process works on.
 
-A step's program is read once and judged (`require_fit`), and is found here by whoever runs, traces or shows
-it: the task's training names it by its root.
+A step's program is read and checked once (`require_fit`). Whoever runs, traces or shows the step finds it
+here, by the root in the task's training.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout, encode_layout
 
 WIDE_BITS = 20
-"""Of quantized values whose product is no matrix product, in every exact format."""
+"""Bits of quantized values in a product that is no matrix product, in every exact format."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TaskStep:
 
     @property
     def parameters(self) -> int:
-        """Elements of W."""
+        """The number of elements of W."""
         return self.built.program.buffers[0].size
 
 
@@ -45,24 +45,24 @@ class StepNames:
 
 
 def name_step(step: TaskStep) -> StepNames:
-    """Returns the name of a step in a task: its roots and the lengths of its bytes."""
+    """Returns the name of a step in a task: its roots and its lengths in bytes."""
     program, layout = encode_program(step.built.program), encode_layout(step.layout)
     named = (NamedBytes(compute_data_root(data), len(data)) for data in (program, layout))
     return StepNames(compute_program_root(step.built.program), *named)
 
 
 _known: dict[tuple[bytes, bytes], TaskStep] = {}
-"""By the roots of program and layout. A process works on few tasks."""
+"""Known steps by the roots of program and layout. A process works on few tasks."""
 
 
 def learn_step(step: TaskStep) -> None:
-    """Makes the step known to this process."""
+    """Makes a step known to this process."""
     root = compute_program_root(step.built.program)
     _known[root, compute_data_root(encode_layout(step.layout))] = step
 
 
 def knows_step(spec: TrainingSpec) -> bool:
-    """Returns whether the task's step is found."""
+    """Returns whether this process knows the task's step."""
     return (spec.program_root, spec.layout.root) in _known
 
 
@@ -85,8 +85,8 @@ def get_program(spec: TrainingSpec) -> BuiltProgram:
 
 
 def require_fit(spec: TrainingSpec, program: Program, layout: WeightsLayout, parameter_count: int) -> None:
-    """Raises InvalidInput unless a valid program is the one that the task names, a training step of its
-    batches, its vocabulary, its format and its number of parameters, and the layout is of that many."""
+    """Raises InvalidInput unless a valid program is the one that the task names, and is a training step with
+    the task's batches, vocabulary, format and number of parameters. The layout must have that number too."""
     require_step(program)
     require_form(program)
     root = compute_program_root(program)
@@ -107,8 +107,8 @@ def require_fit(spec: TrainingSpec, program: Program, layout: WeightsLayout, par
 
 
 def _require_format(name: str, program: Program) -> None:
-    """In an exact format each product is one of integers, of as many bits as the format says; in all others
-    none is."""
+    """Raises InvalidInput unless, in an exact format, each product is one of integers with the format's bits;
+    in other formats, none may be."""
     exact = {Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM}
     found = {node.operation for node in program.nodes}
     wrong = found & ({Operation.PRODUCT_SUM} if name in PRODUCT_BITS else exact)

@@ -1,8 +1,8 @@
-"""How quantized values, their scales and tables lie in a program that kernels may run (docs/spec.md, 9.1).
+"""Requires one form for quantized values, their scales and tables in a program (docs/spec.md, 9.1).
 
-Kernels go through quantized values row by row, as they lie in memory, trust that a scale is the scale of its
-row, and go through a table by its indices. So a program writes them in one form, whoever made it. Another
-form is refused before anything is computed: its bits could differ between machines.
+Kernels read quantized values row by row as they lie in memory, trust that a scale is the scale of its row,
+and walk a table by its indices. So every program must write them in one form. Another form is refused before
+anything is computed, because its bits could differ between machines.
 """
 
 from collections import Counter
@@ -21,16 +21,17 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def require_form(program: Program) -> None:
-    """Raises InvalidInput unless a valid program, looked at without its copies, has the form.
+    """Raises InvalidInput unless a valid program, without its copies, has this form.
 
-    - QUANTIZE writes all of a buffer, row-major. Its scale is the SCALE_OF of the same row and bits. It moves
-      over the first loops, or over all but some that stand side by side, row-major through its whole buffer.
-    - QUANTIZED_PRODUCT_SUM reads all of each factor, row-major over its loops in this order: those that move
-      both factors or none, those that move this one, the terms; as many terms as QUANTIZE wrote to a row. A
-      scale moves over no loop of the other factor; SCALE_OF wrote it, or it is one number of a constant.
-      Where no loop moves one factor alone, factors are INTEGER32, and scales lie as the rows do.
-    - SELECTED_SUM reads the same values for each index, and no loop from `selected` on moves the index; at
-      most one loop stands behind it."""
+    - QUANTIZE writes all of a buffer, row-major. Its scale is the SCALE_OF of the same row and bits. The
+      scale moves over the first loops; or over all loops but some that are side by side, and then it runs
+      row-major through its whole buffer.
+    - QUANTIZED_PRODUCT_SUM reads all of each factor, row-major over its loops in this order: loops that move
+      both factors or none, loops that move this one, the terms. It has as many terms as QUANTIZE wrote to a
+      row. A scale moves over no loop of the other factor; SCALE_OF wrote it, or it is one number of a
+      constant. If no loop moves one factor alone, factors are INTEGER32, and scales are laid out as rows are.
+    - SELECTED_SUM reads the same values for each index. No loop from `selected` on moves the index, and at
+      most one loop follows."""
     folded = fold(program, keeps_copies=False)
     writers = Counter(node.output.buffer for node in folded.nodes)
     scales: dict[int, Node] = {}
@@ -38,7 +39,7 @@ def require_form(program: Program) -> None:
     for number, node in enumerate(folded.nodes):
         where = f"node {number} without copies"
         if node.operation is Operation.SCALE_OF:
-            # Of a buffer that others write to as well, some elements are no scales.
+            # If others also write to the buffer, some elements are not scales.
             if writers[node.output.buffer] == 1:
                 scales[node.output.buffer] = node
         elif node.operation is Operation.QUANTIZE:
@@ -50,8 +51,7 @@ def require_form(program: Program) -> None:
 
 
 def require_constants(built: BuiltProgram) -> None:
-    """Raises InvalidInput unless all constants are finite, and those that are scales of products powers of
-    two."""
+    """Raises InvalidInput unless all constants are finite, and scales of products are powers of two."""
     program = fold(built.program, keeps_copies=False)
     products = (n for n in program.nodes if n.operation is Operation.QUANTIZED_PRODUCT_SUM)
     scales = {(operand.buffer, operand.offset) for node in products for operand in node.operands[2:]}
@@ -69,7 +69,7 @@ def _is_finite(values: Tensor) -> bool:
 
 
 def _require_quantize(program: Program, node: Node, scales: Mapping[int, Node], where: str) -> int:
-    """Returns the terms of a row."""
+    """Returns the number of terms in a row."""
     _require_whole(program, node.output, node.sizes, range(len(node.sizes)), where)
     source, scale = node.operands
     moving = [n for n, size in enumerate(node.sizes) if size > 1 and scale.strides[n]]
@@ -86,7 +86,7 @@ def _require_quantize(program: Program, node: Node, scales: Mapping[int, Node], 
 
 
 def _is_scale_of(node: Node, scale_of: Node | None) -> bool:
-    """Returns whether a QUANTIZE divides each element by the scale of its row, whose loops stand in any
+    """Returns whether a QUANTIZE divides each element by the scale of its row, whose loops may be in any
     order."""
     source, scale = node.operands
     if scale_of is None or scale_of.selected != node.selected:
@@ -135,7 +135,8 @@ def _require_table(node: Node, where: str) -> None:
 def _require_whole(
     program: Program, access: Access, sizes: Sequence[int], loops: Sequence[int], where: str
 ) -> None:
-    """The access goes through its buffer from the first element to the last, over these loops in order."""
+    """Raises InvalidInput unless the access walks its buffer from the first element to the last, over these
+    loops in order."""
     kept = [n for n in loops if sizes[n] > 1]
     own = tuple(sizes[n] for n in kept)
     is_in_order = tuple(access.strides[n] for n in kept) == lay_row_major(own) and access.offset == 0

@@ -1,7 +1,7 @@
-"""Training steps: one owner for solver, verifier and whistleblower alike.
+"""Computes training steps, for solver, verifier and whistleblower alike.
 
-A step runs the task's program (`known_steps.py`) on a state (`training_state.py`); here are its inputs by
-step number, and the loop. All of it computes on the device of this process.
+A step runs the task's program (`known_steps.py`) on a state (`training_state.py`). This module makes a step's
+inputs from its number, and runs the loop, all on the device of this process.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 
 
 def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Tensor:
-    """(learning rate, 1 - beta1^t, 1 - beta2^t), float32 [3], of the step taken from these counters, t =
+    """Returns (learning rate, 1 - beta1^t, 1 - beta2^t), float32 [3], for the step from these counters, t =
     local_step + 1."""
     rate = compute_learning_rate(spec.schedule, global_step, local_step)
     return torch.tensor(
@@ -36,7 +36,7 @@ def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Te
 
 def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None = None) -> TrainingState:
     """Returns the state at a round's start: the global model, and the moments of this solver's last accepted
-    claim. They are zero if there is none."""
+    claim, zero if there is none."""
     if carried is not None:
         return replace(carried, weights=weights, global_step=global_step)
     first, second = (allocate_zeros(weights.numel()) for _ in range(2))
@@ -50,9 +50,9 @@ def advance(
     device: str | None = None,
     overwrites: bool = False,
 ) -> tuple[TrainingState, float]:
-    """Computes one step of the task from `state`. Returns the next state, which lies on the device, and the
-    loss before the step (nats). Counters go up by one whether or not the gradient was finite. device: by
-    default that of this process. overwrites: nobody reads `state` any more, and the next one may lie in its
+    """Computes one step of the task from `state`. Returns the next state, on the device, and the loss before
+    the step (nats). Counters increase by one even if the gradient was not finite. `device` is by default that
+    of this process. `overwrites` says that nobody reads `state` any more, so the next one may use its
     memory."""
     require_state(state, spec)
     place = find_place(spec, device)
@@ -69,9 +69,8 @@ def advance(
 def train_segment(
     state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
 ) -> tuple[TrainingState, list[float]]:
-    """Returns the state after `steps` steps, which lies on the device of this process, and each step's loss.
-    The solver's training and the auditor's replay alike. Of the states on the way each is written over the
-    one before."""
+    """Returns the state after `steps` steps, on the device of this process, and each step's loss. Solvers
+    train and auditors replay with it. Each state on the way overwrites the one before."""
     place, numbers = find_place(spec), range(inner_step, inner_step + steps)
     if place.device.type in KINDS:
         require_state(state, spec)
@@ -87,7 +86,7 @@ def train_segment(
 def replay_segment(
     state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
 ) -> tuple[TrainingState, list[float]]:
-    """Trains a segment as `train_segment` does, and returns the state in this machine's memory."""
+    """Trains a segment as `train_segment` does, and returns the state in main memory."""
     end, losses = train_segment(state, spec, get_batch, inner_step, steps)
     return end.bring_home(), losses
 
@@ -95,7 +94,8 @@ def replay_segment(
 def _train_on_device(
     state: TrainingState, spec: TrainingSpec, place: RunnerPlace, batches: Iterable[Batch]
 ) -> tuple[TrainingState, list[float]]:
-    """Returns a step for each batch. Raises EnvironmentFault if the device has too little memory."""
+    """Computes a step for each batch, and yields its state. Raises EnvironmentFault if the device has too
+    little memory."""
     done = 0
     try:
         with borrow_device_steps(place) as runner:
@@ -119,7 +119,7 @@ def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:
     """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size. Reads only the last
     element of each."""
     count = get_step(spec).parameters
-    # Where a vector has `count` elements, its last one is there and no other follows.
+    # A vector of `count` elements has this one, and none after it.
     ends = state.cut(count - 1, count + 1).vectors
     for name, end in zip(("weights", "first_moment", "second_moment"), ends, strict=True):
         if end.dtype != torch.float32 or tuple(end.shape) != (1,):

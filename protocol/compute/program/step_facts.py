@@ -1,4 +1,4 @@
-"""The facts of a task's training steps that a referee is told: every node computes them anew."""
+"""Computes the facts of a task's training steps that a referee is told."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -13,8 +13,8 @@ from touchstone.protocol.spec.task_spec import StepFacts, TaskSpec
 
 @lru_cache(maxsize=8)
 def compute_step_facts(spec: TaskSpec) -> StepFacts:
-    """Returns the facts of a task's steps. It computes their scalars, which takes seconds the first time.
-    Raises InvalidInput for a numeric format for which the referee has no bounds."""
+    """Returns the facts of a task's steps. Computing their scalars takes seconds the first time. Raises
+    InvalidInput for a numeric format for which the referee has no bounds."""
     training, program = spec.training, get_program(spec.training).program
     if training.numeric_format not in FORMAT_NUMBERS:
         raise InvalidInput(
@@ -48,7 +48,7 @@ def with_step_root(spec: TaskSpec) -> TaskSpec:
 
 
 def require_step_root(spec: TaskSpec) -> None:
-    """Raises InvalidInput unless the task's step root is that of the facts which this node finds."""
+    """Raises InvalidInput unless the task's step root is that of the facts which this node computes."""
     expected = compute_step_root(compute_step_facts(spec))
     if spec.terms.step_root != expected:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What runs the steps of this process, kept for the next step: interpreters, and steps on a device."""
+"""Keeps what runs the steps of this process for the next step: interpreters, and steps on a device."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +18,7 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class RunnerPlace:
-    """The step, the numeric format and the device that an interpreter is made for."""
+    """The step, the numeric format and the device of an interpreter."""
 
     root: bytes
     numeric_format: str
@@ -28,14 +28,15 @@ class RunnerPlace:
 
 _Runner = TypeVar("_Runner")
 _idle: dict[RunnerPlace, list[Interpreter]] = {}
-"""Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
+"""Interpreters that no thread uses now. A node may train and replay at once, in two threads."""
 _idle_on_device: dict[RunnerPlace, list[DeviceSteps]] = {}
 STATES_BYTES = 36
-"""Of each parameter: W, m and v in float32, where a segment starts, and before and after a step."""
+"""Bytes for each parameter: W, m and v in float32, three times: at a segment's start, before a step and after
+it."""
 
 
 def forget_steps() -> None:
-    """Releases the memory in which this process has computed steps: it will compute none for a long time."""
+    """Releases the memory in which this process computes steps, because it will not need it for long."""
     _idle.clear()
     _idle_on_device.clear()
     forget_spare()
@@ -43,17 +44,17 @@ def forget_steps() -> None:
 
 
 def borrow_interpreter(place: RunnerPlace) -> AbstractContextManager[Interpreter]:
-    """Lends an interpreter for the length of a block: one that nobody uses, else a new one."""
+    """Lends an interpreter inside the `with` block: an unused one, else a new one."""
     return _borrow(place, _idle, _make_interpreter)
 
 
 def borrow_device_steps(place: RunnerPlace) -> AbstractContextManager[DeviceSteps]:
-    """As `borrow_interpreter`, of what runs steps on a device."""
+    """Lends steps on a device, as `borrow_interpreter` does."""
     return _borrow(place, _idle_on_device, _make_device_steps)
 
 
 def find_place(spec: TrainingSpec, device: str | None = None) -> RunnerPlace:
-    """Returns the place of the runners of a task's steps on a device, by default that of this process."""
+    """Returns the place of the runners of a task's steps on a device, by default this process's device."""
     chosen = torch.device(device or get_device())
     return RunnerPlace(spec.program_root, spec.numeric_format, chosen, get_program(spec))
 
@@ -82,4 +83,4 @@ def _borrow(
     except IndexError:
         runner = make(place)
     yield runner
-    idle.append(runner)  # after a failed run it is dropped
+    idle.append(runner)  # After a failed run it is dropped.

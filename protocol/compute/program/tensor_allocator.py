@@ -1,9 +1,9 @@
-"""Where large tensors lie: in memory, or in mapped files.
+"""Decides where large tensors lie: in memory, or in mapped files.
 
-Large tensors lie in memory, in huge pages if the system has them. A node that has less memory than a step
-touches keeps them in files that are mapped into memory. Code that goes through them calls `relax` every few
-megabytes, and the pages that it has seen may leave memory. The bytes stay in the files, and are read again
-when they are touched again. A step touches gigabytes, but never many at once.
+Large tensors lie in memory, in huge pages if the system has them. A node with less memory than a step needs
+keeps them in files that are mapped into memory. Code that walks them calls `relax` every few megabytes; then
+pages that it has read may leave memory. The bytes stay in the files, and are read again when needed. A step
+touches gigabytes, but never many at once.
 
     allocate --> huge pages, or a mapped file --> kernels and checks --> relax, every few megabytes
 """
@@ -23,35 +23,35 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 CPU = torch.device("cpu")
 LARGE_BYTES = 1 << 20
-"""What is smaller lies in no file."""
+"""Smaller tensors never lie in files."""
 HUGE_PAGE_BYTES = 1 << 21
-"""Of x86-64. What is smaller lies where PyTorch puts it."""
+"""The huge pages of x86-64. Smaller tensors lie where PyTorch puts them."""
 SPARE_VECTORS = 3
-"""Kept for others of their size: W, m and v of a state."""
+"""Unused vectors that are kept for others of their size: W, m and v of a state."""
 _spare: list[memoryview] = []
-"""Any thread takes from its end and adds to it, each in one step."""
+"""Unused vectors. Any thread takes from the end and adds to it, each in one step."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """make: makes a mapped file of this many zero bytes; relax: releases touched pages if there are too
-    many."""
+    """Where large tensors lie. `make` makes a mapped file of so many zero bytes; `relax` releases pages if
+    there are too many."""
 
     make: Callable[[int], memoryview]
     relax: Callable[[], None]
 
 
 _rooms: list[Room] = []
-"""At most one, of this process."""
+"""The room of this process, if it has one."""
 
 
 def use_room(room: Room | None) -> None:
-    """From now on makes large tensors of this process in `room`; None: in memory."""
+    """Puts large tensors of this process into `room` from now on; None means in memory."""
     _rooms[:] = [] if room is None else [room]
 
 
 def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> Tensor:
-    """Returns a flat tensor with anything in it. Raises EnvironmentFault if a large one does not fit."""
+    """Returns a flat tensor with undefined contents. Raises EnvironmentFault if a large one does not fit."""
     size_bytes = dtype.itemsize * elements
     if size_bytes < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES) or device != CPU:
         return torch.empty(elements, dtype=dtype, device=device)
@@ -59,9 +59,9 @@ def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.de
 
 
 def _take_huge_pages(size_bytes: int) -> memoryview:
-    """New memory, in huge pages as far as it fills them and the system has some: the system hands them out
-    faster, and the processor's cache of page addresses covers more memory. If there is too little, what is
-    spare goes first."""
+    """Returns new memory, in huge pages if it fills them and the system has some, because these are faster to
+    get and easier on the processor's cache of page addresses. If memory is short, unused vectors are released
+    first."""
     try:
         memory = mmap(-1, size_bytes + HUGE_PAGE_BYTES, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     except OSError as error:
@@ -76,27 +76,27 @@ def _take_huge_pages(size_bytes: int) -> memoryview:
             retryable=False,
         ) from error
     first = -torch.frombuffer(memory, dtype=torch.uint8).data_ptr() % HUGE_PAGE_BYTES
-    with suppress(OSError):  # A system that knows no huge pages.
+    with suppress(OSError):  # The system has no huge pages.
         memory.madvise(MADV_HUGEPAGE, first, size_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES)
     return memoryview(memory)[first : first + size_bytes]
 
 
 def allocate_vector(elements: int, device: torch.device = CPU) -> Tensor:
-    """As `allocate`, for a float32 vector of a state: in the memory of one that nobody uses any more, if
-    there is one. A round needs new ones for each segment. If free memory belongs to the host of a virtual
-    machine, a hundred megabytes of it take a fifth of a second to come back."""
+    """Allocates a float32 vector of a state, as `allocate`, in the memory of an unused one if there is one. A
+    round needs new ones for each segment. If free memory belongs to the host of a virtual machine, getting a
+    hundred megabytes back takes a fifth of a second."""
     size_bytes = 4 * elements
     if _rooms or size_bytes < HUGE_PAGE_BYTES or device != CPU:
         return allocate(elements, device=device)
     memory = _take_spare(size_bytes) or _take_huge_pages(size_bytes)
     array = np.frombuffer(memory, np.float32)
-    # PyTorch holds the array as long as any tensor lies there.
+    # PyTorch keeps the array as long as a tensor uses it.
     finalize(array, _give_back, memory).atexit = False
     return torch.from_numpy(array)
 
 
 def _take_spare(size_bytes: int) -> memoryview | None:
-    """Memory of this size that nobody uses, or None. What is spare of other sizes goes back to the system."""
+    """Returns unused memory of this size, or None. Unused memory of other sizes goes back to the system."""
     with suppress(IndexError):
         while True:
             if len(memory := _spare.pop()) == size_bytes:
@@ -115,8 +115,8 @@ def forget_spare() -> None:
 
 
 def return_freed() -> None:
-    """Gives freed memory that malloc keeps back to the system. PyTorch's smaller tensors lie there: after a
-    step of PyTorch it can be hundreds of megabytes. Only glibc can do this; elsewhere nothing happens."""
+    """Returns freed memory that malloc keeps to the system. PyTorch's smaller tensors lie there, after a step
+    of PyTorch up to hundreds of megabytes. It works with glibc; elsewhere nothing happens."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -126,15 +126,15 @@ def allocate_zeros(elements: int) -> Tensor:
     """Returns a flat float32 tensor of zeros. Raises as `allocate` does."""
     if 4 * elements < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES):
         return torch.zeros(elements)
-    return allocate(elements)  # New files and new pages are.
+    return allocate(elements)  # New files and new pages are zero already.
 
 
 def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Returns the numbers of a mapped file, flat; it is mapped as long as the tensor lives."""
+    """Returns the numbers of a mapped file, flat. It stays mapped as long as the tensor lives."""
     return torch.frombuffer(mapped, dtype=dtype)
 
 
 def relax() -> None:
-    """Releases mapped pages, if this process holds more memory than it should."""
+    """Releases mapped pages if this process holds more memory than it should."""
     if _rooms:
         _rooms[0].relax()

@@ -1,4 +1,4 @@
-"""What a training step goes from: its state, and its batch."""
+"""Defines the inputs of a training step: its state, and its batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from touchstone.protocol.compute.program.devices import copy_to_host
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Flat float32 vectors W, m, v, and two counters of steps: since m and v were zero, and since the task
+    """Flat float32 vectors W, m, v, and two step counters: since m and v were zero, and since the task
     began."""
 
     weights: Tensor
@@ -22,33 +22,33 @@ class TrainingState:
 
     @property
     def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """W, m, v."""
+        """The vectors W, m, v."""
         return self.weights, self.first_moment, self.second_moment
 
     @property
     def elements(self) -> int:
-        """Of each vector."""
+        """The number of elements of each vector."""
         return self.weights.numel()
 
     def move(self, device: str) -> "TrainingState":
-        """Returns the same on a device."""
+        """Returns the same state on a device."""
         weights, first, second = (vector.to(device) for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
     def bring_home(self) -> "TrainingState":
-        """Returns the same state in this machine's memory, to be hashed, kept or compared. It does not wait
-        for what a device computes meanwhile."""
+        """Returns the same state in main memory, to be hashed, kept or compared. It does not wait for other
+        work of a device."""
         weights, first, second = (copy_to_host(vector) for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
     def cut(self, start: int, stop: int) -> "TrainingState":
-        """Returns elements start .. stop of each vector, where they lie."""
+        """Returns elements start .. stop of each vector, on its device."""
         weights, first, second = (vector[start:stop] for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
 
 class PiecewiseState(Protocol):
-    """A state that is looked at piece by piece, wherever it lies: in memory, or in a store."""
+    """A state that is read piece by piece, in memory or in a store."""
 
     @property
     def local_step(self) -> int:
@@ -60,18 +60,18 @@ class PiecewiseState(Protocol):
 
     @property
     def elements(self) -> int:
-        """Of each vector."""
+        """The number of elements of each vector."""
 
     def cut(self, start: int, stop: int) -> TrainingState:
         """Returns elements start .. stop of each vector."""
 
 
 class Batch(NamedTuple):
-    """int64 [rows, tokens] each; labels are the next tokens."""
+    """Tokens and labels, int64 [rows, tokens] each; labels are the next tokens."""
 
     tokens_BT: Tensor
     labels_BT: Tensor
 
 
 GetBatch = Callable[[int], Batch]
-"""From an inner step (0-based in the round) to its batch."""
+"""Maps an inner step (0-based in the round) to its batch."""

@@ -1,1 +1,1 @@
-"""How far a claimed number may lie from the right one: one interface for both kinds of tasks."""
+"""Says how far a claimed number may differ from the right one: one interface for both kinds of tasks."""

@@ -18,18 +18,18 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class BitForBit(Tolerance):
-    """The tolerance of exact tasks: no difference is allowed. No state is read, because nobody can query a
-    leaf of an exact task."""
+    """The tolerance of exact tasks: no difference is allowed. It reads no state, because nobody can query a
+    leaf in an exact task."""
 
     numeric_format: str
     reads_states: bool = False
 
     def judge(self, end: ClaimedEnd) -> Verdict:
-        """Judges only by the roots."""
+        """Compares the roots."""
         return _judge(is_other=not are_equal(end.claimed, end.own))
 
     def judge_step(self, step: ClaimedStep) -> Verdict:
-        """Judges only by the roots. No claim has the roots of a state that is not finite."""
+        """Compares the roots. No claim has the root of a state that is not finite."""
         own = step.train(step.load_start())
         try:
             return _judge(state_header(own) != step.end)

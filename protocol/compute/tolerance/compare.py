@@ -1,8 +1,8 @@
-"""How far a claimed state lies from a replayed one.
+"""Measures how far a claimed state differs from a replayed one.
 
-Distances are measured here; `protocol/spec/tolerance.py` alone judges them. Ratios are float64 and cover all
-elements at once. A float64 ratio is off by less than 1e-12 of itself. So the element with the largest ratio,
-judged exactly, decides for all elements, but for a tie that no honest or false state hits by chance.
+Distances are measured here; only `protocol/spec/tolerance.py` judges them. Ratios are float64 and cover all
+elements at once. A float64 ratio errs by less than 1e-12 of itself. So the element with the largest ratio,
+judged exactly, decides for all, except for a tie that does not occur by chance.
 """
 
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import Element, does_element_exceed
 
 EXACT_JUDGEMENTS = 64
-"""Worst elements judged in integers; one is enough but for ties."""
+"""So many of the worst elements are judged in integers. One is enough, except for ties."""
 PART_ELEMENTS = 1 << 16
 """Elements that are compared at a time."""
 MAGNITUDE_LIMIT = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
-"""2^64: limits do not tell larger elements apart."""
+"""2^64. Limits do not tell larger elements apart."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Floors:
 
 @dataclass(frozen=True)
 class Distances:
-    """Largest element-wise distances of a claimed from a replayed state, and where they lie.
+    """The largest distances of a claimed from a replayed state by element, and where they are.
 
-    first_moment: |dm| / (sqrt(|v'|) + eps_m). second_moment: (|dv| - floor_v) / |v'|. weights: (|dW| - tau_r
-    |W'|) / L. 0 if the floor covers all. Indices are elements of the flat vector."""
+    first_moment is |dm| / (sqrt(|v'|) + eps_m). second_moment is (|dv| - floor_v) / |v'|. weights is (|dW| -
+    tau_r |W'|) / L. Each is 0 if the floor covers all. Indices are elements of the flat vector."""
 
     first_moment: float
     second_moment: float
@@ -60,8 +60,8 @@ class Distances:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a whole state exceeds the limits, and its farthest element. `leaf` is the leaf to open against
-    the claim."""
+    """Whether a whole state exceeds the limits, and its farthest element. `leaf` is the leaf to ask the
+    claimant for."""
 
     exceeds_limits: bool
     element: int
@@ -69,14 +69,14 @@ class Verdict:
 
     @property
     def leaf(self) -> int:
-        """Index of the state leaf that holds the element."""
+        """The index of the state leaf that holds the element."""
         return self.element // LEAF_ELEMENTS
 
 
 def measure_distances(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
 ) -> Distances:
-    """Returns the largest distances over all elements. Infinitely far are NaN, infinities, and a claimed v
+    """Returns the largest distances over all elements. They are infinite for NaN, infinities, and a claimed v
     that alone is below zero. `learning_rate_sum` is L."""
     _require_same_place(claimed, replayed)
     ratios = list(_iterate_ratios(claimed, replayed, learning_rate_sum, floors))
@@ -87,9 +87,8 @@ def measure_distances(
 def measure_apart(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> tuple[tuple[float, float], ...]:
-    """Returns, for first moment, second moment and weights, the largest distance, and the limit of the task
-    that it is to be compared with. `learning_rate_sum` in units of 2^-64. Holds a part of the states at a
-    time."""
+    """Returns, for first moment, second moment and weights, the largest distance and the task's limit for it.
+    `learning_rate_sum` is in units of 2^-64. It holds a part of the states at a time."""
     _require_same_place(claimed, replayed)
     floors = Floors(_units(limits.eps_m), _units(limits.floor_v), _tau(limits.tau_r))
     farthest = [0.0, 0.0, 0.0]
@@ -115,13 +114,13 @@ def _iterate_ratios(
 
 
 def _differ(a: Tensor, b: Tensor) -> Tensor:
-    """|a - b| exactly in float64 (nearly so if the exponents lie 29 apart), of numbers cut off as units are;
-    infinite if one is not finite."""
+    """Returns |a - b| in float64, exact unless the exponents are 29 or more apart, of numbers cut to the
+    range of limits. Infinite if one is not finite."""
     return _cut_off(a).sub_(_cut_off(b)).abs_().nan_to_num_(nan=float("inf"))
 
 
 def _cut_off(vector: Tensor) -> Tensor:
-    """Float64, from -2^64 to 2^64; NaN where not finite. A look at the extremes tells what is to be done."""
+    """Converts to float64, cut to -2^64 .. 2^64, NaN if not finite. The extremes show what must be done."""
     wide = vector.double()
     least, greatest = map(float, vector.aminmax())
     if not -MAGNITUDE_LIMIT <= least <= greatest <= MAGNITUDE_LIMIT:
@@ -131,12 +130,12 @@ def _cut_off(vector: Tensor) -> Tensor:
 
 
 def _measure_size(vector: Tensor) -> Tensor:
-    """Returns magnitudes in float64; 0 if not finite, where every distance is infinite."""
+    """Returns magnitudes in float64; 0 if not finite, because every distance is infinite then."""
     return vector.double().abs_().nan_to_num_(nan=0.0, posinf=0.0)
 
 
 def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) -> Tensor:
-    """Returns the ratios, infinite if the claimed v alone is below zero; why, `does_element_exceed` says."""
+    """Returns the ratios, infinite if the claimed v alone is below zero. `does_element_exceed` says why."""
     if float(claimed.second_moment.min()) >= 0:
         return ratios
     is_alone = (claimed.second_moment < 0) & (replayed.second_moment >= 0)
@@ -144,8 +143,8 @@ def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) 
 
 
 def _divide(distance: Tensor, allowance: Tensor) -> Tensor:
-    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0; in the memory of the allowance,
-    which is finite."""
+    """Returns distance / allowance, in the memory of the allowance, which is finite. 0 / 0 counts as 0:
+    nothing is needed and nothing allowed."""
     return torch.div(distance, allowance, out=allowance).nan_to_num_(nan=0.0, posinf=float("inf"))
 
 
@@ -157,15 +156,15 @@ def _find_largest(ratios: Tensor) -> tuple[float, int]:
 def compute_excess(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, limits: Limits
 ) -> Tensor:
-    """Returns the largest of the three distances over its allowance, float64 by element. Above 1 is outside
-    the limits.
+    """Returns for each element the largest of the three distances over its allowance, float64. Above 1 is
+    outside the limits.
 
-    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Infinite if an element is not finite or the
-    claimed v alone is below zero."""
+    `learning_rate_sum` is in units of 2^-64, as in `ScheduleLeaf`. Infinite if an element is not finite or
+    the claimed v alone is below zero."""
     _require_same_place(claimed, replayed)
     apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
     allowed = compute_allowances(replayed, learning_rate_sum, limits)
-    # In place: a fresh page costs more than an operation on what is there.
+    # In place, because a new page costs more than the operation.
     excess, *others = (_divide(*pair) for pair in zip(apart, allowed, strict=True))
     for other in others:
         torch.maximum(excess, other, out=excess)
@@ -175,8 +174,8 @@ def compute_excess(
 def gather_excess(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Tensor:
-    """Returns the result of `compute_excess` for all elements, in their order: float32, one number for each.
-    It works on one part of the states at a time."""
+    """Returns the result of `compute_excess` for all elements in order, float32. It works on one part of the
+    states at a time."""
     gathered = allocate(claimed.elements)
     for start, excess in _iterate_excess(claimed, replayed, learning_rate_sum, limits):
         gathered[start : start + len(excess)] = excess
@@ -186,8 +185,8 @@ def gather_excess(
 def compute_allowances(
     replayed: TrainingState, learning_rate_sum: int, limits: Limits
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the largest |dW|, |dm| and |dv| that the limits allow, by element: float64, in units of W, m
-    and v. `learning_rate_sum` in units of 2^-64."""
+    """Returns the largest |dW|, |dm| and |dv| that the limits allow for each element: float64, in units of W,
+    m and v. `learning_rate_sum` is in units of 2^-64."""
     weights, second = (_measure_size(one) for one in (replayed.weights, replayed.second_moment))
     root = second.sqrt()
     moved = _tau(limits.tau_w) * learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
@@ -201,8 +200,8 @@ def compute_allowances(
 def judge_state(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Verdict:
-    """Returns what `tolerance.does_element_exceed` says of the elements farthest outside: the first of them
-    that is beyond, or the farthest. Holds a part of the states at a time."""
+    """Judges the elements farthest outside with `tolerance.does_element_exceed`. Returns the first that
+    exceeds the limits, else the farthest. It holds a part of the states at a time."""
     _require_same_place(claimed, replayed)
     verdicts = [
         Verdict(_exceeds_limits(claimed, replayed, index, learning_rate_sum, limits), index, excess)
@@ -214,7 +213,8 @@ def judge_state(
 def _list_worst(
     claimed: PiecewiseState, replayed: PiecewiseState, rate: int, limits: Limits
 ) -> list[tuple[float, int]]:
-    """Excess and number of the worst elements. In parts: float64 takes many times a state's memory."""
+    """Returns excess and number of the worst elements. It works in parts, because float64 takes many times a
+    state's memory."""
     worst: list[tuple[float, int]] = []
     for start, excess in _iterate_excess(claimed, replayed, rate, limits):
         worst = _merge_worst(worst, excess, start)
@@ -224,7 +224,7 @@ def _list_worst(
 def _iterate_excess(
     claimed: PiecewiseState, replayed: PiecewiseState, rate: int, limits: Limits
 ) -> Iterator[tuple[int, Tensor]]:
-    """`compute_excess` of a part at a time, with the number of its first element."""
+    """Yields `compute_excess` of a part at a time, with the number of its first element."""
     for start in range(0, claimed.elements, PART_ELEMENTS):
         theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
         yield start, compute_excess(theirs, mine, rate, limits)
@@ -232,7 +232,7 @@ def _iterate_excess(
 
 
 def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> list[tuple[float, int]]:
-    """Returns the worst so far and those of a part that begins at element `start`."""
+    """Returns the worst elements so far, joined with those of a part that begins at element `start`."""
     if len(worst) == EXACT_JUDGEMENTS and float(excess.max()) < worst[-1][0]:
         return worst
     top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))

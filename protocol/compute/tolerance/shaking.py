@@ -1,4 +1,4 @@
-"""Weights shaken in their last bit: how far own results then differ tells how much noise a step makes."""
+"""Changes weights in their last bit, to see how much noise a step makes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,11 +11,11 @@ from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.compute.tolerance.compare import PART_ELEMENTS
 
 SHAKE = 2.0**-24
-"""Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
+"""Each weight moves by this part of itself, up, down or not at all: at most one unit in the last place."""
 
 
 def shake(state: TrainingState, seed: int) -> TrainingState:
-    """Returns the state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
+    """Returns the state with weights changed in their last bit; `seed` decides which way. Zeros stay zero."""
     weights = allocate(state.elements)
     for start, part in _iterate_shaken(state, seed):
         weights[start : start + PART_ELEMENTS] = part
@@ -23,8 +23,8 @@ def shake(state: TrainingState, seed: int) -> TrainingState:
 
 
 def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
-    """Takes the result of steps from `shake(start, seed)`, and moves each weight back by what it was shaken
-    by. The distance from the result of `start` shows how much the steps amplified the shaking."""
+    """Takes the result of steps from `shake(start, seed)`, and moves each weight back by as much as it was
+    changed. Its distance from the result of `start` shows how much the steps multiplied the change."""
     weights = allocate(end.elements)
     for first, part in _iterate_shaken(start, seed):
         place = slice(first, first + PART_ELEMENTS)
@@ -33,7 +33,7 @@ def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingStat
 
 
 def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tensor]]:
-    """Yields parts of the shaken weights, and where each begins."""
+    """Yields parts of the changed weights, and where each begins."""
     generator = torch.Generator().manual_seed(seed)
     for start in range(0, state.elements, PART_ELEMENTS):
         part = state.weights[start : start + PART_ELEMENTS]

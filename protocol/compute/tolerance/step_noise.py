@@ -1,14 +1,14 @@
-"""Whether a node's own noise explains a step of which an element lies beyond the limits.
+"""Decides whether a node's own noise explains a step in which an element lies beyond the limits.
 
 It does if the distances of the node's own results cover the claim's, up to a cap:
 
-    ranked       the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
-                 elements wander, and so far
-    each         an element beyond the limits by OWN_MARGIN times what that very element wanders: elements
-                 that wander excuse no others, at whatever place
-    cap          NOISE_CAP limits, or half of what a step lies off that was not taken at all, if that is less
+    ranked      the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
+                elements move, and so far
+    each        an element beyond the limits by OWN_MARGIN times its own move in the own results: other
+                elements' moves do not excuse it
+    cap         NOISE_CAP limits, or half of the distance of a step that was not taken, if that is less
 
-The cap is there because a cheat may make a state from which training is chaos, and must not be free to claim
+The cap is needed because a cheat may make a state from which training is chaos, and must not be free to claim
 anything after it.
 """
 
@@ -22,27 +22,28 @@ from touchstone.protocol.compute.tolerance.compare import PART_ELEMENTS
 from touchstone.protocol.spec.calibration_rules import MARGIN
 
 OWN_MARGIN = 100.0
-"""Times what an element wanders in own results. One element may by chance move little in four results and
-far in a fifth. Of honest steps beyond the limits, 338 in the measurement, none had an element farther off
-(0037)."""
+"""An element is excused up to so many times its own move in this machine's results, because by chance it may
+move little in four results and far in a fifth. Of 338 measured honest steps beyond the limits, none had an
+element farther off (0037)."""
 NOISE_CAP = 100.0
-"""In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
+"""In limits: noise excuses nothing farther off. Work that was not done is hundreds of limits off (0016)."""
 UNDONE_SHARE = 0.5
-"""Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
+"""This share of the distance of a step that was not taken is the cap, if it is less than NOISE_CAP, because
+limits may be wide."""
 
 
 def compute_cap(undone: float) -> float:
-    """Returns up to how many limits noise excuses a step. undone: how far a step that was not taken lies
-    off."""
+    """Returns the largest excess, in limits, that noise can excuse. `undone` is how far a step that was not
+    taken is off."""
     return max(1.0, min(NOISE_CAP, UNDONE_SHARE * undone))
 
 
 def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
-    """Returns whether the node's own noise explains a step of which an element lies beyond the limits.
-    excess: how far each element lies from this machine's own result, in limits; noises: the same of other own
-    results, of which the farthest count, rank by rank and element by element; cap: as `compute_cap`. No noise
-    is asked for if an element lies beyond the cap: none would excuse it."""
-    # Inside the limits nothing stands out. So of a large model only the elements beyond them are held.
+    """Returns whether the node's own noise explains a step with elements beyond the limits. `excess` is how
+    far each element is from this machine's own result, in limits. `noises` are the same for other own
+    results; the farthest count, rank by rank and element by element. `cap` is from `compute_cap`. If an
+    element is beyond the cap, no noise is asked for, because none would excuse it."""
+    # Elements inside the limits need no excuse, so only those beyond them are held.
     is_over = ~(excess <= 1.0)
     over = _take(excess, is_over)
     if stands_out(over, over, 1.0, cap):
@@ -59,7 +60,8 @@ def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CA
 
 
 def _take(values: Tensor, is_taken: Tensor) -> Tensor:
-    """These elements, in their order. In parts: PyTorch holds 8 bytes beside each that it takes."""
+    """Returns these elements in order. It works in parts, because PyTorch holds 8 bytes beside each selected
+    element."""
     taken, place = allocate(int(is_taken.count_nonzero())), 0
     for part, chosen in zip(*(torch.split(one, PART_ELEMENTS) for one in (values, is_taken)), strict=True):
         found = part[chosen]
@@ -70,8 +72,8 @@ def _take(values: Tensor, is_taken: Tensor) -> Tensor:
 
 
 def _take_largest(values: Tensor, count: int) -> Tensor:
-    """So many of the largest, in ascending order; what is no number is larger than all. PyTorch's sort and
-    topk hold up to 16 bytes beside each element, this holds 4."""
+    """Returns so many of the largest, ascending; NaN counts as the largest. PyTorch's sort and topk hold up
+    to 16 bytes beside each element, this holds 4."""
     held, first = allocate(values.numel()).copy_(values).numpy(), values.numel() - count
     if count:
         held.partition(first)
@@ -82,8 +84,8 @@ def _take_largest(values: Tensor, count: int) -> Tensor:
 
 
 def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
-    """Returns whether a place of `excess` lies beyond the limits, which are 1. It must also lie farther than
-    `margin` times the noise there, or than `cap`. What is no number stands out."""
+    """Returns whether an entry of `excess` is beyond the limits (1) and also beyond `margin` times the noise
+    there, or beyond `cap`. NaN always counts."""
     for far, noise in zip(*(torch.split(one, PART_ELEMENTS) for one in (excess, own_noise)), strict=True):
         relax()
         if not bool((far <= (margin * noise).clamp_(1.0, cap)).all()):

@@ -1,4 +1,4 @@
-"""Which tolerance a task has."""
+"""Chooses the tolerance of a task."""
 
 from touchstone.protocol.compute.tolerance.bit_for_bit import BitForBit
 from touchstone.protocol.compute.tolerance.task_tolerance import Tolerance
@@ -13,5 +13,5 @@ def get_tolerance(spec: TaskSpec) -> Tolerance:
 
 
 def choose_tolerance(numeric_format: str, limits: Limits) -> Tolerance:
-    """Returns the limits as a tolerance, or in an exact format none."""
+    """Returns a tolerance with these limits; in an exact format, one without limits."""
     return BitForBit(numeric_format) if numeric_format in PRODUCT_BITS else WithinLimits(limits)

@@ -1,8 +1,8 @@
 """The tolerance of float32 tasks: the limits of the task, and what a step's own noise explains.
 
-At many times the usual learning rate a single step multiplies noise as well (docs/decisions/0037-drift.md).
-So a step beyond the limits is computed up to SHAKES times more, each time from weights shaken otherwise in
-their last bit. `step_noise.py` says what the distances of these own results explain.
+At many times the usual learning rate even a single step multiplies noise (docs/decisions/0037-drift.md). So a
+step beyond the limits is computed up to SHAKES more times, each time from weights changed otherwise in their
+last bit. `step_noise.py` says what the distances of these own results explain.
 """
 
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import Limits
 
 SHAKES = 4
-"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance if
-most lie far apart (docs/decisions/0037-drift.md)."""
+"""The most own results, each from weights that are changed otherwise. Two may be close by chance if most are
+far apart (docs/decisions/0037-drift.md)."""
 
 
 @dataclass(frozen=True)
 class WithinLimits(Tolerance):
-    """Allows what honest machines differ by."""
+    """Allows the differences that honest machines have."""
 
     limits: Limits
     reads_states: bool = True
 
     def judge(self, end: ClaimedEnd) -> Verdict:
-        """Judges every element. The state of another step exceeds the limits, and is not read."""
+        """Judges every element. A state with other step counters exceeds the limits, and is not read."""
         if are_equal(end.claimed, end.own):
             return Verdict(False, 0, 0.0)
         if not _are_of_one_step(end.claimed, end.own):
@@ -43,7 +43,7 @@ class WithinLimits(Tolerance):
         return judge_state(claimed, own, end.rate_sum, self.limits)
 
     def judge_step(self, step: ClaimedStep) -> Verdict:
-        """Judges every element by the limits, and an element that exceeds them by the step's own noise."""
+        """Judges every element by the limits, and those that exceed them by the step's own noise."""
         place, end = (step.rate_sum, self.limits), step.open_state(step.end)
         own = step.train(step.load_start())
         verdict = judge_state(end, own, *place)
@@ -55,11 +55,11 @@ class WithinLimits(Tolerance):
         return replace(verdict, exceeds_limits=not is_explained(gather_excess(end, own, *place), noises, cap))
 
     def is_measured(self, claimed: StateHeader, own: StateHeader) -> bool:
-        """Measures states of one step that differ."""
+        """Returns whether the states differ and have the same step counters."""
         return _are_of_one_step(claimed, own) and not are_equal(claimed, own)
 
     def measure(self, end: ClaimedEnd) -> tuple[tuple[float, float], ...]:
-        """Measures how far apart the states of one step lie."""
+        """Measures how far two states of one step differ."""
         if not self.is_measured(end.claimed, end.own):
             return ()
         claimed, own = end.open_state(end.claimed), end.open_state(end.own)
@@ -77,7 +77,7 @@ def _are_of_one_step(claimed: StateHeader, own: StateHeader) -> bool:
 
 
 def _train_shaken(step: ClaimedStep) -> Iterator[TrainingState]:
-    """Yields own results from weights that are shaken, and moved back afterwards."""
+    """Yields own results from weights that are changed before, and changed back afterwards."""
     for _ in range(SHAKES):
         seed, start = step.draw_seed(), step.load_start()
         yield unshake(step.train(shake(start, seed)), start, seed)

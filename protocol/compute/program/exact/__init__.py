@@ -1,1 +1,1 @@
-"""Kernels of exact programs: the same bits on every machine."""
+"""The kernels of exact programs, with the same bits on every machine."""

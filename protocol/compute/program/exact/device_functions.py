@@ -1,4 +1,4 @@
-"""Functions of exact programs in PyTorch operations alone: steps of integers (`spec/exact.py`)."""
+"""Computes functions of exact programs in PyTorch operations: steps of integers (`spec/exact.py`)."""
 
 import torch
 from torch import Tensor
@@ -15,28 +15,27 @@ MAGNITUDE = 0x7FFFFFFF
 
 
 def make_power(exponent: Tensor) -> Tensor:
-    """2^exponent as float64, of -1022 to 1023."""
+    """Returns 2^exponent as float64, for -1022 to 1023."""
     return ((exponent.to(torch.int64) + 1023) << 52).view(torch.float64)
 
 
 def find_exponent(magnitude: Tensor) -> Tensor:
-    """Returns the exponent of the leading bit of finite float64 numbers that float32 can hold; for 0:
-    -1023."""
+    """Returns the exponent of the leading bit of finite float64 numbers in float32's range; -1023 for 0."""
     return (magnitude.view(torch.int64) >> 52) - 1023
 
 
 def divide_one(a: Tensor) -> Tensor:
-    """1 / a, float32. A quotient of float32 that float64 rounds first is rounded alike."""
+    """Computes 1 / a, float32. Rounding the quotient to float64 first gives the same result."""
     return (1.0 / a.double()).float()
 
 
 def take_reciprocal_roots(a: Tensor) -> Tensor:
-    """Returns the square root, rounded, and 1 divided by it."""
+    """Returns the correctly rounded square root, and 1 divided by it."""
     return divide_one(a.double().sqrt().float())
 
 
 def take_exponentials(a: Tensor) -> Tensor:
-    """exp of each element, by 64-bit integers."""
+    """Computes exp of each element with 64-bit integers."""
     significand, exponent = _split(a)
     y = (significand * LOG2_E) >> (6 - exponent).clamp(0, 63)
     is_far = ~(a.abs() < 128)
@@ -50,7 +49,7 @@ def take_exponentials(a: Tensor) -> Tensor:
 
 
 def take_logarithms(a: Tensor) -> Tensor:
-    """ln of each element, by 64-bit integers."""
+    """Computes ln of each element with 64-bit integers."""
     is_number = a.isfinite() & (a > 0)
     value = torch.where(is_number, a, 1.0).double()
     n = find_exponent(value)
@@ -67,12 +66,12 @@ def take_logarithms(a: Tensor) -> Tensor:
 
 
 def take_sigmoids(a: Tensor) -> Tensor:
-    """1 / (1 + exp(-a)) of each element."""
+    """Computes 1 / (1 + exp(-a)) of each element."""
     return divide_one(take_exponentials(-a) + 1.0)
 
 
 def _split(a: Tensor) -> tuple[Tensor, Tensor]:
-    """(magnitude, exponent) as `spec.exact.split` has them."""
+    """Returns (magnitude, exponent) as `spec.exact.split` does."""
     pattern = a.view(torch.int32).to(torch.int64) & MAGNITUDE
     field = pattern >> 23
     significand = torch.where(field > 0, (pattern & 0x7FFFFF) | 0x800000, pattern)
@@ -80,7 +79,7 @@ def _split(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _evaluate(coefficients: tuple[int, ...], at: Tensor) -> Tensor:
-    """Returns the series in steps of integers: at is in 2^-32."""
+    """Evaluates the series in steps of integers; `at` is in units of 2^-32."""
     series = torch.zeros_like(at)
     for coefficient in reversed(coefficients):
         series = coefficient + ((series * at) >> 32)

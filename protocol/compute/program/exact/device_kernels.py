@@ -1,7 +1,7 @@
-"""The kernels of exact programs in PyTorch operations alone: the same bits on graphics cards.
+"""The kernels of exact programs in PyTorch operations alone, with the same bits on graphics cards.
 
 The CPU's kernels (`exact_kernels.py`) are compiled loops. Here every step is an operation on whole tensors:
-integers, and float64 if a sum of integers stays below 2^53, so that it is exact in any order. Products have
+integers, or float64 if a sum of integers stays below 2^53, so that it is exact in any order. Products have
 the same two families, bytes and float64.
 
 Quantized values of 15 bits, q = 128 h + l, lie in memory as all high bytes and then all low ones; those of 8
@@ -37,7 +37,7 @@ from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS, Operat
 LEAST_POWER = -149
 PLANES, BITS_OF_PLANES = 2, 15
 BYTE_ROWS, BYTE_STEP = 17, 8
-"""`torch._int_mm` on CUDA takes this many rows or more, and terms and columns in multiples of this step."""
+"""`torch._int_mm` on CUDA needs at least so many rows, and terms and columns in multiples of this step."""
 
 
 class DeviceKernels:
@@ -47,20 +47,20 @@ class DeviceKernels:
         self._program = program
 
     def make(self, node: Node, view: MakeView) -> Kernel:
-        """Returns the kernel of a node on views of the buffers as they are now."""
+        """Returns the kernel of a node on views of the present buffers."""
         require_quantized(node)
         make = _MAKERS.get(node.operation)
         return make(NodeViews(node, view)) if make else make_plain_kernel(node, view)
 
     def show(self, buffer: int, memory: Tensor) -> Tensor:
-        """Returns quantized values as trees have them: flat, row for row, int8, int16 or int32."""
+        """Returns quantized values in the form of trees: flat, row by row, int8, int16 or int32."""
         if self._program.buffers[buffer].role is not Role.INTEGER16:
             return memory
         return _join(memory).to(torch.int16)
 
 
 def _find_largest(a: Tensor, dimensions: list[int]) -> Tensor:
-    """Returns the largest magnitude as float64; NaN and infinities are the largest."""
+    """Returns the largest magnitude as float64; NaN and infinities count as the largest."""
     patterns = a.view(torch.int32) & MAGNITUDE
     largest = patterns.amax(dimensions) if dimensions else patterns
     return largest.view(torch.float32).double()
@@ -76,7 +76,7 @@ def _make_scale_of(views: NodeViews) -> Kernel:
     fraction, exponent = (float(x) for x in torch.frexp(bound))
 
     def run() -> None:
-        """RNE(x / s) <= L is x / s < L + 1/2: L is odd, so that a tie goes up."""
+        """RNE(x / s) <= L means x / s < L + 1/2, because L is odd, so that a tie goes up."""
         largest = _find_largest(a, dimensions)
         own = find_exponent(largest) + 1
         power = own - int(exponent) + (largest * make_power(-own.clamp(min=LEAST_POWER)) >= fraction)
@@ -111,7 +111,8 @@ def _join(planes: Tensor) -> Tensor:
 
 
 def _make_product_sum(views: NodeViews) -> Kernel:
-    """Makes a product sum. Its operands lie [batch, rows, terms]: QUANTIZE wrote them so."""
+    """Returns the kernel of a product sum. Its operands lie as [batch, rows, terms], because QUANTIZE wrote
+    them so."""
     node, group, out = views.node, sort_loops(views.node), views.output
     batch, rows, columns, terms = (prod(node.sizes[n] for n in loop) for loop in group)
     first, second = (_look_at_rows(views, place) for place in range(2))
@@ -129,7 +130,7 @@ def _make_product_sum(views: NodeViews) -> Kernel:
         """Computes the node once."""
         sums = _multiply(first, second, shape)
         scale = scale_a.double().reshape(batch, -1, 1) * scale_b.double().reshape(batch, 1, -1)
-        # Adding +0 makes a zero +0.
+        # Adding +0 turns -0 into +0.
         exact = (sums * scale + 0.0).float().view([node.sizes[n] for n in order])
         out.copy_(exact.permute(back))
 
@@ -189,7 +190,7 @@ def _make_sum(views: NodeViews) -> Kernel:
 
 
 def _find_unit(largest: Tensor) -> Tensor:
-    """Returns what terms of a sum are rounded to; 1 if they are all 0 or not all finite."""
+    """Returns the unit to which terms of a sum are rounded; 1 if they are all 0 or not all finite."""
     is_plain = (largest > 0) & largest.isfinite()
     return make_power(torch.where(is_plain, find_exponent(largest) - SUM_BITS, 0))
 
@@ -199,11 +200,12 @@ def _finish_sum(total: Tensor, unit: Tensor, largest: Tensor) -> Tensor:
 
 
 def _make_selected_sum(views: NodeViews) -> Kernel:
-    """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
+    """Returns the kernel of a SELECTED_SUM. For each chunk of positions it sums the places with the same key;
+    other rows of the table are 0."""
     read, out = look_at_table(views), views.output
 
     def run() -> None:
-        """Rows of chunk number c are c * rows and on."""
+        """Rows of chunk number c begin at c * rows."""
         terms = read.grid.reshape(-1, read.columns).double()
         first = read.rows * torch.arange(read.chunks, device=terms.device).view(-1, 1)
         keys = (read.numbers.reshape(read.chunks, -1) + first).view(-1)

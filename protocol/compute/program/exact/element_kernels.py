@@ -1,4 +1,4 @@
-"""Kernels of exact programs that choose operands, or take functions of them."""
+"""Makes kernels of exact programs that choose operands, or compute functions of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,8 @@ from touchstone.protocol.compute.program.planning.node_views import NodeViews
 
 
 def make_maximum_of(views: NodeViews) -> Kernel:
-    """Makes the kernel of a largest element. The largest of two zeros is +0, whichever a library takes: -0 +
-    0 is +0."""
+    """Returns the kernel of a largest element. The largest of two zeros is +0, whichever a library takes: -0
+    + 0 is +0."""
     kernel, out = make_plain_kernel(views.node, views.view), views.output
 
     def run() -> None:
@@ -25,7 +25,7 @@ def make_maximum_of(views: NodeViews) -> Kernel:
 
 
 def make_choice(choose: Callable[..., None]) -> Callable[[NodeViews], Kernel]:
-    """Makes kernels that choose one of two operands, by a compiled loop."""
+    """Returns a maker of kernels that choose one of two operands, by a compiled loop."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -44,7 +44,7 @@ def make_choice(choose: Callable[..., None]) -> Callable[[NodeViews], Kernel]:
 
 
 def make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel]:
-    """Makes kernels that take a function of each element, by a compiled loop."""
+    """Returns a maker of kernels that compute a function of each element, by a compiled loop."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -62,7 +62,7 @@ def make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel]
 
 
 def make_reciprocal_root(views: NodeViews) -> Kernel:
-    """Returns the processor's square root, then its division."""
+    """Returns the kernel that takes the processor's square root, then divides 1 by it."""
     a, out = views.operand(0), views.output
 
     def run() -> None:

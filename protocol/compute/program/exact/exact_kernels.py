@@ -1,13 +1,13 @@
-"""The kernels of exact programs: each node becomes a call without arguments (`program/kernels.py`).
+"""Makes the kernels of exact programs: each node becomes a call without arguments (`program/kernels.py`).
 
-Elementwise operations are PyTorch's, for these are the processor's own. What the format defines (quantized
-products, sums, functions) runs in compiled loops and in products of integers. Those have two families with
-equal bits: products of bytes, if the processor has instructions for them, and of float64.
+Elementwise operations are PyTorch's, because those are the processor's own. What the format defines
+(quantized products, sums, functions) runs in compiled loops and in products of integers. These products have
+two families with equal bits: of bytes, if the processor has instructions for them, and of float64.
 
     QUANTIZE --> planes of bytes --> four byte products, or one float64 product --> scales, one rounding
 
-Quantized values of 8 and 15 bits lie in memory as one or two planes of int8 (`Side`), those
-of 20 bits as int32.
+Quantized values of 8 and 15 bits lie in memory as one or two planes of int8 (`Side`), those of 20 bits as
+int32.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ from touchstone.protocol.spec.program import Node, Program, Role
 from touchstone.protocol.spec.program_operations import Operation
 
 PLANES = {8: 1, 15: 2}
-"""By bits."""
+"""The number of planes, by bits."""
 
 
 class ExactKernels:
@@ -58,11 +58,12 @@ class ExactKernels:
         self._program = program
         self._block_rows = _find_block_rows(program)
         self._is_turned: dict[int, bool] = {}
-        """By buffer of quantized values: whether its memory goes term for term (`product_families.Side`)."""
+        """For each buffer of quantized values, whether its memory runs term by term
+        (`product_families.Side`)."""
         self._terms: dict[int, int] = {}
 
     def make(self, node: Node, view: MakeView) -> Kernel:
-        """Returns the kernel of a node on views of the buffers as they are now."""
+        """Returns the kernel of a node on views of the present buffers."""
         views = NodeViews(node, view)
         require_quantized(node)
         if node.operation is Operation.QUANTIZE:
@@ -73,7 +74,7 @@ class ExactKernels:
         return make(views) if make else make_plain_kernel(node, view)
 
     def show(self, buffer: int, memory: Tensor) -> Tensor:
-        """Returns quantized values as trees have them: flat, row for row, int8, int16 or int32."""
+        """Returns quantized values in the form of trees: flat, row by row, int8, int16 or int32."""
         role = self._program.buffers[buffer].role
         if role is Role.INTEGER32:
             return memory
@@ -86,13 +87,13 @@ class ExactKernels:
         return values.to(torch.int8 if role is Role.INTEGER8 else torch.int16)
 
     def _make_quantize_terms(self, views: NodeViews, terms: int) -> Kernel:
-        """Returns a scale for each term, the same for all rows: as positions of attention have it. terms: the
-        last loops, so many, over them."""
+        """Returns a scale for each term, the same for all rows, as positions of attention have it. `terms` is
+        how many of the last loops are terms."""
         node, bits, buffer = views.node, views.node.selected, views.node.output.buffer
         x, scale, source = views.operand(0), views.operand(1), node.operands[0]
         flat, out = flatten_buffer(views, source), flatten_buffer(views, node.output).numpy()
         own, planes = len(node.sizes) - terms - 1, PLANES.get(bits, 0)
-        # Where rows lie side by side, memory goes term for term: each term is a row there, with a scale.
+        # If rows lie side by side, memory runs term by term: each term is a row there, with its own scale.
         is_turned = terms == 1 and planes > 0 and self._block_rows.get(buffer) == node.sizes[own]
         is_turned = is_turned and source.strides[own] == 1
         count = prod(node.sizes[own + 1 :])
@@ -129,7 +130,7 @@ class ExactKernels:
             return self._make_quantize_terms(views, loops_in_all - still[-1] - 1)
         reduced = loops_in_all - still[0] if still else 0
         bits, buffer = node.selected, node.output.buffer
-        # Rows may lie term for term where the rows of a block are those of the last loop.
+        # Rows may lie term by term if the rows of a block are those of the last loop.
         last = node.sizes[len(node.sizes) - reduced - 1] if reduced < len(node.sizes) else 0
         is_block = bits in PLANES and self._block_rows.get(buffer, 0) == last > 0
         rows = find_rows(views, 0, reduced, allows_columns=is_block)
@@ -193,8 +194,8 @@ class ExactKernels:
 
 
 def _find_block_rows(program: Program) -> dict[int, int]:
-    """By buffer of quantized values: the rows of each matrix, if these are one loop for every reader; else 0.
-    Only such matrices may lie term for term."""
+    """Returns, for each buffer of quantized values, the rows of each matrix if these are one loop for every
+    reader; else 0. Only such matrices may lie term by term."""
     blocks: dict[int, int] = {}
     for node in program.nodes:
         if node.operation is Operation.QUANTIZED_PRODUCT_SUM:
@@ -206,7 +207,7 @@ def _find_block_rows(program: Program) -> dict[int, int]:
 
 
 def _divide(x: Tensor, scale: Tensor) -> compiled_loops.Int32s:
-    """Returns the nearest integers of x / scale, 0 if a scale is NaN."""
+    """Returns the nearest integers to x / scale; 0 if a scale is NaN."""
     words = torch.round(x.double() / scale.double())
     return torch.where(scale > 0, words, 0.0).to(torch.int32).numpy()
 
@@ -220,7 +221,7 @@ def _quantize_slowly(
     planes: int,
     out: Any,
 ) -> None:
-    """Where scales are as small as subnormal numbers."""
+    """Quantizes rows whose scales may be as small as subnormal numbers."""
     words = np.empty(len(scales) * rows.terms, np.int32)
     quantizing_loops.quantize_slowly(x, *where, rows.step, scales, words)
     if rows.step != 1:

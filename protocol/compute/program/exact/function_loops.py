@@ -1,4 +1,4 @@
-"""Compiled functions of exact programs (`spec/exact.py`): steps of integers."""
+"""Compiles functions of exact programs (`spec/exact.py`) as steps of integers."""
 
 from math import frexp, ldexp
 
@@ -20,7 +20,7 @@ from touchstone.protocol.spec.exact_series import (
 )
 
 FAR = np.int32(0x42AE0000)
-"""87: below it exp is a normal number."""
+"""87: for smaller magnitudes exp is a normal number."""
 SIGN = np.int32(-0x80000000)
 C0, C1, C2, C3, C4, C5, C6, C7, C8 = map(np.int64, EXPONENTIAL_COEFFICIENTS)
 _LOGARITHM = np.array(LOGARITHM_COEFFICIENTS, dtype=np.int64)
@@ -28,8 +28,8 @@ _LOGARITHM = np.array(LOGARITHM_COEFFICIENTS, dtype=np.int64)
 
 @compile_loop
 def find_power(pattern: np.int32) -> tuple[np.int64, np.int64]:
-    """(n, series): exp of a number below 128 in magnitude is series * 2^(n - 30). It serves
-    subnormal numbers too: their product is shifted by 63 places, and nothing is left of it."""
+    """Returns (n, series); exp of a number below 128 in magnitude is series * 2^(n - 30). It works for
+    subnormal numbers too: their product is shifted by 63 places, which leaves 0."""
     magnitude = np.int64(pattern & MAGNITUDE)
     significand = (magnitude & np.int64(0x7FFFFF)) | np.int64(0x800000)
     y = (significand * np.int64(LOG2_E)) >> min(np.int64(156) - (magnitude >> 23), np.int64(63))
@@ -48,8 +48,8 @@ def find_power(pattern: np.int32) -> tuple[np.int64, np.int64]:
 
 @compile_loop
 def find_exponential(pattern: np.int32) -> np.int32:
-    """exp if it is a normal number: patterns in, patterns out. Steps without branches, so that the processor
-    takes several elements at once."""
+    """Computes exp if the result is a normal number, from bits to bits. It has no branches, so that the
+    processor computes several elements at once."""
     n, series = find_power(pattern)
     is_long = np.int64(1) if series >= np.int64(1 << 30) else np.int64(0)
     shift = np.int64(6) + is_long
@@ -59,7 +59,8 @@ def find_exponential(pattern: np.int32) -> np.int32:
 
 @compile_loop
 def find_far_exponential(pattern: np.int32) -> np.float32:
-    """exp of what FAR excludes: infinities, NaN, and results that are subnormal or too large."""
+    """Computes exp of the numbers that FAR excludes: infinities, NaN, and those with a subnormal or too large
+    result."""
     magnitude = pattern & MAGNITUDE
     if magnitude > INFINITE:
         return np.float32(np.nan)
@@ -71,7 +72,7 @@ def find_far_exponential(pattern: np.int32) -> np.float32:
 
 @compile_loop
 def take_exponentials(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
-    """exp of each element. patterns: the same memory as out."""
+    """Computes exp of each element. `patterns` is the same memory as `out`."""
     far = np.int32(0)
     for n in range(len(patterns)):
         patterns[n] = find_exponential(b[n])
@@ -84,7 +85,7 @@ def take_exponentials(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> No
 
 @compile_loop
 def take_sigmoids(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
-    """1 / (1 + exp(-x)) of each element. patterns: the same memory as out."""
+    """Computes 1 / (1 + exp(-x)) of each element. `patterns` is the same memory as `out`."""
     far = np.int32(0)
     for n in range(len(patterns)):
         patterns[n] = find_exponential(b[n] ^ SIGN)
@@ -100,8 +101,8 @@ def take_sigmoids(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
 
 @compile_loop
 def choose_largest(a: Floats, b: Floats, out: Floats) -> None:
-    """Takes the larger of each pair, or of each element and the one number b; NaN where one is; a zero is
-    +0."""
+    """Takes the larger of each pair, or of each element and the one number b; NaN if one is NaN; a zero
+    becomes +0."""
     if len(b) == 1:
         other = b[0]
         for n in range(len(out)):
@@ -115,7 +116,7 @@ def choose_largest(a: Floats, b: Floats, out: Floats) -> None:
 
 @compile_loop
 def choose_smallest(a: Floats, b: Floats, out: Floats) -> None:
-    """As choose_largest, the smaller one."""
+    """Takes the smaller one, as choose_largest takes the larger."""
     if len(b) == 1:
         other = b[0]
         for n in range(len(out)):
@@ -129,7 +130,7 @@ def choose_smallest(a: Floats, b: Floats, out: Floats) -> None:
 
 @compile_loop
 def take_logarithms(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
-    """ln of each element."""
+    """Computes ln of each element."""
     for n in range(len(out)):
         pattern = b[n]
         if pattern & MAGNITUDE > INFINITE or (pattern < 0 and pattern & MAGNITUDE != 0):

@@ -1,4 +1,4 @@
-"""How compiled loops go through operands and outputs: as rows of flat memory."""
+"""Describes operands and outputs to compiled loops as rows of flat memory."""
 
 from dataclasses import dataclass
 from math import prod
@@ -20,8 +20,8 @@ def flatten_buffer(views: NodeViews, access: Access) -> Tensor:
 
 @dataclass(frozen=True)
 class OperandRows:
-    """Rows of an operand. step: from term to term; 1, or rows lie side by side. scattered: the operand over
-    all loops, where it is neither."""
+    """The rows of an operand. `step` is the distance from term to term; it is 1, or rows lie side by side.
+    `scattered` is the operand over all loops if neither holds."""
 
     flat: Tensor
     offset: int
@@ -32,7 +32,7 @@ class OperandRows:
     scattered: Tensor | None
 
     def read(self) -> tuple[compiled_loops.Floats, int, compiled_loops.Int64s, compiled_loops.Int64s, int]:
-        """Returns memory, offset, sizes and strides of the rows, and the number of terms of each."""
+        """Returns memory, offset, sizes and strides of the rows, and the number of terms in each."""
         if self.scattered is None:
             return self.flat.numpy(), self.offset, self.sizes, self.strides, self.terms
         dense = self.scattered.contiguous().view(-1)
@@ -40,13 +40,13 @@ class OperandRows:
 
 
 def find_rows(views: NodeViews, place: int, reduced: int, allows_columns: bool = False) -> OperandRows:
-    """Returns rows of operand number `place` over the last `reduced` loops."""
+    """Returns the rows of operand number `place` over the last `reduced` loops."""
     node, access = views.node, views.node.operands[place]
     outer = len(node.sizes) - reduced
     sizes, terms = node.sizes[:outer], node.sizes[outer:]
     strides, inner = access.strides[:outer], access.strides[outer:]
     is_dense = (is_run(inner, terms) and any(inner)) or prod(terms) == 1
-    # One loop of terms, or loops that follow each other at one step.
+    # One loop of terms, or loops that join into one with a single step.
     step = inner[-1] if inner else 1
     is_even = all(stride == step * prod(terms[n + 1 :]) for n, stride in enumerate(inner))
     are_columns = allows_columns and not is_dense and is_even and strides[-1:] == (1,)
@@ -64,8 +64,8 @@ def find_rows(views: NodeViews, place: int, reduced: int, allows_columns: bool =
 
 
 class DenseOutput:
-    """An output that loops write one element after another: in place, or beside it and copied there. W, m and
-    v lie elsewhere in each step: their memory is asked for when the node is computed."""
+    """An output that loops write element after element, in place or into a copy. W, m and v have other memory
+    in each step, so it is looked up when the node is computed."""
 
     def __init__(self, views: NodeViews) -> None:
         self._out = views.output
@@ -73,16 +73,16 @@ class DenseOutput:
 
     @property
     def flat(self) -> Tensor:
-        """What the loops write."""
+        """The memory that the loops write."""
         return self._out.view(-1) if self._beside is None else self._beside
 
     @property
     def values(self) -> compiled_loops.Floats:
-        """The same for compiled loops."""
+        """The same memory for compiled loops."""
         values: compiled_loops.Floats = self.flat.numpy()
         return values
 
     def write(self) -> None:
-        """Brings what was computed to where the output lies."""
+        """Copies the result to the output's place, if it is not there."""
         if self._beside is not None:
             self._out.copy_(self._beside.view(self._out.shape))

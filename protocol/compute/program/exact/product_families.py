@@ -1,8 +1,8 @@
-"""Two ways to multiply quantized matrices: as bytes or as float64.
+"""Multiplies quantized matrices in one of two ways: as bytes or as float64.
 
 The sums are exact, so the bits are equal. Bytes are four times as fast if the processor has instructions for
-them, and slower than float64 elsewhere. For each shape they are first tested: older processors saturate sums
-of byte products.
+them, and slower than float64 otherwise. Bytes are first tested for each shape, because older processors
+saturate sums of byte products.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,15 +24,16 @@ PLANES_OF_PAIRS = 2
 
 
 class Side(NamedTuple):
-    """One operand of a batch of products. is_turned: its memory goes term for term, [batch, terms, planes,
-    rows], else row for row, [batch, rows, planes, terms]."""
+    """One operand of a batch of products. If `is_turned`, its memory runs term by term, [batch, terms,
+    planes, rows], else row by row, [batch, rows, planes, terms]."""
 
     rows: int
     is_turned: bool
 
 
 class Shape(NamedTuple):
-    """A batch of products of [rows, terms] and [columns, terms]. planes of int8: 1 or 2; 0: int32."""
+    """A batch of products of [rows, terms] and [columns, terms]. `planes` is the number of int8 planes, 1 or
+    2; 0 means int32."""
 
     batch: int
     left: Side
@@ -42,20 +43,22 @@ class Shape(NamedTuple):
 
 
 Finish = Callable[..., None]
-"""(scales of rows, scales of columns as float64, rows, columns, out, at, down, across): write one product."""
+"""Writes one product. Takes (scales of rows, scales of columns as float64, rows, columns, out, at, down,
+across)."""
 Multiply = Callable[[Tensor, Tensor, Shape], Iterator[Finish]]
-"""(flat quantized values of both operands, shape) to what finishes each product of the batch."""
+"""Takes (flat quantized values of both operands, shape), and returns what finishes each product of the
+batch."""
 
 
 def multiply_doubles(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
-    """Multiplies through float64: sums stay below 2^53."""
+    """Multiplies through float64, because sums stay below 2^53."""
     left, right = _widen(a, shape.left, shape), _widen(b, shape.right, shape)
     for product in torch.bmm(left, right.transpose(1, 2)):
         yield partial(product_loops.finish_sums, product.reshape(-1).numpy())
 
 
 def _widen(values: Tensor, side: Side, shape: Shape) -> Tensor:
-    """float64 [batch, rows, terms]."""
+    """Converts to float64 [batch, rows, terms]."""
     words = join(values, side.rows if side.is_turned else shape.terms, shape.planes)
     if side.is_turned:
         return words.double().view(shape.batch, shape.terms, side.rows).transpose(1, 2)
@@ -63,7 +66,7 @@ def _widen(values: Tensor, side: Side, shape: Shape) -> Tensor:
 
 
 def join(values: Tensor, width: int, planes: int) -> Tensor:
-    """Returns quantized values, one number each: int8, or int32 [n] from two planes."""
+    """Returns quantized values as one number each: int8, or int32 [n] joined from two planes."""
     if planes != PLANES_OF_PAIRS:
         return values
     words = torch.empty(values.numel() // 2, dtype=torch.int32)
@@ -72,7 +75,7 @@ def join(values: Tensor, width: int, planes: int) -> Tensor:
 
 
 def multiply_bytes(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
-    """As int8 with int32 sums: all planes of one operand with all of the other in one product."""
+    """Multiplies int8 with int32 sums: all planes of one operand with all of the other in one product."""
     left, right = _stack(a, shape.left, shape), _stack(b, shape.right, shape)
     for n in range(shape.batch):
         sums = torch._int_mm(left[n], right[n].t()).numpy().reshape(-1)
@@ -83,7 +86,7 @@ def multiply_bytes(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
 
 
 def _stack(values: Tensor, side: Side, shape: Shape) -> Tensor:
-    """int8 [batch, planes * rows, terms], as it lies."""
+    """Returns int8 [batch, planes * rows, terms], without a copy."""
     lines = shape.planes * side.rows
     if side.is_turned:
         return values.view(shape.batch, shape.terms, lines).transpose(1, 2)
@@ -96,18 +99,18 @@ _forced: list[str] = []
 
 
 def force_family(name: str | None) -> None:
-    """Makes this process use one family of products; None: the one that is chosen for each shape."""
+    """Makes this process use one family of products; with None, one is chosen for each shape."""
     _forced[:] = [] if name is None else [name]
 
 
 def is_allowed(name: str) -> bool:
-    """Returns whether this process may take a family."""
+    """Returns whether this process may use a family."""
     return _forced in ([], [name])
 
 
 def choose_family(shape: Shape) -> Multiply:
-    """Returns the family of bytes, if this processor has instructions for it that prove right for this
-    shape."""
+    """Returns the family of bytes if this processor has instructions for it that give the right sums for this
+    shape; else float64."""
     if shape.planes == 0:
         return multiply_doubles
     if _forced:
@@ -121,7 +124,7 @@ def _choose(shape: Shape) -> Multiply:
     if not has_byte_products():
         return multiply_doubles
     if shape.terms == 1:
-        return multiply_doubles  # `_int_mm` of one term writes nothing, and gives what memory held.
+        return multiply_doubles  # `_int_mm` of one term writes nothing, and leaves old memory as the result.
     is_right = all(_is_right(_draw_extremes(shape, signs), shape) for signs in SIGNS)
     return multiply_bytes if is_right else multiply_doubles
 
@@ -132,12 +135,12 @@ def _is_right(samples: tuple[Tensor, Tensor], shape: Shape) -> bool:
 
 
 SIGNS = ((0, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
-"""Of the samples of both sides; 0: of either sign."""
+"""Signs of the samples of both sides; 0 means either sign."""
 
 
 def _draw_extremes(shape: Shape, signs: tuple[int, int] = SIGNS[0]) -> tuple[Tensor, Tensor]:
-    """Values of the whole range, half of them at its ends, where sums of byte products may saturate; or all
-    at one end: few random ones would not show it."""
+    """Returns samples that would show saturated sums of byte products: values of the whole range, half of
+    them at its ends; or all at one end, since a few random ones would not show it."""
     generator = torch.Generator().manual_seed(0)
     limit = 127 if shape.planes == 1 else 16319
     drawn = []
@@ -164,7 +167,7 @@ def _finish(multiply: Multiply, samples: tuple[Tensor, Tensor], shape: Shape) ->
 
 
 def require_quantized(node: Node) -> None:
-    """Raises InvalidInput for a product sum of floats: an exact program has none."""
+    """Raises InvalidInput for a product sum of floats, which no exact program has."""
     if node.operation is Operation.PRODUCT_SUM:
         raise InvalidInput(
             what="an exact program has a product sum that is not quantized",

@@ -1,4 +1,4 @@
-"""Compiled loops for products of quantized values: planes of bytes, and exact sums times their scales."""
+"""Compiles loops for products of quantized values: joins planes of bytes, and multiplies sums by scales."""
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def finish_sums(
     sums: Doubles | Int32s, a: Floats, b: Doubles, rows: int, columns: int, out: Floats, at: int, down: int,
     across: int,
 ) -> None:  # fmt: skip
-    """Writes exact sums times their scales, rounded once, to `at` + row * down + column * across. A library
-    may give -0 for a product of one term: +0 is added."""
+    """Multiplies exact sums by their scales, rounds once, and writes them to `at` + row * down + column *
+    across. It adds +0, because a library may give -0 for a product of one term."""
     line = np.empty(columns, np.float32)
     for i in range(rows):
         scale, own = np.float64(a[i]), sums[i * columns : i * columns + columns]
@@ -52,8 +52,8 @@ def finish_planes(
     sums: Int32s, rows_apart: bool, columns_apart: bool, a: Floats, b: Doubles, rows: int, columns: int,
     out: Floats, at: int, down: int, across: int,
 ) -> None:  # fmt: skip
-    """As finish_sums, of the products of two planes with two. Planes of an operand lie apart, all of one
-    behind all of the other, or take turns row for row."""
+    """Finishes sums as finish_sums does, for products of two planes with two. An operand's planes lie one
+    after the other, or alternate row by row."""
     width = 2 * columns
     line = np.empty(columns, np.float32)
     for i in range(rows):
@@ -79,7 +79,7 @@ def finish_planes(
 
 @compile_loop
 def multiply_rows(a: Int32s, b: Int32s, terms: int, scale_a: Floats, scale_b: Floats, out: Floats) -> None:
-    """Computes, for each row, the sum of products of whole int32, times both scales."""
+    """Computes, for each row, the sum of products of int32 values, times both scales."""
     for row in range(len(out)):
         own, other = a[row * terms : row * terms + terms], b[row * terms : row * terms + terms]
         total = np.int64(0)

@@ -1,7 +1,7 @@
-"""Compiled loops over rows: their places, scales and quantized values (`spec/exact.py`).
+"""Compiles loops over rows: places, scales and quantized values (`spec/exact.py`).
 
-All arrays are flat and contiguous; what lies where is said by offsets and strides in elements. A row is what
-is summed over. Names: x float32, b its patterns as int32.
+All arrays are flat and contiguous; offsets and strides are in elements. A row is a set of terms that are
+summed. Names: x is float32, b its bits as int32.
 """
 
 from math import ldexp
@@ -33,7 +33,7 @@ def find_base(row: int, sizes: Int64s, strides: Int64s, offset: int) -> np.int64
 
 @compile_loop
 def choose_scale(largest: np.int32, limit: int, limit_bits: int) -> np.float32:
-    """Returns the scale of a row whose largest magnitude has this pattern."""
+    """Returns the scale of a row whose largest magnitude has these bits."""
     if largest >= INFINITE:
         return np.float32(np.nan)
     field, power = int(largest >> 23), 0
@@ -54,7 +54,7 @@ def scale_rows(
     b: UInt32s, offset: int, sizes: Int64s, strides: Int64s, terms: int, limit: int, limit_bits: int,
     out: Floats,
 ) -> None:  # fmt: skip
-    """Scales of rows whose terms follow each other."""
+    """Computes the scales of rows whose terms are contiguous."""
     for row in range(len(out)):
         base = find_base(row, sizes, strides, offset)
         own = b[base : base + terms]
@@ -69,7 +69,7 @@ def scale_columns(
     b: UInt32s, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, limit: int,
     limit_bits: int, out: Floats,
 ) -> None:  # fmt: skip
-    """Computes the scales of rows that lie side by side: the last of `sizes` counts them, their terms are
+    """Computes the scales of rows that lie side by side. The last of `sizes` counts them; their terms are
     `step` apart."""
     width = sizes[-1]
     doubled = np.empty(width, np.uint32)
@@ -89,8 +89,8 @@ def scale_columns(
 def invert(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Floats
 ) -> bool:
-    """Computes the inverse of each row's scale: 0 for NaN and for a row of zeros. Returns False if float32
-    cannot hold another inverse."""
+    """Computes the inverse of each row's scale: 0 for NaN and for a row of zeros. Returns False if an inverse
+    does not fit into float32."""
     is_held = True
     for row in range(len(scales)):
         if scales[row] >= NORMAL:
@@ -116,8 +116,8 @@ def quantize_rows(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, inverses: Floats, planes: int,
     out: Int8s,
 ) -> None:  # fmt: skip
-    """Quantizes rows whose terms follow each other. Writes for each row the bytes of its terms, or first all
-    their high bytes and then their low ones (q = 128 h + l)."""
+    """Quantizes rows whose terms are contiguous. Writes for each row the bytes of its terms, or first all
+    high bytes and then all low ones (q = 128 h + l)."""
     for row in range(len(inverses)):
         base, at = find_base(row, sizes, strides, offset), row * terms * planes
         inverse, own, high = inverses[row], x[base : base + terms], out[at : at + terms]
@@ -140,8 +140,8 @@ def quantize_columns(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, inverses: Floats,
     planes: int, out: Int8s,
 ) -> None:  # fmt: skip
-    """Quantizes rows that lie side by side. Writes for each term the bytes of all rows, or first all their
-    high bytes and then their low ones."""
+    """Quantizes rows that lie side by side. Writes for each term the bytes of all rows, or first all high
+    bytes and then all low ones."""
     width = sizes[-1]
     for block in range(len(inverses) // width):
         base = find_base(block * width, sizes, strides, offset)
@@ -168,7 +168,7 @@ def quantize_columns(
 def quantize_slowly(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Int32s
 ) -> None:  # fmt: skip
-    """Quantizes any rows to int32, even if the inverse of a scale is too large for float32."""
+    """Quantizes any rows to int32, even if the inverse of a scale does not fit into float32."""
     for row in range(len(scales)):
         base, at = find_base(row, sizes, strides, offset), row * terms
         scale = np.float64(scales[row])
@@ -181,7 +181,7 @@ def quantize_slowly(
 def quantize_words(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, inverses: Floats, out: Int32s
 ) -> None:  # fmt: skip
-    """Rows whose terms follow each other, to int32."""
+    """Quantizes rows whose terms are contiguous, to int32."""
     for row in range(len(inverses)):
         base, at = find_base(row, sizes, strides, offset), row * terms
         inverse, own, to = inverses[row], x[base : base + terms], out[at : at + terms]

@@ -1,4 +1,4 @@
-"""Kernels of exact programs that go through rows: scales, sums, products of rows."""
+"""Makes kernels of exact programs that work on rows: scales, sums, products of rows."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS
 
 
 def make_scale_of(views: NodeViews) -> Kernel:
-    """Makes the kernel of a SCALE_OF: a scale for each row."""
+    """Returns the kernel of a SCALE_OF: a scale for each row."""
     node = views.node
     rows, out = find_rows(views, 0, node.reduced, allows_columns=True), DenseOutput(views)
     limit = QUANTIZED_LIMITS[node.selected]
@@ -31,7 +31,7 @@ def make_scale_of(views: NodeViews) -> Kernel:
 
 
 def make_row_products(views: NodeViews) -> Kernel:
-    """Makes the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product: row by row."""
+    """Returns the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product, row by row."""
     node, out = views.node, DenseOutput(views)
     operands = [flatten_buffer(views, operand) for operand in node.operands]
 
@@ -45,7 +45,7 @@ def make_row_products(views: NodeViews) -> Kernel:
 
 
 def make_sum(views: NodeViews) -> Kernel:
-    """Makes the kernel of a SUM: of each row."""
+    """Returns the kernel of a SUM of each row."""
     rows, out = find_rows(views, 0, views.node.reduced), DenseOutput(views)
 
     def run() -> None:
@@ -58,8 +58,8 @@ def make_sum(views: NodeViews) -> Kernel:
 
 
 def make_selected_sum(views: NodeViews) -> Kernel:
-    """Makes the kernel of a SELECTED_SUM. For each chunk of positions, the places that share a key are
-    summed; other rows of the table are 0."""
+    """Returns the kernel of a SELECTED_SUM. For each chunk of positions it sums the places with the same key;
+    other rows of the table are 0."""
     read, out = look_at_table(views), DenseOutput(views)
     columns = read.columns
 

@@ -1,4 +1,4 @@
-"""What a SELECTED_SUM of an exact program reads: a table whose rows are the same for all indices."""
+"""Reads the table of a SELECTED_SUM of an exact program, whose rows are the same for all indices."""
 
 from dataclasses import dataclass
 from math import prod
@@ -11,8 +11,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Table:
-    """What a SELECTED_SUM reads. grid: the values, over chunks, positions and columns; numbers: the index of
-    each position; rows, columns: of the table."""
+    """The operands of a SELECTED_SUM. `grid` has the values over chunks, positions and columns; `numbers` is
+    the index of each position; `rows` and `columns` are the table's."""
 
     grid: Tensor
     numbers: Tensor
@@ -22,8 +22,7 @@ class Table:
 
 
 def look_at_table(views: NodeViews) -> Table:
-    """Returns the operands of a SELECTED_SUM. Raises InvalidInput if rows are not the same for all
-    indices."""
+    """Returns the operands of a SELECTED_SUM. Raises InvalidInput if rows differ between indices."""
     node = views.node
     index, values = node.operands
     loop, count = node.selected, len(node.output_sizes)

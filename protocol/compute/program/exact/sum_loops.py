@@ -1,4 +1,4 @@
-"""Compiled sums of exact programs (`spec/exact.py`): terms are rounded to integers of one unit, and added."""
+"""Compiles sums of exact programs (`spec/exact.py`): terms are rounded to integers of one unit, and added."""
 
 from math import frexp, ldexp
 
@@ -11,7 +11,7 @@ from touchstone.protocol.spec.exact_sums import SUM_BITS
 
 @compile_loop
 def find_unit(largest: np.float32) -> float:
-    """Returns the unit to which terms of a sum are rounded, by the largest magnitude; 1 if that is 0."""
+    """Returns the unit to which terms of a sum are rounded, from the largest magnitude; 1 if that is 0."""
     if largest == 0:
         return 1.0
     _, exponent = frexp(np.float64(largest))
@@ -22,7 +22,7 @@ def find_unit(largest: np.float32) -> float:
 def sum_rows(
     x: Floats, b: UInt32s, offset: int, sizes: Int64s, strides: Int64s, terms: int, out: Floats
 ) -> None:
-    """Sums of rows whose terms follow each other."""
+    """Sums rows whose terms are contiguous."""
     for row in range(len(out)):
         base = find_base(row, sizes, strides, offset)
         patterns, own = b[base : base + terms], x[base : base + terms]
@@ -46,8 +46,9 @@ def sum_selected(
     x: Floats, offset: int, across: int, order: Int64s, keys: Int64s, columns: int, stride: int, out: Floats,
     at: int, down: int,
 ) -> None:  # fmt: skip
-    """Rows of a table: each the sum of the rows of x at those places whose key it has. order: places, sorted
-    by key; x lies at offset + place * across + column * stride, the table at `at` + key * down + column."""
+    """Computes rows of a table: each is the sum of the rows of x at the places with its key. `order` are
+    places, sorted by key. x lies at offset + place * across + column * stride, the table at `at` + key * down
+    + column."""
     largest = np.zeros(columns, np.float32)
     unit, total = np.zeros(columns), np.zeros(columns)
     start = 0

@@ -1,1 +1,1 @@
-"""What computes a node of a program with PyTorch, by kind of operation."""
+"""Computes the nodes of a program with PyTorch, by kind of operation."""

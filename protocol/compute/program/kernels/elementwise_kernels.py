@@ -1,7 +1,7 @@
 """PyTorch kernels of elementwise operations.
 
 Each must be one correctly rounded operation or a library's function of a few ulp. Operands that a library
-cannot read as they lie are copied aside first.
+cannot read in place are copied first.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from touchstone.protocol.compute.program.planning.node_views import NodeViews
 COPY_COLUMNS = 64
 """Elements of each row that are copied at a time if a copy transposes."""
 FUNCTION_ELEMENTS = 1 << 15
-"""Go through a function at once: threads do not share so few."""
+"""Elements that a function computes at once; so few are not shared among threads."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 64, 64
-"""Multiples of what any processor takes at once."""
+"""Multiples of what any processor computes at once."""
 
 
 def make_binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
-    """Returns what makes the kernel of an operation of two operands."""
+    """Returns a maker of kernels for an operation on two operands."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -35,8 +35,8 @@ def make_binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel
 
 
 def make_binary_of_zeros(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
-    """Makes a binary operation whose zeros are +0. Of -0 and +0 a library takes either, depending on where an
-    element lies."""
+    """Returns a maker of kernels for a binary operation whose zeros become +0. Of -0 and +0 a library takes
+    either, depending on where an element lies."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -47,10 +47,10 @@ def make_binary_of_zeros(function: Callable[..., Tensor]) -> Callable[[NodeViews
 
 
 def make_function(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
-    """Makes a function of each element. A library computes whole vectors of a processor in one way and the
-    rest in another, and threads cut a tensor anywhere. So all elements go through whole vectors of one
-    thread: a result depends on its operand alone, and a step that is trained in tiles has the bits of one
-    that is traced."""
+    """Returns a maker of kernels for a function of each element. A library computes whole vectors of a
+    processor in one way and the rest in another, and threads cut a tensor anywhere. So here all elements are
+    computed in whole vectors of one thread. Then a result depends on its operand alone, and tiles in training
+    give the same bits as a trace."""
 
     def make(views: NodeViews) -> Kernel:
         """Returns the kernel of one node."""
@@ -84,14 +84,13 @@ def _apply(function: Callable[..., Tensor], a: Tensor, out: Tensor) -> None:
 
 
 def _lies_as_scratch(tensor: Tensor) -> bool:
-    """Returns whether a library reads it as it reads memory of its own: element by element, from a vector's
-    start."""
+    """Returns whether a tensor lies as the scratch memory does: element by element, from a vector's start."""
     return tensor.is_contiguous() and tensor.data_ptr() % VECTOR_BYTES == 0
 
 
 def make_square_root(views: NodeViews) -> Kernel:
-    """Makes a correctly rounded square root. torch's float32 square root on CPUs is not
-    (docs/decisions/0010-program.md); NumPy's is the processor's own instruction, which IEEE 754 binds."""
+    """Returns the kernel of a correctly rounded square root. torch's float32 square root on CPUs is not
+    (docs/decisions/0010-program.md). NumPy's is the processor's own instruction, which IEEE 754 binds."""
     a, out = views.operand(0), views.output
     if out.device.type == "cpu":
         return lambda: _take_roots(a, out)
@@ -105,12 +104,13 @@ def _take_roots(a: Tensor, out: Tensor) -> None:
 
 @lru_cache(maxsize=16)
 def _get_predecessor(value: float) -> float:
-    """Returns the float32 next to `value` towards zero."""
+    """Returns the next float32 from `value` towards zero."""
     return float(np.nextafter(np.float32(value), np.float32(0)))
 
 
 def make_flush(views: NodeViews) -> Kernel:
-    """hardshrink keeps |x| > limit: with the number before the threshold that is |x| >= threshold."""
+    """Returns the kernel of a flush: hardshrink keeps |x| > limit; with the number just below the threshold,
+    that is |x| >= threshold."""
     a, threshold, out = views.operand(0), views.operand(1), views.output
     if any(threshold.stride()) or out.device.type != "cpu":
         return lambda: out.copy_(torch.where(a.abs() < threshold, 0.0, a))
@@ -127,7 +127,7 @@ def make_flush(views: NodeViews) -> Kernel:
 
 
 def make_finite_select(views: NodeViews) -> Kernel:
-    """Makes the kernel that takes `yes` if a condition is finite, else `no`."""
+    """Returns the kernel that takes `yes` if a condition is finite, else `no`."""
     condition, yes, no, out = *map(views.operand, range(3)), views.output
     if any(condition.stride()) or out.device.type != "cpu":
         return lambda: torch.where(condition.abs() < inf, yes, no, out=out)
@@ -135,7 +135,7 @@ def make_finite_select(views: NodeViews) -> Kernel:
 
 
 def make_copy(views: NodeViews) -> Kernel:
-    """Makes the kernel that copies an operand into the output."""
+    """Returns the kernel that copies an operand into the output."""
     a, out = views.operand(0), views.output
     if out.device.type == "cpu" and out.dim() and a.stride(-1) > 1:
         return lambda: _copy_across(a, out)
@@ -143,7 +143,7 @@ def make_copy(views: NodeViews) -> Kernel:
 
 
 def _copy_across(a: Tensor, out: Tensor) -> None:
-    """Columns into rows, a few at a time, so that what is read stays in the cache: a fifth faster than
+    """Copies columns into rows, a few at a time, so that the reads stay in the cache: a fifth faster than
     copy_."""
     source, target = a.numpy(), out.numpy()
     for start in range(0, out.shape[-1], COPY_COLUMNS):

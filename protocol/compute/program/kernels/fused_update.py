@@ -1,7 +1,7 @@
-"""The optimizer's update as compiled loops, in one pass over the parameters.
+"""Computes the optimizer's update as compiled loops, in one pass over the parameters.
 
 Numba compiles IEEE operations one by one, without contracting them, so the bits are those of separate passes.
-The update is recognised by its operations and by what each hands to the next; any other run of nodes goes
+The update is recognised by its operations and by how they feed each other; any other run of nodes is computed
 node by node.
 """
 
@@ -20,7 +20,8 @@ from touchstone.protocol.spec.program import Access, Program
 from touchstone.protocol.spec.program_operations import Operation
 
 PIECE_ELEMENTS = 1 << 15
-"""Elements that go through all loops before the next: what the loops hand on stays in the cache."""
+"""So many elements go through all loops before the next ones, so that intermediate values stay in the
+cache."""
 
 _OLD, _NEW = ("w", "m", "v"), ("new_w", "new_m", "new_v")
 _TENSORS = (*_OLD, "g", *_NEW)
@@ -56,9 +57,9 @@ UPDATE_NODES = len(UPDATE)
 
 
 def match_update(program: Program, run: FlatRun) -> Mapping[str, Access] | None:
-    """Returns the roles of the buffers in a run of `program` that is the optimizer's update; None for any
-    other run. A run is one if the old vectors are the program's inputs, the new ones its results, which no
-    other node writes, and all else lies apart from them: loops write new vectors over old ones."""
+    """Returns the roles of the buffers if a run of `program` is the optimizer's update, else None. The old
+    vectors must be the program's inputs, and the new ones its results, which no other node writes. All else
+    must lie apart from them, because loops write new vectors over old ones."""
     if len(run.nodes) != len(UPDATE):
         return None
     found: dict[str, Access] = {}
@@ -96,8 +97,8 @@ def _lies_apart(program: Program, run: FlatRun, found: Mapping[str, Access], inn
 def find_successors(
     program: Program, first: int, run: FlatRun, found: Mapping[str, Access]
 ) -> Mapping[int, int]:
-    """Buffers of new W, m and v, and those of the old ones whose memory they may take: no node after the
-    update, the run that begins at node `first`, reads an old one."""
+    """Returns the buffers of new W, m and v, and of the old ones whose memory they may take. No node after
+    the update, which begins at node `first`, may read an old one."""
     old, new = ([found[name].buffer for name in names] for names in (_OLD, _NEW))
     rest = program.nodes[first + len(run.nodes) :]
     if found["w"].offset or any(operand.buffer in old for node in rest for operand in node.operands):
@@ -106,8 +107,8 @@ def find_successors(
 
 
 def make_update(run: FlatRun, found: Mapping[str, Access], view: MakeView) -> Kernel:
-    """Returns the kernel of an update on the CPU, on views of the buffers as they are now. New W, m and v may
-    lie where the old ones do."""
+    """Returns the kernel of an update on the CPU, on views of the present buffers. New W, m and v may
+    overwrite the old ones."""
     numbers = [view(found[name], (1,), (1,)) for name in _NUMBERS]
     old, new = ([view(found[name], (run.size,), (1,)) for name in names] for names in (_OLD, _NEW))
     gradient = view(found["g"], (run.size,), (1,))
@@ -140,8 +141,8 @@ def _update(w: Floats, m: Floats, v: Floats, g: Floats, numbers: Floats) -> None
         _keep_finite(state, zero)
 
 
-# Loops, each called from here: a compiler that sees all of them at once gives up to compute several
-# elements at a time, for it cannot know that the tensors lie apart.
+# The loops are called separately from here. If a compiler saw all of them at once, it would not compute
+# several elements at a time, because it could not know that the tensors lie apart.
 @compile_loop
 def _update_first(m: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32) -> None:
     for i in range(len(m)):

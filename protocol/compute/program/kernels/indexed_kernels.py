@@ -13,7 +13,7 @@ from touchstone.protocol.spec.program import Access, Node
 
 
 def make_gather(views: NodeViews) -> Kernel:
-    """Makes the kernel that reads the rows of a table that an operand names."""
+    """Returns the kernel that reads those rows of a table that an operand names."""
     node = views.node
     index, table = node.operands
     indices, out = views.operand(0), views.output
@@ -42,7 +42,7 @@ def is_row_gather(node: Node) -> bool:
 def _make_row_gather(
     views: NodeViews, table: Access, columns: Sequence[int], numbers: Tensor, out: Tensor
 ) -> Kernel:
-    """Whole rows of a matrix, as an embedding reads them."""
+    """Returns the kernel that reads whole rows of a matrix, as an embedding does."""
     node = views.node
     sizes = [node.sizes[n] for n in columns]
     strides = [table.strides[n] for n in columns]
@@ -59,14 +59,14 @@ def _places(access: Access, sizes: Sequence[int], device: torch.device) -> Tenso
 
 
 def make_equal_select(views: NodeViews) -> Kernel:
-    """Makes the kernel that takes an operand where a loop stands at an index, else another."""
+    """Returns the kernel that takes one operand where a loop's number equals an index, else the other."""
     indices, a, b, out = *map(views.operand, range(3)), views.output
     loop = views.node.selected
     at_index = indices.narrow(loop, 0, 1)
     if a.stride(loop) == 0 and not views.node.operands[0].strides[loop]:
 
         def scatter() -> None:
-            """Writes one operand everywhere, the other at the indices."""
+            """Writes one operand everywhere, then the other at the indices."""
             out.copy_(b)
             out.scatter_(loop, at_index, a.narrow(loop, 0, 1))
 
@@ -78,8 +78,8 @@ def make_equal_select(views: NodeViews) -> Kernel:
 
 
 def make_selected_sum(views: NodeViews) -> Kernel:
-    """Makes the kernel of a SELECTED_SUM: for each chunk of positions, their rows are added to rows of a zero
-    matrix."""
+    """Returns the kernel of a SELECTED_SUM: for each chunk of positions, their rows are added to rows of a
+    zero matrix."""
     node = views.node
     index, values = node.operands
     loop, loops = node.selected, len(node.output_sizes)
@@ -112,14 +112,14 @@ def make_selected_sum(views: NodeViews) -> Kernel:
 
 
 def is_masked_sum(node: Node) -> bool:
-    """Returns whether rows of a SELECTED_SUM are not the same for all indices."""
+    """Returns whether rows of a SELECTED_SUM differ between indices."""
     index, values = node.operands
     width = range(node.selected + 1, len(node.output_sizes))
     return bool(values.strides[node.selected]) or any(index.strides[n] for n in (node.selected, *width))
 
 
 def _make_masked_sum(views: NodeViews) -> Kernel:
-    """Where rows are not the same for all indices: every term, or 0 in its place."""
+    """Returns the kernel for rows that differ between indices: every term, or 0 in its place."""
     node = views.node
     indices, a, out = views.operand(0), views.operand(1), views.output
     shape = [size if n == node.selected else 1 for n, size in enumerate(node.sizes)]

@@ -1,7 +1,7 @@
-"""What computes a node: a call without arguments, prepared once."""
+"""Defines a kernel: a call without arguments that computes a node."""
 
 from collections.abc import Callable
 
 Kernel = Callable[[], object]
 """Computes a node into its output. It keeps the views that it was given, which may be pointed at other memory
-between calls. So it must not make views of them before it is called."""
+between calls. So it may make views of them only while it runs."""

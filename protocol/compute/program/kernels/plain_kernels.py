@@ -1,7 +1,7 @@
-"""PyTorch kernels for the program's operations, prepared once: each node becomes a call without arguments.
+"""Makes PyTorch kernels for the program's operations, each prepared once for a node.
 
-A kernel may sum in any order and fuse products into sums, for the bound of `node_check.py` holds for all of
-them; everything else must be one correctly rounded operation or a library's function of a few ulp. Nothing
+A kernel may sum in any order and fuse products into sums, because the bound of `node_check.py` allows all of
+that. Everything else must be one correctly rounded operation or a library's function of a few ulp. Nothing
 here is part of the protocol: another machine may use other kernels.
 """
 
@@ -33,8 +33,8 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def make_kernel(node: Node, view: MakeView, numeric_format: str = "float32") -> Kernel:
-    """Returns the kernel of `node` on views of the buffers as they are now. numeric_format: a name in
-    ROUNDINGS, to which operands of product sums are rounded; all sums are taken in float32."""
+    """Returns the kernel of `node` on views of the present buffers. `numeric_format` is a name in ROUNDINGS,
+    to which operands of product sums are rounded; all sums are computed in float32."""
     views = NodeViews(node, view)
     if node.operation is Operation.PRODUCT_SUM:
         return make_product_sum(views, ROUNDINGS[numeric_format])

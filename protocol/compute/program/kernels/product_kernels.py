@@ -1,7 +1,7 @@
 """PyTorch kernels of product sums: matrix products, and products of rows.
 
-A kernel may sum in any order and fuse products into sums, for the bound of `node_check.py` holds for all of
-them.
+A kernel may sum in any order and fuse products into sums, because the bound of `node_check.py` allows all of
+that.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from touchstone.protocol.compute.program.tensor_allocator import allocate
 from touchstone.protocol.spec.program import CHUNK_TERMS, Access
 
 PRODUCTS = 1 << 20
-"""Written down before rows of them are summed: so many stay in the cache."""
+"""Products that are written before their rows are summed; so many stay in the cache."""
 
 
 def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """Returns a matrix product if the operands have loops of their own, else a sum of products."""
+    """Returns the kernel of a matrix product if each operand has its own loops, else of a sum of products."""
     loops = sort_loops(views.node)
     if not loops.is_matrix:
         return _make_dot(views, loops.terms, narrow)
@@ -32,9 +32,9 @@ def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Ke
 
 
 def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """Returns products in the order in which the first operand lies in memory, then their sums. Rows are
-    summed each by itself: they go some at a time, unless they are longer than those of programs. A long
-    row that stands alone would be shared out among threads, which changes its bits."""
+    """Returns a kernel that computes products in the memory order of the first operand, then their sums. Rows
+    are summed some at a time, each alone, unless they are longer than programs have them. A single long row
+    would be shared among threads, which changes its bits."""
     node = views.node
     order = sorted(range(len(node.sizes)), key=lambda n: -node.operands[0].strides[n])
     sizes = [node.sizes[n] for n in order]
@@ -61,8 +61,8 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
 
 
 class Matrix:
-    """An operand as [batch, rows, columns], or without the batch if that is one: a view if its strides allow
-    it, else a place to copy to."""
+    """An operand as [batch, rows, columns], or without the batch if its size is 1: a view if its strides
+    allow it, else memory to copy to."""
 
     def __init__(self, views: NodeViews, access: Access, groups: tuple[Sequence[int], ...]) -> None:
         order = [n for group in groups for n in group]
@@ -80,14 +80,14 @@ class Matrix:
         self._spread.copy_(self.scattered)
 
     def write(self) -> None:
-        """Copies the matrix to where the operand lies."""
+        """Copies the matrix into the operand's memory."""
         self.scattered.copy_(self._spread)
 
 
 def _flatten(
     views: NodeViews, access: Access, groups: tuple[Sequence[int], ...], shape: Sequence[int]
 ) -> tuple[Tensor, bool]:
-    """Returns one stride for each group of loops, where the loops follow each other."""
+    """Returns one stride for each group of loops, if the loops of the group can be joined."""
     strides = []
     for group in groups:
         stride, size = 0, 1

@@ -1,4 +1,4 @@
-"""PyTorch kernels of sums and maxima, in whatever order a library takes."""
+"""PyTorch kernels of sums and maxima, in any order that a library chooses."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,8 @@ from touchstone.protocol.compute.program.planning.node_views import NodeViews
 def make_reduction(
     function: Callable[..., Tensor], views: NodeViews, read: Callable[[], Tensor], out: Tensor
 ) -> Kernel:
-    """`function` over the reduced loops. PyTorch takes no dimensions for all of them: then it is a copy."""
+    """Returns a kernel of `function` over the reduced loops. Without such loops it copies, because PyTorch
+    would reduce over all."""
     dimensions = list(range(len(views.node.output_sizes), len(views.node.sizes)))
     if not dimensions:
         return lambda: out.copy_(read())
@@ -20,18 +21,18 @@ def make_reduction(
 
 
 def make_sum(views: NodeViews) -> Kernel:
-    """Makes the kernel of a sum."""
+    """Returns the kernel of a sum."""
     a, out = views.operand(0), views.output
     return make_reduction(torch.sum, views, lambda: a, out)
 
 
 def make_maximum_of(views: NodeViews) -> Kernel:
-    """Makes the kernel of a maximum over an axis."""
+    """Returns the kernel of a maximum over an axis."""
     a, out = views.operand(0), views.output
     find = make_reduction(torch.amax, views, lambda: a, out)
 
     def run() -> None:
-        """Computes the node once; a zero is +0, as in MAXIMUM."""
+        """Computes the node once; a zero becomes +0, as in MAXIMUM."""
         find()
         out.add_(0.0)
 

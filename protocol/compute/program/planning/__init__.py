@@ -1,1 +1,1 @@
-"""Programs as they are run: views of nodes, memory, runs of nodes, parts of several workers."""
+"""Plans how programs run: views of nodes, memory, runs of nodes, parts of several workers."""

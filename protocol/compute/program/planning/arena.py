@@ -1,4 +1,4 @@
-"""The arena of a program's tensors: a place in it is used again once no later node reads its tensor."""
+"""Plans one arena for a program's tensors, where a place is reused once no later node reads its tensor."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -16,12 +16,12 @@ from touchstone.protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer
 EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 ALIGNMENT = 16
-"""Elements: tensors begin at cache lines."""
+"""Tensors begin at multiples of so many elements: cache lines."""
 
 
 def list_external(program: Program) -> dict[int, Role]:
-    """Returns W, m and v before and after the step, by their numbers. Whoever runs the program provides their
-    memory."""
+    """Returns W, m and v before and after the step, by number. The caller that runs the program provides
+    their memory."""
     outputs = program.outputs
     named = {outputs.weights, outputs.first_moment, outputs.second_moment}
     return {
@@ -34,7 +34,7 @@ def list_external(program: Program) -> dict[int, Role]:
 def list_internal(
     program: Program, lifetimes: Mapping[int, Lifetime], hidden: Set[int] = frozenset()
 ) -> list[int]:
-    """Returns the tensors that lie in the arena. hidden: tensors that have no memory of their own."""
+    """Returns the tensors in the arena. `hidden` tensors have no memory of their own."""
     elsewhere = hidden | list_external(program).keys()
     return [
         number
@@ -50,10 +50,10 @@ def plan_memory(
     blocks: Iterable[range] = (),
     lifetimes: Mapping[int, Lifetime] | None = None,
 ) -> tuple[dict[int, int], int]:
-    """Returns the offset of each internal tensor in one arena, and the arena's size in elements: first fit
-    among what is free when the tensor is first written. Of each tensor at most so many elements are there at
-    a time. blocks: nodes that run by turns, each in one block at most; lifetimes: by default those of the
-    program."""
+    """Returns the offset of each internal tensor in one arena, and the arena's size in elements. It takes the
+    first gap that fits when the tensor is first written. `sizes` may limit the elements of a tensor that
+    exist at a time. The nodes of each of `blocks` run by turns; a node is in one block at most. `lifetimes`
+    are by default those of the program."""
     lifetimes = _stretch(lifetimes or compute_lifetimes(program), internal, blocks)
     gaps, ending = _Gaps(), list[tuple[int, int, int]]()
     offsets: dict[int, int] = {}
@@ -70,7 +70,7 @@ def plan_memory(
 
 
 class _Gaps:
-    """What is free in an endless arena."""
+    """The gaps in an endless arena."""
 
     def __init__(self) -> None:
         self._starts, self._sizes = [0], np.array([1 << 62])
@@ -107,7 +107,8 @@ class _Gaps:
 def _stretch(
     lifetimes: Mapping[int, Lifetime], buffers: Iterable[int], blocks: Iterable[range]
 ) -> dict[int, Lifetime]:
-    """Of these buffers. Within a block the first node still reads when the last has begun to write."""
+    """Extends the lifetimes of these buffers over their block, because its first node still reads when its
+    last begins to write."""
     inside = {number: block for block in blocks for number in block}
     stretched: dict[int, Lifetime] = {}
     for buffer in buffers:
@@ -122,27 +123,27 @@ def _stretch(
 
 
 def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:
-    """As `plan_memory`, but no two tensors ever share memory."""
+    """Plans as `plan_memory`, but no two tensors ever share memory."""
     sizes = [_align(count_words(program.buffers[buffer])) for buffer in internal]
     return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
 
 
 SHOWN_TYPES = {Role.INTEGER8: torch.int8, Role.INTEGER16: torch.int16, Role.INTEGER32: torch.int32}
-"""Quantized values as traces have them."""
+"""The types of quantized values in traces."""
 _MEMORY_TYPES = {**SHOWN_TYPES, Role.INTEGER16: torch.int8}
-"""As they lie in an arena: of 15 bits two planes of bytes (`exact_kernels.py`)."""
+"""The types of quantized values in an arena; 15 bits are two planes of bytes (`exact_kernels.py`)."""
 _PLANES = {Role.INTEGER16: 2}
 
 
 def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
-    """Returns the memory of a tensor that lies at an offset of a flat float32 arena."""
+    """Returns the memory of a tensor at an offset in a flat float32 arena."""
     words = arena[offset : offset + count_words(buffer)]
     dtype = _MEMORY_TYPES.get(buffer.role, torch.float32)
     return words.view(dtype)[: buffer.size * _PLANES.get(buffer.role, 1)]
 
 
 def count_words(buffer: Buffer) -> int:
-    """Returns how many elements of an arena, of four bytes each, a tensor needs."""
+    """Returns how many elements of an arena, of four bytes each, a tensor takes."""
     return -(-buffer.size * ELEMENT_BYTES[buffer.role] // 4)
 
 

@@ -1,8 +1,8 @@
-"""A program without the copies that only a trace needs.
+"""Removes the copies from a program that only a trace needs.
 
-A program has a COPY before each sum over terms that lie far from each other: a dispute opens one run of a
-copy and not a leaf for each term. Who trains does without: a reader's kernel goes to what was copied
-(`fold`), so that neither its speed nor one bit changes.
+Before each sum over terms that lie far apart, a program has a COPY, so that a dispute opens one run of the
+copy instead of a leaf for each term. Training does not need it: the reader's kernel reads the original
+(`fold`), and neither its speed nor a bit changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def fold(program: Program, keeps_copies: bool) -> Program:
-    """Returns the program with every reader of a foldable copy (`find_foldable`) reading what was copied. The
-    nodes that copy are dropped unless `keeps_copies`. Their buffers keep their numbers, and no node reads
+    """Returns the program in which every reader of a foldable copy (`find_foldable`) reads the original. The
+    copying nodes are removed unless `keeps_copies`. Their buffers keep their numbers, and no node reads
     them."""
     foldable = find_foldable(program)
     nodes = []
@@ -23,7 +23,7 @@ def fold(program: Program, keeps_copies: bool) -> Program:
         operands = tuple(_look_through(operand, node.sizes, foldable) for operand in node.operands)
         folded = replace(node, operands=operands)
         if node.output.buffer in foldable:
-            # What reads this copy finds at once where the first of a chain of copies read.
+            # Readers of this copy then read the original of a whole chain of copies.
             foldable[node.output.buffer] = folded
         if keeps_copies or node.output.buffer not in foldable:
             nodes.append(folded)
@@ -31,8 +31,8 @@ def fold(program: Program, keeps_copies: bool) -> Program:
 
 
 def find_foldable(program: Program) -> dict[int, Node]:
-    """Returns, by buffer, the COPY that alone writes it, all of it, row-major, if every reader's elements can
-    be named as elements of what was copied."""
+    """Returns, by buffer, the COPY that alone writes it, whole and row-major, if every reader's elements are
+    elements of the original."""
     found = dict(_list_whole_copies(program))
     for node in program.nodes:
         for place, operand in enumerate(node.operands):
@@ -49,7 +49,7 @@ def _list_whole_copies(program: Program) -> Iterator[tuple[int, Node]]:
     for node in program.nodes:
         output = node.output
         is_first_to_last = (output.offset, output.strides) == (0, lay_row_major(node.sizes))
-        # Each element has one writer: who writes as many as there are is the only one.
+        # Each element has one writer, so a node that writes as many as there are is the only one.
         is_whole = is_first_to_last and node.elements == program.buffers[output.buffer].size
         if node.operation is Operation.COPY and is_whole and output.buffer not in results:
             yield output.buffer, node

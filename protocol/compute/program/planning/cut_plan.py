@@ -1,4 +1,4 @@
-"""Which loop of each node is cut if a step is shared out over several workers."""
+"""Decides which loop of each node is cut if a step is shared among workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -7,12 +7,13 @@ from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Access,
 from touchstone.protocol.spec.program_operations import Operation
 
 _SELECTING = (Operation.SELECTED_SUM, Operation.EQUAL_SELECT)
-"""Operations that compare an index with the number of a loop: that loop stays as it is."""
+"""Operations that compare an index with the number of a loop. That loop is not cut."""
 
 
 @dataclass(frozen=True)
 class LoopCut:
-    """node: with loops split where parts begin; loop: the one that is cut; period: of its output."""
+    """A cut node. `node` has its loops split where parts begin, `loop` is the one that is cut, `period` is
+    that of its output."""
 
     node: Node
     loop: int
@@ -21,8 +22,8 @@ class LoopCut:
 
 @dataclass
 class CutPlan:
-    """periods: of the buffers that lie in parts; kept: buffers that do not, since some node needs or writes
-    them whole."""
+    """The plan of a cut. `periods` are those of buffers in parts; `kept` are buffers that stay whole because
+    some node needs or writes them whole."""
 
     program: Program
     workers: int
@@ -31,7 +32,8 @@ class CutPlan:
     cuts: dict[int, LoopCut] = field(default_factory=dict)
 
     def try_all(self) -> bool:
-        """Cuts what can be cut. False if a buffer turned out to be needed whole: then all begins anew."""
+        """Cuts what can be cut. Returns False if a buffer turned out to be needed whole; then planning starts
+        again."""
         self.periods, self.cuts = {}, {}
         whole: set[int] = set()
         for number, node in enumerate(self.program.nodes):
@@ -46,7 +48,7 @@ class CutPlan:
                 self.kept.add(out)
                 return False
             if cut is None:
-                # Quantized values have an order of their own in memory: they are not put together.
+                # Quantized values have their own order in memory, so they are never put together.
                 integers = {one for one in self.list_parted(node) if self._is_integer(one)}
                 if integers:
                     self.kept |= integers
@@ -61,12 +63,14 @@ class CutPlan:
         return self.program.buffers[buffer].role in INTEGER_ROLES
 
     def _get_period(self, access: Access) -> int | None:
-        """Of a buffer that leads a node to be cut: in parts, or of indices, whose rows are the batch's."""
+        """Returns the period of a buffer that makes a node be cut: one in parts, or indices, whose rows are
+        the batch's."""
         buffer = self.program.buffers[access.buffer]
         return buffer.size if buffer.role in INDEX_ROLES else self.periods.get(access.buffer)
 
     def _find_cut(self, node: Node) -> LoopCut | None:
-        """None if no operand lies in parts, or no loop goes through all that do part by part."""
+        """Returns the cut of a node. None if no operand lies in parts, or no loop walks all operands in parts
+        part by part."""
         if node.output.buffer in self.kept:
             return None
         for place, operand in enumerate(node.operands):
@@ -87,17 +91,17 @@ class CutPlan:
             return False
         if not self._stays(node.output, node.output_sizes, loop, period):
             return False
-        # The index of a GATHER moves inside of one step of the loop, as a label does in its row.
+        # The index of a GATHER moves within one step of the loop, as a label does in its row.
         is_gather = node.operation is Operation.GATHER and node.operands[1].buffer in self.periods
         if is_gather and node.operands[1].strides[loop] % node.selected:
             return False
-        # Kernels take quantized values and scales from the beginning of their buffers on.
+        # Kernels read quantized values and scales from the start of their buffers.
         if any(one.strides[loop] and one.buffer not in self.periods for one in _list_quantized(node)):
             return False
         return all(self._stays(access, node.sizes, loop, own) for access, own in led)
 
     def _stays(self, access: Access, sizes: Sequence[int], loop: int, period: int) -> bool:
-        """Returns whether a part of the loop goes through that part of each period, and nothing else."""
+        """Returns whether a part of the loop covers exactly that part of each period."""
         if access.strides[loop] * sizes[loop] != period:
             return False
         reach = access.offset % period
@@ -109,15 +113,15 @@ class CutPlan:
 
 
 def _list_quantized(node: Node) -> Sequence[Access]:
-    """Quantized values and their scales among the operands."""
+    """Returns the quantized values and scales among the operands."""
     if node.operation is Operation.QUANTIZED_PRODUCT_SUM:
         return node.operands
     return node.operands[1:] if node.operation is Operation.QUANTIZE else ()
 
 
 def _split(node: Node, place: int, period: int) -> Node:
-    """Returns the node with each loop that goes over several periods of an operand, at equal steps, as
-    two."""
+    """Returns the node with each loop split in two that covers several periods of an operand at equal
+    steps."""
     number = 0
     while number < len(node.output_sizes):
         stride, size = node.operands[place].strides[number], node.sizes[number]

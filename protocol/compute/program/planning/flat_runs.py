@@ -1,6 +1,6 @@
-"""Runs of elementwise nodes that go together, tile by tile.
+"""Finds runs of elementwise nodes to compute together, tile by tile.
 
-As passes of their own these nodes read and write every parameter some forty times.
+As separate passes these nodes would read and write every parameter some forty times.
 """
 
 from collections.abc import Iterator, Set
@@ -11,13 +11,13 @@ from touchstone.protocol.spec.program import Node, Program
 from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
 
 TILE_ELEMENTS = 1 << 16
-"""Elements of one tile: what lives at a time stays in the cache, and a call costs less than its pass."""
+"""Elements of one tile: few enough for the cache, enough that a call costs less than its pass."""
 
 
 @dataclass(frozen=True)
 class FlatRun:
-    """Consecutive elementwise nodes over the same `size` flat elements. hidden: tensors that only they
-    touch."""
+    """Successive elementwise nodes over the same `size` flat elements. `hidden` are tensors that only they
+    use."""
 
     nodes: tuple[Node, ...]
     size: int
@@ -47,8 +47,9 @@ def find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
 
 
 def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
-    """Elementwise over the same run of elements, from the start of each buffer that the run writes, or over
-    single numbers; these not of the tensors that the run has `written`, for they may lie in a later tile."""
+    """Returns whether a node is elementwise over the same flat elements as the run, from the start of each
+    buffer that the run writes. Single numbers are allowed too, but not of tensors that the run has `written`,
+    because they may lie in a later tile."""
     accesses = (node.output, *node.operands)
     return (
         node.sizes == (size,)

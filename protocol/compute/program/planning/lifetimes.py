@@ -1,4 +1,4 @@
-"""When the tensors of a program are first written, last written and last touched."""
+"""Finds when the tensors of a program are first written, last written and last used."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from touchstone.protocol.spec.program import Program
 
 @dataclass(frozen=True)
 class Lifetime:
-    """The numbers of the nodes that first write, last write and last touch a tensor."""
+    """The numbers of the nodes that first write, last write and last use a tensor."""
 
     first: int
     written: int
@@ -25,14 +25,14 @@ def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
         lifetimes[node.output.buffer] = replace(own, written=number, last=number)
     outputs = program.outputs
     results = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
-    # What gives the loss alone hands W, m and v on: they are inputs.
+    # A program for the loss alone returns W, m and v unchanged, which are inputs.
     for buffer in results & lifetimes.keys():
         lifetimes[buffer] = replace(lifetimes[buffer], last=len(program.nodes))
     return lifetimes
 
 
 def list_written(program: Program) -> dict[int, list[int]]:
-    """Returns, by node, the tensors that are complete once it has been computed."""
+    """Returns, for each node, the tensors that are complete once it is computed."""
     written: dict[int, list[int]] = {}
     for buffer, lifetime in compute_lifetimes(program).items():
         written.setdefault(lifetime.written, []).append(buffer)
@@ -40,8 +40,8 @@ def list_written(program: Program) -> dict[int, list[int]]:
 
 
 def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
-    """Returns the lifetimes of a program's tensors if its nodes may also read what the nodes of another
-    program with the same numbers read."""
+    """Returns the lifetimes of a program's tensors if each node may also read what the node of the same
+    number in another program reads."""
     lifetimes = compute_lifetimes(program)
     for buffer, life in compute_lifetimes(other).items():
         lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))

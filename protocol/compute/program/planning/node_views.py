@@ -1,4 +1,4 @@
-"""How nodes over flat buffers are looked at: as strided views."""
+"""Views flat buffers as the strided tensors of nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from torch import Tensor
 from touchstone.protocol.spec.program import Access, Node
 
 MakeView = Callable[[Access, Sequence[int], Sequence[int]], Tensor]
-"""(access, sizes, strides) to a view of the access's buffer; sizes and strides are in another order than the
-access's own if a library wants it. A first size of -1: as many as the buffer holds."""
+"""Maps (access, sizes, strides) to a view of the access's buffer. Sizes and strides may be in another order
+than the access's own if a library needs that. A first size of -1 means as many as the buffer holds."""
 
 
 def look(flat: Tensor, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
@@ -24,7 +24,7 @@ def look(flat: Tensor, offset: int, sizes: Sequence[int], strides: Sequence[int]
 
 @dataclass
 class NodeViews:
-    """A node, and how its accesses are looked at."""
+    """A node, and the views of its accesses."""
 
     node: Node
     view: MakeView
@@ -36,13 +36,13 @@ class NodeViews:
 
     @property
     def output(self) -> Tensor:
-        """The output over its loops."""
+        """Returns the output over its loops."""
         return self.view(self.node.output, self.node.output_sizes, self.node.output.strides)
 
 
 class ProductLoops(NamedTuple):
-    """The loops of a product sum by whom they move: both operands, or neither (batch), the first (rows), the
-    second (columns), none of the output (terms)."""
+    """The loops of a product sum, grouped by what they move: both operands, or neither (batch), the first
+    (rows), the second (columns), none of the output (terms)."""
 
     batch: list[int]
     rows: list[int]
@@ -51,7 +51,7 @@ class ProductLoops(NamedTuple):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether the product sum is a matrix product. Otherwise each element has operands of its own."""
+        """Whether the product sum is a matrix product. Otherwise each element has its own operands."""
         return bool(self.rows or self.columns)
 
 

@@ -1,10 +1,9 @@
-"""The part of a program that one of several workers runs.
+"""Makes the part of a program that one of several workers runs.
 
-The program stays the task's. Each worker gets its part of it: the nodes that go through the batch with a part
-of that loop, and all other nodes whole. A tensor that a part of a loop writes lies in parts, one with each
-worker. If a node needs all of it (the partial sums of a gradient, which the program adds in its own order),
-the parts are put together first. Each number is computed by the same operation from the same operands as by
-one worker.
+The task's program stays the same. Each worker gets the nodes that walk the batch with a part of that loop,
+and all other nodes whole. A tensor that a part of a loop writes lies in parts, one with each worker. If a
+node needs all of it (the partial sums of a gradient, which the program adds in a fixed order), the parts are
+put together first. Each number is computed by the same operation from the same operands as with one worker.
 """
 
 from collections.abc import Mapping
@@ -21,13 +20,13 @@ from touchstone.protocol.spec.program_addressing import lay_row_major
 from touchstone.protocol.spec.program_operations import Operation
 
 _STATE = ("m", "v", "new_w", "new_m", "new_v")
-"""What lies with the workers in the update (`fused_update`)."""
+"""The roles of the state in the update, which lie with the workers (`fused_update`)."""
 
 
 @dataclass(frozen=True)
 class CutProgram:
-    """What one worker runs. exchanges: by buffer, the period in which it lies: each has a part of each
-    worker; leaves: the elements of W, m and v that this worker updates."""
+    """The program of one worker. `exchanges` maps a buffer to its period, which has a part of each worker.
+    `leaves` are the elements of W, m and v that this worker updates."""
 
     program: Program
     exchanges: Mapping[int, int]
@@ -63,7 +62,7 @@ class _Cutter:
         ]
         self._nodes: list[Node] = []
         self._whole: dict[int, int] = {}
-        """By buffer in parts: the one in which they are put together, as long as it has all of it."""
+        """For each buffer in parts, the buffer in which they are put together, while that is complete."""
         self._exchanges: dict[int, int] = {}
 
     def cut(self) -> CutProgram:
@@ -76,7 +75,7 @@ class _Cutter:
         for number, node in enumerate(program.nodes[:update]):
             cut = plan.cuts.get(number)
             self._nodes.append(self._narrow(cut) if cut else self._read_whole(node))
-            # Several nodes may write a buffer, and what was put together before lacks this one's share.
+            # Several nodes may write a buffer; an earlier joined copy lacks this node's share.
             self._whole.pop(node.output.buffer, None)
         owned = {found[name].buffer for name in _STATE}
         owned |= {node.output.buffer for node in program.nodes[update:]}
@@ -88,11 +87,11 @@ class _Cutter:
         return CutProgram(cut_one, self._exchanges, leaves)
 
     def _narrow(self, cut: LoopCut) -> Node:
-        """Returns a cut node: this worker's part of its loop."""
+        """Returns a cut node, limited to this worker's part of its loop."""
         node, part = cut.node, cut.node.sizes[cut.loop] // self._plan.workers
 
         def move(access: Access) -> Access:
-            """Moves an access to where this worker's part begins."""
+            """Moves an access to the start of this worker's part."""
             period = self._plan.periods.get(access.buffer)
             if period is None:
                 return replace(access, offset=access.offset + self._worker * part * access.strides[cut.loop])
@@ -104,7 +103,7 @@ class _Cutter:
         return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))
 
     def _read_whole(self, node: Node) -> Node:
-        """Returns a node that goes through all: what it reads in parts is put together before."""
+        """Returns a node that runs whole; the parts that it reads are put together before."""
         for buffer in self._plan.list_parted(node):
             if buffer not in self._whole:
                 self._whole[buffer] = self._gather(buffer)
@@ -112,7 +111,7 @@ class _Cutter:
         return replace(node, operands=tuple(operands))
 
     def _gather(self, buffer: int) -> int:
-        """Returns a new buffer for all parts, into which a node copies this worker's part; the exchange
+        """Returns a new buffer for all parts. A node copies this worker's part into it; the exchange
         follows."""
         before, period = self._plan.program.buffers[buffer], self._plan.periods[buffer]
         length = period // self._plan.workers
@@ -132,13 +131,13 @@ def _list_results(program: Program) -> tuple[int, ...]:
 
 
 def _find_update(program: Program) -> tuple[int, Mapping[str, Access]]:
-    """Returns the first node of the optimizer's update, which comes last, and what is what in it."""
+    """Returns the first node of the optimizer's update, which comes last, and the roles of its buffers."""
     first = len(program.nodes) - UPDATE_NODES
     nodes = program.nodes[max(0, first) :]
     inner = frozenset(node.output.buffer for node in nodes) - set(_list_results(program))
     found = match_update(program, FlatRun(nodes, nodes[-1].elements, inner))
     read = {operand.buffer for node in program.nodes[: max(0, first)] for operand in node.operands}
-    # A worker has its own leaves of old moments alone.
+    # A worker has only its own leaves of the old moments.
     if found is None or read & {found["m"].buffer, found["v"].buffer}:
         raise _refuse("a step that ends with the optimizer's update", f"its {UPDATE_NODES} nodes", len(nodes))
     return first, found
