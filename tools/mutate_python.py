@@ -26,6 +26,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
+from tools.forked_tests import find_failure
 from touchstone.scripts.toolchain import ROOT
 
 FOLDERS = (
@@ -37,7 +38,7 @@ FOLDERS = (
     "protocol/actions",
 )
 """What is mutated; the last one is where a node's rooms lay before they had folders of their own."""
-SLOW = ("tests/attacks", "tests/contracts", "tests/e2e", "tests/faults", "tests/lab")
+SLOW = tuple(f"tests/{one}" for one in ("attacks", "contracts", "e2e", "faults", "lab", "rounds", "scripts"))
 PAIRS = ("Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is")
 SWAPS = (
     "Add_Sub",
@@ -57,7 +58,7 @@ OPERATORS = (
     "core/ZeroIterationForLoop",
 )  # fmt: skip
 """What a mistake may look like; no operator whose mutants cannot be imported."""
-MOST_FILES = 12
+MOST_FILES = 8
 """Test files that run for a mutant."""
 FIRST_FILES = 4
 """Test files that run before the others are collected: most mutants die in them."""
@@ -153,30 +154,12 @@ def run_mutant(copy: Path, mutant: Mutant, tests: list[str]) -> Outcome:
     try:
         write_mutant(copy, mutant)
         forget_bytecode(path)
-        found = find_failure(copy, tests[:FIRST_FILES]) or find_failure(copy, tests[FIRST_FILES:])
+        found = find_failure(copy, tests[:FIRST_FILES], LONGEST_S)
+        found = found or find_failure(copy, tests[FIRST_FILES:], LONGEST_S)
     finally:
         path.write_text(original)
         forget_bytecode(path)
     return Outcome(mutant, found, len(tests))
-
-
-def find_failure(copy: Path, tests: list[str]) -> str:
-    """Run test files until one test fails; returns its name, or nothing if all pass."""
-    if not tests:
-        return ""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        shown = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=LONGEST_S
-        )
-    except subprocess.TimeoutExpired:
-        return "time"
-    if shown.returncode == 0:
-        return ""
-    lines = [line for line in shown.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0][:160] if lines else f"exit status {shown.returncode}"
 
 
 def forget_bytecode(path: Path) -> None:
