@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from tests.kit.contract_calls import ContractCall
+from tests.kit.dispute_moves import Move, Place
 from tests.kit.members import make_word
 from tests.kit.played_calls import encode_contract_call
-from tests.kit.zero_claims import ZeroClaim
+from tests.kit.played_claims import PlayedClaim
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.calls import GameCall
@@ -107,7 +109,10 @@ class Actor:
         whole = world.state.terms.segment_count
         count = whole if segments is None else segments
         account = world.get_party(self.name).address
-        claim = ZeroClaim(world.state.terms.domain, index, account, max(count, 1), whole, fault)
+        before = world.find_carried(index, account) if world.carries and fault != "moments anew" else None
+        claim = PlayedClaim(
+            world.state.terms.domain, index, account, max(count, 1), whole, fault, world.model, before
+        )
         world.claims[claim.root] = claim
         beacon = game_round.beacon or make_word("no beacon")
         call = calls.CommitRound(index, game_round.base_root, beacon, claim.root, count)
@@ -164,6 +169,13 @@ class Actor:
         """Brings the inputs of the named leaf."""
         self.send(calls.BringLeaf(contest, **facts))
 
+    def shows(self, function: str, contest: int, *shown: Any) -> None:
+        """Sends a move of a contest with other nodes or inputs than the right ones: it is refused."""
+        world = self.world
+        assert world._refusal is not None
+        made = ("Contests", function, world.task, world.ids[contest], *shown)
+        world.send_refused(world._refusal, self.name, *made)
+
     def ends_contest(self, contest: int) -> None:
         """Says that the clock has run out, or that the root has gone."""
         self.send(calls.EndRootContest(contest))
@@ -202,71 +214,111 @@ class Actor:
         due = state.terms.amounts.dispute_bond * (1 + open_count)
         if ref.draw is not None:
             more.setdefault("word", self.world._counted_word(ref))
+        self.world.disputed_segment, lie = more.pop("segment", 0), more.pop("lie", None)
         self.send(calls.DisputeStatement(ref, more.pop("bond", due), **more))
+        if lie is not None:
+            self.world.disputes[state.next_number] = replace(self.world.disputes[state.next_number], lie=lie)
         return state.next_number
 
-    def shows_roots(self, dispute: int) -> None:
+    def shows_roots(self, dispute: int, **other: Any) -> None:
         """Answers a dispute of its claim or vote with the states' roots along the segment."""
-        world = self.world
-        function, *arguments = world.write_roots(world.state.disputes[dispute].statement)
-        self._moves(dispute, function, *arguments)
-        if world._refusal is None:
-            world.stages[dispute] = (DisputeStage.NAME, world.block + world.state.terms.windows.respond)
+        self._moves(dispute, self.world.moves(dispute).post_roots(**other))
 
-    def names_step(self, dispute: int, step: int) -> None:
+    def names_step(self, dispute: int, step: int, roots: list[bytes] | None = None) -> None:
         """Names the first step that it computes otherwise."""
-        world = self.world
-        roots = world.write_roots(world.state.disputes[dispute].statement)[1]
-        self._moves(dispute, "nameStep", step, roots)
-        if world._refusal is None:
-            world.stages[dispute] = (DisputeStage.TRACE, world.block + world.state.terms.windows.respond)
+        self._moves(dispute, self.world.moves(dispute).name_step(step, roots))
 
-    def _moves(self, dispute: int, function: str, *arguments: Any) -> None:
+    def shows_trace(self, dispute: int, **other: Any) -> None:
+        """Answers with the trace of the named step."""
+        self._moves(dispute, self.world.moves(dispute).post_trace(**other))
+
+    def demands(self, dispute: int, *places: Place, **other: Any) -> None:
+        """Demands leaves of the trace."""
+        self._moves(dispute, self.world.moves(dispute).demand(*places, **other))
+        if self.world._refusal is None:
+            played = self.world.disputes[dispute]
+            self.world.disputes[dispute] = replace(played, demanded=places)
+
+    def shows_leaves(self, dispute: int, first: int, last: int, **other: Any) -> None:
+        """Shows demanded leaves, from the first to before the last."""
+        self._moves(dispute, self.world.moves(dispute).show(first, last, **other))
+
+    def proves_operation(self, dispute: int, element: int) -> None:
+        """Proves an element of node 0 false."""
+        self._proves(dispute, self.world.moves(dispute).prove_operation(element))
+
+    def proves_datum(self, dispute: int, buffer: int, position: int, **other: Any) -> None:
+        """Proves an element of the step's data false."""
+        self._proves(dispute, self.world.moves(dispute).prove_datum(buffer, position, **other))
+
+    def _proves(self, dispute: int, move: Move) -> None:
+        if self.world._refusal is not None:
+            self._moves(dispute, move)
+            return
+        made = self.world.moves(dispute).write(move)
+        self.world.send(calls.EndDispute(dispute, outcome=GameOutcome.CONVICTED), self.name, made)
+
+    def _moves(self, dispute: int, move: Move) -> None:
         """A move inside a dispute, of which the machine knows its clocks alone."""
-        world = self.world
-        made = ("Disputes", function, world.task, world.ids[dispute], *arguments)
+        world, moves = self.world, self.world.moves(dispute)
+        world.count += 1
         if world._refusal is None:
-            world.send_raw(self.name, *made)
+            world.send_raw(self.name, *moves.write(move))
+            moves.pass_turn(move)
         else:
-            world.count += 1
-            world.send_refused(world._refusal, self.name, *made)
+            world.send_refused(world._refusal, self.name, *moves.write(move))
 
     def ends_dispute(self, dispute: int) -> None:
         """Says that the clock of a dispute has run out: who was on turn has lost."""
         world = self.world
-        stage, clock = world.stages.get(dispute, (DisputeStage.ROOTS, 0))
-        running = world.state.disputes.get(dispute)
+        played, running = world.disputes.get(dispute), world.state.disputes.get(dispute)
         seat = None if running is None else world.state.seats[running.seat]
         is_closed = seat is not None and seat.status == SeatStatus.CLOSED
-        if running is not None and not is_closed and world.block <= clock:
+        if running is not None and played is not None and not is_closed and world.block <= played.clock:
             world._expect("NotLate", f"the end of dispute {dispute}")
-            self._moves(dispute, "end")
+            self._moves(dispute, ("end", ()))
             return
-        outcome = GameOutcome.CONVICTED if stage in ANSWERS else GameOutcome.CLEARED
+        is_answer = played is not None and played.stage in ANSWERS
+        outcome = GameOutcome.CONVICTED if is_answer else GameOutcome.CLEARED
         self.send(calls.EndDispute(dispute, outcome=outcome))
 
     # Proofs
-    def seals_proof(self, ref: StatementRef, proof: ProofKind) -> bytes:
-        """Seals a proof, so that who copies it gains nothing; returns its digest."""
-        digest = self.compute_digest(ref, proof)
+    def seals_proof(self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None) -> bytes:
+        """Seals a proof, so that who copies it gains nothing; returns its digest. made: the proof, where it
+        is not the world's."""
+        digest = self.compute_digest(made or self.world.proofs.write(ref, proof))
         self.send(calls.SealProof(digest))
         return digest
 
-    def compute_digest(self, ref: StatementRef, proof: ProofKind) -> bytes:
-        """Returns what seals the very call that brings the proof."""
-        data = encode_contract_call(self.world.write_proof(ref, proof))
+    def compute_digest(self, made: ContractCall) -> bytes:
+        """Returns what seals the very call that brings a proof."""
         account = self.world.get_party(self.name).address
+        data = encode_contract_call(made)
         return bytes(keccak(encode(["address", "bytes32"], [account, keccak(data)])))
 
-    def convicts(self, ref: StatementRef, proof: ProofKind) -> None:
+    def convicts(
+        self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None, **facts: Any
+    ) -> None:
         """Seals a proof, and brings it a block later."""
-        self.seals_proof(ref, proof)
+        self.seals_proof(ref, proof, made)
         self.world.passes()
-        self.proves(ref, proof)
+        self.proves(ref, proof, made, **facts)
 
-    def proves(self, ref: StatementRef, proof: ProofKind, **facts: Any) -> None:
+    def proves(
+        self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None, **facts: Any
+    ) -> None:
         """Brings a proof in one transaction."""
-        self.send(calls.ConvictSeat(ref, proof, self.compute_digest(ref, proof), **facts))
+        made = made or self.world.proofs.write(ref, proof)
+        self.world.send(calls.ConvictSeat(ref, proof, self.compute_digest(made), **facts), self.name, made)
+
+    def fails_to_convict(self, ref: StatementRef, proof: ProofKind, *tried: tuple[ContractCall, str]) -> None:
+        """Seals all these proofs, and brings each a block later: it is refused for its reason."""
+        for made, _ in tried:
+            self.seals_proof(ref, proof, made)
+        self.world.passes()
+        for made, reason in tried:
+            with self.world.refuses("ProofInvalid", reason):
+                self.proves(ref, proof, made, is_valid=False)
 
 
 def find_accused(state: GameState, ref: StatementRef) -> int | None:

@@ -1,5 +1,6 @@
 """Calls of a play for the contracts: with claims that can be opened, so that every call can be written."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -8,33 +9,41 @@ from eth_abi.abi import encode
 
 from tests.kit.contract_calls import ContractCall, ContractCalls, list_words
 from tests.kit.members import Member, hand_vote, make_word
-from tests.kit.zero_claims import RATE_SUM, ZEROS, ZeroClaim, make_schedule
-from touchstone.node.records.claim_records import WorkProof
+from tests.kit.played_claims import RATE_SUM, ZEROS, Model, PlayedClaim, make_schedule
+from tests.kit.played_roots import OuterTrees, write_inputs
 from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_abi
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import SignedVote
-from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.merkle import compute_path, hash_leaf
+from touchstone.protocol.spec.merkle import compute_depth, compute_path, hash_leaf
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves
 from touchstone.protocol.spec.shard_draws import assign_shards
-from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal
 
 FAR, NEAR = b"\x41" * len(ZEROS), b"\x01" * len(ZEROS)
 """Weights that lie beyond the limits from zeros, and weights that do not."""
 NO_LEAF = 99_999
+SAME_ENDS = (VoteWord.ACCEPT,)
+"""Words of an auditor that came to the claim's end, unless a play says otherwise."""
 VotePlace = tuple[int, int, int, int]
 """round, slot, draw, rank."""
 
 
 class PlayedCalls(ContractCalls):
     """claims: by their roots; own_ends: weights that an auditor's replay came to, where they are not what its
-    word says (ACCEPT the claim's, a REJECT_STATE FAR ones)."""
+    word says (ACCEPT the claim's, a REJECT_STATE FAR ones); trees: behind posted roots, where a contest
+    descends in them; children: that were named in a contest;
+    other_votes: signed ones to dispute in place of what the drawn auditor would sign."""
 
-    claims: dict[bytes, ZeroClaim]
+    model: Model
+    claims: dict[bytes, PlayedClaim]
     own_ends: dict[VotePlace, bytes]
+    trees: dict[bytes, OuterTrees]
+    children: dict[int, list[int]]
+    disputed_segment: int
+    other_votes: dict[StatementRef, tuple[Any, ...]]
 
     def _vote(self, ref: StatementRef, word: VoteWord, leaf: int = 0) -> tuple[Any, Any, Member]:
         """As its base, of the states behind the claim; a REJECT_DELTA names a leaf that is not there."""
@@ -60,11 +69,13 @@ class PlayedCalls(ContractCalls):
         return super()._notify(made, vote if is_borne else replace(vote, is_complete=True), ref)
 
     def _own_end(
-        self, claim: ZeroClaim, ref: StatementRef, segment: int, word: VoteWord
+        self, claim: PlayedClaim, ref: StatementRef, segment: int, word: VoteWord
     ) -> tuple[StateHeader, bytes]:
         """The state to which the auditor's own replay came, and its weights."""
         header, place = claim.make_header(segment + 1), (ref.round, ref.slot, ref.draw or 0, ref.rank)
-        weights = self.own_ends.get(place, ZEROS if word == VoteWord.ACCEPT else FAR)
+        if place not in self.own_ends and word in SAME_ENDS:
+            return header, ZEROS
+        weights = self.own_ends.get(place, FAR)
         return replace(header, weights_root=hash_leaf(weights)), weights
 
     def _signed(self, ref: StatementRef, word: VoteWord, leaf: int = 0) -> tuple[Any, ...]:
@@ -108,22 +119,49 @@ class PlayedCalls(ContractCalls):
     def _write_dispute_statement(self, call: calls.DisputeStatement) -> ContractCall:
         made = super()._write_dispute_statement(call)
         if made is not None:
-            return made
-        signed, salt = self._signed(call.statement, call.word), make_word("d", self.count)
+            return (*made[:5], self.disputed_segment, *made[6:])
+        salt, signed = make_word("d", self.count), self.other_votes.get(call.statement)
+        signed = signed or self._signed(call.statement, call.word)
         return "Disputes", "disputeVote", self.task, signed, call.bond_limit, salt
 
     # Roots
-    def _write_bring_leaf(self, call: calls.BringLeaf) -> ContractCall:
-        """Weights and momentum of the base, then each merged claim's pseudo-gradient, in order of shards."""
-        name, contest = self.ids.get(call.contest, bytes(32)), self.state.contests.get(call.contest)
-        if contest is None:
-            return "Contests", "bringLeaf", self.task, name, b""
-        game_round = self.state.rounds[contest.round]
+    def list_merged(self, index: int, slots: Iterable[int]) -> list[PlayedClaim]:
+        """Returns the claims of a round's slots in the order of their shards."""
+        game_round = self.state.rounds[index]
         shards = assign_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
-        inputs = 2 * ZEROS
-        for slot in sorted(game_round.merged, key=lambda slot: shards[slot]):
-            claim = self.claims[game_round.claims[slot].claim_root]
-            inputs += claim.delta + claim.carried + b"".join(claim.work.path)
+        ordered = sorted(slots, key=lambda slot: shards[slot])
+        return [self.claims[game_round.claims[slot].claim_root] for slot in ordered]
+
+    def _nodes(self, number: int) -> tuple[bytes, ...]:
+        """As its base; of a root whose trees are known, those below the children that were named."""
+        contest = self.state.contests.get(number)
+        if contest is None or contest.root not in self.trees:
+            return super()._nodes(number)
+        return self.trees[contest.root].list_nodes(self.children.get(number, []))
+
+    def find_leaf(self, contest: int) -> int:
+        """Returns the index of the leaf that a contest has come to."""
+        index, children = 0, self.children.get(contest, [])
+        for level, child in enumerate(children[1:]):
+            index = index << min(4, self.model_depth - 4 * level) | child
+        return index
+
+    @property
+    def model_depth(self) -> int:
+        """Levels of a tensor's tree."""
+        return compute_depth(self.model.leaves)
+
+    def write_inputs(self, contest: int) -> bytes:
+        """Returns the inputs of the leaf that a contest has come to; none behind the last leaf."""
+        running, leaf = self.state.contests[contest], self.find_leaf(contest)
+        if leaf >= self.model.leaves:
+            return b""
+        merged = self.list_merged(running.round, self.state.rounds[running.round].merged)
+        return write_inputs(self.model, merged, leaf)
+
+    def _write_bring_leaf(self, call: calls.BringLeaf) -> ContractCall:
+        name, contest = self.ids.get(call.contest, bytes(32)), self.state.contests.get(call.contest)
+        inputs = b"" if contest is None else self.write_inputs(call.contest)
         return "Contests", "bringLeaf", self.task, name, inputs if call.is_right else inputs[:-1]
 
     def _write_answer_contest(self, call: calls.AnswerContest) -> ContractCall:
@@ -134,49 +172,6 @@ class PlayedCalls(ContractCalls):
     # Proofs
     def _write_seal_proof(self, call: calls.SealProof) -> ContractCall:
         return "Evidence", "sealProof", call.digest
-
-    def _write_convict_seat(self, call: calls.ConvictSeat) -> ContractCall:
-        return self.write_proof(call.statement, call.proof)
-
-    def write_proof(self, ref: StatementRef, proof: ProofKind) -> ContractCall:
-        """Returns the call that proves this of a statement, as far as it can be proven."""
-        claimed = self.state.rounds[ref.round].claims.get(ref.slot)
-        claim = self.claims[claimed.claim_root] if claimed else next(iter(self.claims.values()))
-        place, last = (ref.round, ref.slot), claim.open(claim.segments)
-        base = OuterHeader(*self.behind[self.state.rounds[ref.round].base_root])
-        start = (claim.open(0), base, WorkProof(bytes(32), bytes(32), ()))
-        leaf = LeafProof(claim.delta, ())
-        made: tuple[Any, ...]
-        if proof == ProofKind.BOUNDARY_ZERO:
-            made = ("proveStart", self.task, place, start)
-        elif proof == ProofKind.DELTA_LEAF and claim.fault == "scale":
-            made = ("proveScale", self.task, place, 0, claim.work, leaf)
-        elif proof == ProofKind.DELTA_LEAF:
-            zeros = LeafProof(ZEROS, ())
-            made = ("proveDelta", self.task, place, 0, (claim.work, base, last, zeros, zeros, leaf))
-        elif proof == ProofKind.CARRIED_ROOT:
-            made = ("proveCarried", self.task, place, claim.work, last)
-        elif proof == ProofKind.TWO_STATEMENTS:
-            words = (VoteWord.ACCEPT, VoteWord.REJECT_STATE)
-            made = ("proveTwoVotes", self.task, *(self._signed(ref, word) for word in words))
-        elif self._counted_word(ref) == VoteWord.REJECT_START:
-            made = ("proveRightStart", self.task, self._signed(ref, VoteWord.REJECT_START), start)
-        else:
-            made = ("proveNoLeaf", self.task, self._signed(ref, self._counted_word(ref)))
-        return "Evidence", *list_plain(made)
-
-    # Inside a dispute
-    def write_roots(self, ref: StatementRef) -> tuple[Any, ...]:
-        """Returns function and arguments, but for the dispute's name, of the claimant's first answer."""
-        if ref.draw is None:
-            claim = self.claims[self.state.rounds[ref.round].claims[ref.slot].claim_root]
-            return "postClaimRoots", *list_plain((claim.list_roots(0), claim.open(0), claim.open(1)))
-        word = self._counted_word(ref)
-        vote, shown, _ = self._vote(ref, word)
-        claim = self.claims[vote.claim_root]
-        starts = (claim.open(vote.segment), claim.open(vote.segment + 1))
-        roots = claim.list_roots(vote.segment, shown[2])
-        return "postVoteRoots", *list_plain((roots, claim.solver, *starts, shown[3]))
 
 
 def _leaves(weights: bytes) -> StateLeaves:

@@ -12,14 +12,17 @@ from eth_utils.crypto import keccak
 
 from tests.kit.contract_calls import ContractCall
 from tests.kit.deployment import CHAIN_ID, list_addresses
+from tests.kit.dispute_moves import PlayedDispute
 from tests.kit.members import Member, make_member, make_word
 from tests.kit.played_calls import PlayedCalls, find_entry
+from tests.kit.played_claims import STEPS, Model, make_schedule
+from tests.kit.played_roots import LEARNING_RATE, MOMENTUM
 from tests.kit.share_book import ShareBook
-from tests.kit.zero_claims import PARAMETERS, STEPS, ZERO_ROOT, make_schedule
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.events import GameEvent, RootFell, RoundClosed, SeatConvicted, WeiMoved
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import ESCROW, PotKind, credit_of
 from touchstone.protocol.spec.game.round_machine import apply, fold_all
@@ -41,6 +44,7 @@ AMOUNTS = GameAmounts(
 )  # fmt: skip
 FIRST_BLOCK = 1_000
 TRAINING = b"text"
+ZERO_MODEL = Model()
 
 
 NOT_CLOSING = (
@@ -55,7 +59,8 @@ CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerAsk, calls.EndAsk, ca
 @dataclass(frozen=True)
 class Sent:
     """A call that was sent. call: of the machine, its class or the function's name; header: of the block
-    whose randomness it proves; state, shares: after it."""
+    whose randomness it proves; state, shares: after it; reason: first argument of the refusal, where a play
+    says it."""
 
     call: str
     sender: str
@@ -66,24 +71,39 @@ class Sent:
     events: tuple[GameEvent, ...]
     state: GameState
     shares: ShareBook
+    reason: bytes = b""
 
 
 class PlayedTask(PlayedCalls):
     """A posted task, its clock and its parties.
 
-    log: what was sent, in order; randomness: of blocks, where a play chooses it."""
+    log: what was sent, in order; randomness: of blocks, where a play chooses it; model: what its tensors look
+    like; carries: whether a claim's moments go on into the solver's next one."""
 
-    def __init__(self, name: str, **changes: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: Model = ZERO_MODEL,
+        carries: bool = False,
+        step_root: bytes | None = None,
+        **changes: Any,
+    ) -> None:
         """Posts a task. changes: fields of its terms, windows and amounts."""
+        self.model, self.carries, self.step_root = model, carries, step_root or make_word("step")
         self.block, self.log, self.count = FIRST_BLOCK, list[Sent](), 0
         self.randomness: dict[int, bytes] = {}
         self.parties, self.ids, self.questions = {}, {}, {}
-        self.claims, self.own_ends, self.stages = {}, {}, dict[int, tuple[DisputeStage, int]]()
+        self.trees, self.children = {}, {}
+        self.claims, self.own_ends, self.disputes = {}, {}, dict[int, PlayedDispute]()
+        self.disputed_segment, self.other_votes = 0, {}
         self._refusal: str | None = None
-        self.shares = ShareBook()
+        self._reason, self.shares = b"", ShareBook()
         self.name, self.signing = name, SigningDomain(CHAIN_ID, list_addresses()["Tasks"])
-        root = hash_words("touchstone.outer", ZERO_ROOT, ZERO_ROOT)
-        self.behind = {root: (ZERO_ROOT, ZERO_ROOT)}
+        behind = (model.weights_root, model.zero_root)
+        root = hash_words("touchstone.outer", *behind)
+        self.behind = {root: behind}
+        changes.setdefault("contest_levels", count_contest_levels(model.parameters))
         terms = make_terms(submitter=self.get_party(SUBMITTER).address, root=root, **changes)
         assert check_terms(terms, LIMITS_LOCAL) is None, check_terms(terms, LIMITS_LOCAL)
         self.get_party(STRANGER)
@@ -100,10 +120,11 @@ class PlayedTask(PlayedCalls):
     def _encode_terms(self, terms: GameTerms) -> tuple[Any, ...]:
         schedule = make_schedule(max(1, terms.rounds * terms.segment_count))
         return (
-            terms.submitter, make_word("salt", self.name), ZERO_ROOT, ZERO_ROOT, schedule[-1][0],
-            make_word("step"), EXACT_FORMAT * terms.is_exact, 0, PARAMETERS, terms.rounds,
-            terms.segment_count * STEPS, STEPS, terms.solver_seats, terms.draws, terms.late_chance,
-            terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers, 0, 0x3F000000, 0x3F000000,
+            terms.submitter, make_word("salt", self.name), self.model.weights_root, self.model.zero_root,
+            schedule[-1][0], self.step_root, EXACT_FORMAT * terms.is_exact, 0, self.model.parameters,
+            terms.rounds, terms.segment_count * STEPS, STEPS, terms.solver_seats, terms.draws,
+            terms.late_chance, terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers,
+            int(self.carries), LEARNING_RATE, MOMENTUM,
             tuple(asdict(terms.windows).values()), tuple(asdict(terms.amounts).values()), (1,) * 6,
         )  # fmt: skip
 
@@ -117,14 +138,15 @@ class PlayedTask(PlayedCalls):
         self.send_refused(refused, SUBMITTER, "Tasks", "postTask", self._encode_terms(terms), TRAINING)
 
     # Sending
-    def send(self, call: GameCall, sender: str) -> None:
+    def send(self, call: GameCall, sender: str, made: ContractCall | None = None) -> None:
         """Sends a call, and deposits what it takes before. Raises AssertionError where it is refused and the
-        play does not say so, or passes where the play says that it is refused."""
+        play does not say so, or passes where the play says that it is refused. made: the contracts' call,
+        where it does not follow from the machine's."""
         if self._refusal is None:
             self._fund(call, sender)
         call = self.prepare(call, self.block, sender)
         self.count += 1
-        made, before = self.write(call), self.state
+        made, before = made or self.write(call), self.state
         header = self._find_header(call)
         refused: str | None = None
         events: tuple[GameEvent, ...] = ()
@@ -166,9 +188,9 @@ class PlayedTask(PlayedCalls):
         header: tuple[int, bytes] | None = None,
     ) -> None:
         address = self.get_party(sender).address
-        self.log.append(
-            Sent(name, address, self.block, made, header, refused, events, self.state, self.shares)
-        )
+        reason = self._reason if refused else b""
+        after = (self.state, self.shares)
+        self.log.append(Sent(name, address, self.block, made, header, refused, events, *after, reason))
 
     def _expect(self, refused: str | None, what: str) -> None:
         if refused != self._refusal:
@@ -178,13 +200,15 @@ class PlayedTask(PlayedCalls):
             )
 
     @contextmanager
-    def refuses(self, name: str) -> Iterator[None]:
-        """Every call inside must be refused by this name."""
+    def refuses(self, name: str, reason: str | int | bytes = b"") -> Iterator[None]:
+        """Every call inside must be refused by this name. reason: first argument of the contracts' refusal,
+        which the machine does not have."""
         count, self._refusal = self.count + len(self.log), name
+        self._reason = make_reason(reason)
         try:
             yield
         finally:
-            self._refusal = None
+            self._refusal, self._reason = None, b""
         assert self.count + len(self.log) > count, "a refusal without a call"
 
     def _fund(self, call: GameCall, sender: str) -> None:
@@ -207,7 +231,10 @@ class PlayedTask(PlayedCalls):
             salt = make_word("d", self.count)
             kinds = ["bytes32", "address", "bytes32"]
             self.ids[number] = keccak(encode(kinds, [self.task, account, salt]))
-            self.stages[number] = (DisputeStage.ROOTS, self.block + before.terms.windows.respond)
+            clock = self.block + before.terms.windows.respond
+            self.disputes[number] = PlayedDispute(DisputeStage.ROOTS, clock, self.disputed_segment)
+        if isinstance(call, calls.NameChild):
+            self.children.setdefault(call.contest, []).append(call.child)
         if isinstance(call, calls.AskSigner):
             ask = self.state.asks[number]
             words = self._signed(call.statement, call.word, call.leaf)[0]
@@ -251,6 +278,13 @@ class PlayedTask(PlayedCalls):
     def get_party(self, name: str) -> Member:
         """Returns the key of a party."""
         return self.parties.setdefault(name, make_member(name))
+
+
+def make_reason(reason: str | int | bytes) -> bytes:
+    """Returns a refusal's first argument as a word; nothing where a play says none."""
+    if isinstance(reason, str):
+        return reason.encode().ljust(32, b"\0")
+    return reason.to_bytes(32) if isinstance(reason, int) else reason
 
 
 def is_closing(call: GameCall, events: tuple[GameEvent, ...]) -> bool:

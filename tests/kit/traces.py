@@ -37,7 +37,8 @@ CHANGED_NAMES = {
 
 OWN_EVENTS = {
     "TopUp": "SeatToppedUp", "PostTask": "TaskPosted", "postClaimRoots": "StepRootsPosted",
-    "postVoteRoots": "StepRootsPosted", "nameStep": "StepNamed",
+    "postVoteRoots": "StepRootsPosted", "nameStep": "StepNamed", "postTrace": "TracePosted",
+    "demandLeaves": "LeafDemanded LeavesDue", "showLeaves": "LeafShown",
     "payRevenue": "RevenuePaid", "claimRevenue": "RevenueClaimed", "voteHalt": "HaltVoted",
 }  # fmt: skip
 """Logs of calls that the machine has not, or logs as a movement of money."""
@@ -45,7 +46,7 @@ OWN_EVENTS = {
 
 def list_event_names(call: str, logged: tuple[GameEvent, ...]) -> list[str]:
     """Returns names of the logs that a call leaves, each once, sorted; not those of money."""
-    names = {OWN_EVENTS[call]} if call in OWN_EVENTS else set[str]()
+    names = set(OWN_EVENTS.get(call, "").split())
     for event in logged:
         kind = type(event).__name__
         if isinstance(event, events.ContestMoved):
@@ -86,6 +87,7 @@ def _make_step(one: Sent, accounts: list[str], seats: list[int]) -> dict[str, An
         "header": number,
         "hash": "0x" + header.hex(),
         "refused": one.refused or "",
+        "reason": "0x" + one.reason.ljust(32, b"\0").hex(),
         "events": " ".join(names),
         "digest": "0x" + digest.hex(),
     }

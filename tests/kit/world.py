@@ -19,13 +19,18 @@ from dataclasses import replace
 from typing import Any
 
 from tests.kit.actor import Actor
+from tests.kit.dispute_moves import DisputeMoves
+from tests.kit.played_claims import PlayedClaim
+from tests.kit.played_roots import TensorLeaf, make_trees
 from tests.kit.played_shares import PlayedShares
 from tests.kit.played_task import STRANGER, SUBMITTER
+from tests.kit.proofs import Proofs
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.calls import HandedOpening, SignedVote
 from touchstone.protocol.spec.game.claim_status import list_mergeable
-from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.purse import credit_of, stake_of
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -110,6 +115,28 @@ class World(PlayedShares):
     def get_stake(self, name: str) -> int:
         """Returns the stake of a party, in wei."""
         return self.state.purse.get_wei(stake_of(self.get_seat(name).number))
+
+    @property
+    def proofs(self) -> Proofs:
+        """Makes proofs in one transaction."""
+        return Proofs(self)
+
+    def moves(self, dispute: int) -> DisputeMoves:
+        """Makes the moves of a dispute."""
+        return DisputeMoves(self, dispute)
+
+    def find_carried(self, index: int, account: str) -> PlayedClaim | None:
+        """Returns the claim whose moments go on into an account's claim of a round."""
+        number = next(one.number for one in self.state.seats.values() if one.account == account)
+        for before in range(
+            index - 1, max(get_epoch_start(get_epoch(index)), self.state.seats[number].joined) - 1, -1
+        ):
+            game_round = self.state.rounds[before]
+            if game_round.phase == RoundPhase.POSTED and number in game_round.pool.solvers:
+                slot = game_round.pool.solvers.index(number)
+                if slot in game_round.merged:
+                    return self.claims[game_round.claims[slot].claim_root]
+        return None
 
     # Rounds
     @property
@@ -260,6 +287,15 @@ class World(PlayedShares):
             numbers = tuple(self.get_seat(name).number for name in signers)
         posted = root or self.state.terms.root
         self.send(calls.PostRoot(live.index, slots, posted, numbers), STRANGER)
+
+    def make_outer(self, merged: Sequence[str] | None = None, wrong: TensorLeaf | None = None) -> bytes:
+        """Returns the right root of the round that runs, over all claims or these, and keeps its trees.
+        wrong: a leaf of it that is another."""
+        live = self.live
+        slots = list(live.claims) if merged is None else [self.get_slot(name, live.index) for name in merged]
+        trees = make_trees(self.list_merged(live.index, slots), wrong)
+        self.trees[trees.root], self.behind[trees.root] = trees, trees.roots
+        return trees.root
 
     def posts_late(self) -> None:
         """The round's root is posted once undecided claims are not waited for any more."""

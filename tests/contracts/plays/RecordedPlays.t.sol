@@ -38,12 +38,13 @@ contract RecordedPlaysTest is Test {
         uint256 header;
         bytes32 hash;
         string refused;
+        bytes32 reason;
         string events;
         bytes32 digest;
     }
 
     string private constant SENT =
-        "Sent(string call,address sender,string to,uint256 block,bytes data,uint256 header,bytes32 hash,string refused,string events,bytes32 digest)";
+        "Sent(string call,address sender,string to,uint256 block,bytes data,uint256 header,bytes32 hash,string refused,bytes32 reason,string events,bytes32 digest)";
 
     struct Trace {
         string name;
@@ -177,6 +178,18 @@ contract RecordedPlaysTest is Test {
         _replayGroup("silence");
     }
 
+    function test_descents() public {
+        _replayGroup("descents");
+    }
+
+    function test_steps() public {
+        _replayGroup("steps");
+    }
+
+    function test_evidence() public {
+        _replayGroup("evidence");
+    }
+
     function test_convictions() public {
         _replayGroup("convictions");
     }
@@ -233,6 +246,17 @@ contract RecordedPlaysTest is Test {
         assertTrue(selector != 0, what);
         if (isDone || bytes4(answer) != selector) {
             revert Differs(t.name, i, what, abi.encodePacked(selector), answer);
+        }
+        if (one.reason != 0 && _firstOf(answer) != one.reason) {
+            revert Differs(t.name, i, string.concat(what, " for a reason"), abi.encode(one.reason), answer);
+        }
+    }
+
+    /// @dev The first argument of an error.
+    function _firstOf(bytes memory answer) private pure returns (bytes32 word) {
+        if (answer.length < 36) return 0;
+        assembly ("memory-safe") {
+            word := mload(add(answer, 36))
         }
     }
 

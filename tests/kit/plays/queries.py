@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.kit.actor import Actor
 from tests.kit.played_calls import FAR, NEAR
+from tests.kit.played_claims import ZEROS
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
-from tests.kit.zero_claims import ZEROS
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until
