@@ -6,6 +6,8 @@
                                                 replayed or exported just now; then goes
     of another task of this home, or a dataset  stays
 
+While the chain lacks a round of which there are records, all stays: a provider may be behind.
+
 Pruning may be killed at any moment: the next one decides anew, from the chain and the journal. If a solver
 pruned a state too early, it trains it again from boundary 0 (`node/training/segments.py`).
 """
@@ -129,9 +131,19 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Pruning]]:
     """Yields what to delete and what to restore at `block`."""
     state = get_now(view)
     stages = (*list_stages(state, block - REORG_BLOCKS), view.pruning.begun)
-    if stages != view.pruning.done:
+    if stages != view.pruning.done and not _is_behind(view, state):
         yield Prune(stages)
     yield from (RestoreBoundary(*place) for place in find_due(view, block))
+
+
+def _is_behind(view: View, state: GameState) -> bool:
+    """Returns whether this node has records of a round that the chain lacks: its provider is behind, or a
+    reorg took the round back. Until the round is there, nobody can tell what must stay of it."""
+    rounds = {index for index, places in list(view.audits.book.places.items()) if places}
+    rounds |= {key.round for key in list(view.claims.merges)}
+    # The round to come is trained speculatively, and no later one.
+    rounds |= {index - 1 for index, _ in list(view.claims.works)}
+    return max(rounds, default=-1) >= state.next_round
 
 
 def find_due(view: View, block: int) -> dict[tuple[int, int], int]:
