@@ -4,16 +4,21 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import Meter, Status
+from touchstone.node.kit.config import Meter, Notify, Status
+from touchstone.node.kit.waiting import telling
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 REFOLD_PAUSE_BLOCKS = 64
 """If a fold fails again within so many blocks after a complete one, the node ends."""
+SHUT_PAUSE_S = 1.0
+"""Before it is asked again whether the folded chain is that of now: it may be, without a new block."""
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +73,18 @@ class Following:
         """Folds the chain's events without end, while a node does something long before its loop begins."""
         while True:
             await self.take_next()
+
+    async def catch_up(self, notify: Notify) -> None:
+        """Folds until the newest folded block is of now, as before a signature. A provider that is behind
+        does not show what this account has done last."""
+        async with telling(notify, lambda: f"waiting for the chain: {self.chain.gate.reason}"):
+            while True:
+                with suppress(GateShut):
+                    await self.chain.gate.pass_through()
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SHUT_PAUSE_S):
+                        await self.take_next()
 
     async def fold_anew(self, why: str) -> None:
         """Reads the whole chain again, because the fold may be wrong. Raises EnvironmentFault if that was

@@ -203,6 +203,9 @@ class Node:
         unknown or malformed task, EnvironmentFault if this machine lacks the configured device, and what
         fetching its data raises."""
         config, store = self.config, self.store
+        if not AuditBook(self.journal, task).has_begun(self.state.head_block):
+            # What a lost journal has said is in blocks up to now.
+            await self.following.catch_up(config.notify)
         pin_kernels(config.threads, device=config.device)
         spec, game = read_spec(self.state, task), self.state.games[task]
         refuse_harmful(game.terms, spec, figures, self.chain.limits)
@@ -234,7 +237,7 @@ class Node:
         config = self.config
         tools = Tools(
             get_view=self.get_view, notify=config.notify, notify_loop=self.following.notify_loop,
-            keep_up=self.following.keep_up,
+            keep_up=self.following.keep_up, catch_up=partial(self.following.catch_up, config.notify),
             states=StateStore(self.store, spec.terms.parameter_count), peers=peers, chain=self.chain,
             signer=Signer(config.key, self.chain.gate, self.chain.signing), journal=self.journal,
             claims=ClaimBook(self.journal, task), cases=DisputeRecords(self.journal, task),

@@ -22,6 +22,7 @@ from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace, get_place
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.game.unserved_votes import VotePlace
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.signed_reports import DistanceReport
@@ -159,10 +160,15 @@ class AuditBook:
         for record in self.journal.replay():
             self._index(record)
 
+    def has_begun(self, block: int) -> bool:
+        """Returns whether this journal has anything of the task's audits. What it has does not count if it
+        began far above the head `block`: a provider had made that block up."""
+        return bool(self.begun or self.versions) and self.begun <= block + REORG_BLOCKS
+
     def begin(self, block: int) -> bool:
-        """Writes down when this journal began with the task, if it has no audit of it yet. Returns whether it
-        wrote."""
-        is_new = not (self.begun or self.versions)
+        """Writes down when this journal began with the task, unless it has begun. Returns whether it did.
+        block: the head of now, for above it a journal that was lost may have said something."""
+        is_new = not self.has_begun(block)
         if is_new:
             self.write(AuditsBegun(self.task, block))
         return is_new

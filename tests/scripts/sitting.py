@@ -11,12 +11,13 @@ from typing import Any, Self, cast
 import pytest
 import rich.console
 
+from tests.kit.nodes import NoJournal
 from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import NodeConfig, Status
+from touchstone.node.kit.config import NodeConfig, Notify, Status
 from touchstone.node.kit.following import Following
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.node import Node
@@ -59,6 +60,9 @@ class StillFollowing(Following):
     async def take_next(self) -> None:
         pass
 
+    async def catch_up(self, notify: Notify) -> None:
+        pass
+
 
 @dataclass
 class StillNode(Node):
@@ -75,9 +79,8 @@ class StillNode(Node):
         state, nothing = ChainState(ACCOUNT, LIMITS_LOCAL, cast(Any, None)), cast(Any, None)
         state.games[TASK], state.head_block = game, START_BLOCK
         following = StillFollowing(chain, state, Status(ACCOUNT), _wait_for_ever())
-        return cls(
-            NodeConfig(Path(), Path(), "", nothing, notify=print), following, nothing, nothing, nothing
-        )
+        config = NodeConfig(Path(), Path(), "", nothing, notify=print)
+        return cls(config, following, nothing, cast(Any, NoJournal()), nothing)
 
     def change(self, game: Any, blocks: int = 0) -> None:
         """The chain has this game now, so many blocks later."""

@@ -60,6 +60,19 @@ async def test_what_was_drawn_before_the_journal_began_is_not_audited(tmp_path: 
     again.journal.close()
 
 
+async def test_a_journal_that_began_in_a_block_that_was_made_up_begins_again(tmp_path: Path) -> None:
+    """One provider told of it, once: the node would audit nothing for years, and say nothing of it."""
+    stage = make_stage()
+    node = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    assert node.room.book.begin(10**9) and list_due(node) == []
+    node.journal.close()
+    again = Node(stage, node.seed, tmp_path / "auditor")
+    before = (stage.game.rounds[0].closed or 0) - 1
+    assert again.room.book.begin(before) and not again.room.book.begin(stage.head)
+    assert list_due(again) == [AuditDraw(stage.get_drawn().place)]
+    again.journal.close()
+
+
 async def test_a_journal_that_began_before_the_draw_audits_it(tmp_path: Path) -> None:
     stage = make_stage()
     node = Node(stage, stage.find_auditor(), tmp_path / "auditor")

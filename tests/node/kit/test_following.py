@@ -9,6 +9,7 @@ import pytest
 
 from touchstone.node.kit.config import Status
 from touchstone.node.kit.following import Following
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 
@@ -59,6 +60,27 @@ async def test_who_stops_following_leaves_the_next_batch_to_the_next(
     async with asyncio.timeout(5):
         await following.take_next()
     assert state.folded == [1, 2] and not caplog.records
+    following.stop_reading()
+
+
+async def test_who_catches_up_folds_until_the_newest_block_is_of_now() -> None:
+    """What an account has done last stands in blocks that a provider which is behind does not show."""
+    queue: asyncio.Queue[int] = asyncio.Queue()
+    following, state = follow(queue)
+
+    async def pass_through() -> None:
+        if state.head_block < 2:
+            raise GateShut(what="nothing is signed now", expected="", actual="it is old", remedy="")
+
+    cast(Any, following.chain).gate = SimpleNamespace(pass_through=pass_through, reason="it is old")
+    catching_up = asyncio.create_task(following.catch_up(lambda line: None))
+    await queue.put(1)
+    done, _ = await asyncio.wait({catching_up}, timeout=0.1)
+    assert state.folded == [1] and not done
+    await queue.put(2)
+    async with asyncio.timeout(5):
+        await catching_up
+    assert state.folded == [1, 2]
     following.stop_reading()
 
 

@@ -6,14 +6,16 @@ import pytest
 
 from tests.kit.nodes import TASK, get_account, open_joined
 from tests.node.merging.stage import make_world
+from touchstone.node.kit.config import Notify
 from touchstone.node.loop import node as node_module
 from touchstone.node.loop.served_data import BODY_BYTES
 from touchstone.node.training.idle_mode import IdleMode
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 
 
 def test_nothing_may_be_looked_at_before_a_task_is_joined_and_while_the_chain_lacks_it(
@@ -69,6 +71,26 @@ def test_a_journal_that_is_younger_than_its_seat_says_what_it_does_not_audit(
         is_told = any("begins at block" in line for line in lines)
         assert is_told == (is_new and role != SeatRole.SOLVER)
         lines.clear()
+
+
+async def test_a_journal_that_is_new_to_a_task_begins_with_a_block_of_now(tmp_path: Path) -> None:
+    """A provider that is behind, and a journal that was lost: its seals are of later blocks."""
+    waited = list[int]()
+    with open_joined(tmp_path, make_world().state, head_block=100) as node:
+
+        async def catch_up(notify: Notify) -> None:
+            waited.append(node.state.head_block)
+
+        vars(node.following)["catch_up"] = catch_up
+        node.state.games.clear()
+        for head, count in ((100, 0), (100 - REORG_BLOCKS, 0), (100 - REORG_BLOCKS - 1, 1)):
+            node.state.head_block = head
+            with pytest.raises(InvalidInput, match="unknown task"):
+                await node.join(TASK)
+            assert len(waited) == count, "it began in a block that was never there"
+        with pytest.raises(InvalidInput, match="unknown task"):
+            await node.join(b"another task".ljust(32))
+        assert len(waited) == 2
 
 
 def test_a_task_whose_journal_fails_opens_no_processes(
