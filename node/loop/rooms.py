@@ -266,6 +266,7 @@ class Rooms:
         t = self.tools
         return SelfTest(
             get_view=t.get_view,
+            catch_up=t.catch_up,
             states=t.states,
             claims=t.claims,
             cases=t.cases,

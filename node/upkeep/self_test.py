@@ -10,6 +10,7 @@ operator brings the earlier versions back, it is told again only if the node sta
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -53,9 +54,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Tests whether this machine computes the bits of the last run."""
+    """Tests whether this machine computes the bits of the last run. catch_up: folds the chain's events until
+    the newest folded block is of now."""
 
     get_view: GetView
+    catch_up: Callable[[], Awaitable[None]]
     states: StateStore
     claims: ClaimBook
     cases: DisputeRecords
@@ -76,6 +79,8 @@ class SelfTest:
         machine = describe_machine()
         before = read_bits(home).get(name)
         if before is None or before.machine != machine:
+            # Until then the round of a claim that is on the chain may seem not to be open yet.
+            await self.catch_up()
             try:
                 found = await self._test(machine, before)
             except EnvironmentFault as fault:

@@ -229,6 +229,31 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
         assert node.rooms.tools.pruning_memory.unlike_until == 0
 
 
+async def test_a_claim_of_a_round_that_the_provider_does_not_show_yet_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update, a restart, and a provider that is behind. The claim seemed not to be told, so it got new
+    salts: then nobody could open it, which costs the stake."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, node):
+        await node.rooms.self_test.check_bits()
+        now, claims = stage.world.state, node.rooms.tools.claims
+        (told,) = [work for work in claims.works.values() if work.finished]
+        finished, salts = told.finished, told.salts
+
+        async def catch_up() -> None:
+            stage.world.state = now
+            stage.sync()
+
+        stage.world.state = replace(now, rounds={}, next_round=0)
+        stage.sync()
+        change_tools(node, catch_up=catch_up)
+        update_machine(monkeypatch, "another torch")
+        differ(node, lambda step: True)
+        await node.rooms.self_test.check_bits()
+        (told,) = [work for work in claims.works.values() if work.salts]
+        assert (told.finished, told.salts) == (finished, salts)
+
+
 async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node without claims: its replay has moments that are not zero, the one known step has none."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, node):
