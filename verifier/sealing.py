@@ -128,6 +128,9 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
         raise make_unserved("a start state with the step numbers of its place", until)
     # The solver has served by now, so a pause of this node cannot count against it.
     await room.pause()
+    if find_drawn(room.get_game(), drawn.place) is None:
+        # A reorg took the draw back, and may bring it again.
+        return None
     if not _is_wanted(room, drawn):
         room.book.passed.add(drawn.place)
         return None
@@ -170,8 +173,6 @@ def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
     """Returns whether a verdict that needs a replay would still count. It would not if the draw takes
     UNSERVED alone."""
     game, place = room.get_game(), drawn.place
-    if find_drawn(game, place) is None:
-        return False
     return is_wanted(game, place, room.block) and not is_only_unserved(game, place, room.block)
 
 

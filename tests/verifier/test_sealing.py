@@ -1,6 +1,7 @@
 """From the first request to the seal: how long an auditor asks, what it seals, when it replays nothing."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from tests.verifier.stage import (
     make_solver,
     make_stage,
 )
+from tests.verifier.test_audit_duties import list_due
 from tests.verifier.test_audit_votes import make_vote
 from touchstone.node.kit.view import require_game
 from touchstone.protocol.adapters.chain.gate import GateShut
@@ -24,6 +26,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
 from touchstone.verifier import sealing
+from touchstone.verifier.audit_duties import AuditDraw
 from touchstone.verifier.sealing import NotServed, ask_until, make_seal
 
 ACCUSED = get_account(SOLVER)
@@ -106,6 +109,24 @@ async def test_what_is_sealed_is_the_auditors_own_end_under_a_salt(auditor: Node
     again = Node(stage, auditor.seed, auditor.folder)
     assert again.room.book.seals[place] == made
     again.journal.close()
+
+
+async def test_a_draw_that_a_reorg_took_back_and_brings_again_is_audited(
+    auditor: Node, tmp_path: Path
+) -> None:
+    """It was held for one in which no word counts any more, until the process ended: a silent primary."""
+    stage, drawn = auditor.stage, auditor.stage.get_drawn()
+    now = stage.world.state
+
+    async def take_back() -> None:
+        stage.world.state = replace(now, rounds={0: replace(now.rounds[0], seed=None)})
+
+    auditor.room.pause = take_back
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        assert await make_seal(auditor.room, drawn, LATER) is None
+    assert AuditDraw(drawn.place) not in list_due(auditor)
+    stage.world.state = now
+    assert AuditDraw(drawn.place) in list_due(auditor)
 
 
 async def test_where_no_word_would_count_any_more_nothing_is_replayed(tmp_path: Path) -> None:
