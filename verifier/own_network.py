@@ -30,9 +30,10 @@ class ReachesNobody(EnvironmentFault):
 async def was_anybody_reached(room: AuditRoom, solver: str, since_s: float) -> bool:
     """Returns whether the solver, or a peer in another network, answered after `since_s` (loop time in
     seconds). Returns False if a peer answers only now: then the solver must be asked once more. Raises
-    ReachesNobody if nobody answers."""
+    ReachesNobody if nobody answers, and GateShut while the chain does not have the task."""
     since_s = max(since_s, asyncio.get_running_loop().time() - LATELY_S)
     others = _list_elsewhere(room, solver)
+    room.get_game()  # While the chain is read anew, nobody's endpoint is known: that is no silence.
     with suppress(EnvironmentFault):  # The solver may have announced no endpoint.
         if room.client.get_answer_s(room.find_peer(solver)) >= since_s:
             return True

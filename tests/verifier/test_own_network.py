@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from tests.verifier.stage import Node, Stage, make_bystander, make_solver, make_stage
+from touchstone.node.kit.view import require_game
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.statements import Vote, VoteWord
 from touchstone.verifier import own_network
 from touchstone.verifier.replaying import audit
+from touchstone.verifier.sealing import ask_until
 
 
 async def audit_through(stage: Stage, auditor: Node) -> Vote:
@@ -41,6 +44,28 @@ async def test_who_reaches_nobody_blames_nobody(tmp_path: Path) -> None:
             assert await auditor.client.is_answering(stage.peers[other.account])
         vote = await audit_through(stage, auditor)
     assert vote.word == VoteWord.ABSTAIN and "this node reaches nobody" in auditor.lines[-1]
+
+
+async def test_while_the_chain_is_read_anew_nobody_is_known_and_nothing_is_said(tmp_path: Path) -> None:
+    """The last block of the solver's time could not be folded, and no peer stood in what was read so far. The
+    node abstained from a claim that was served to it."""
+    stage = make_stage()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+
+    async def ask() -> None:
+        await asyncio.Event().wait()
+
+    def get_game(*_: object) -> Any:
+        return require_game(None, b"")
+
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        assert await auditor.client.is_answering(stage.peers[solver.account])
+        clock = asyncio.create_task(stage.pass_blocks(stage.head + 2))
+        auditor.room.get_game, auditor.room.find_peer = get_game, get_game
+        auditor.room.list_others = list
+        with pytest.raises(GateShut):
+            await ask_until(auditor.room, solver.account, ask, stage.head + 1, "the start")
+        await clock
 
 
 async def test_one_peer_that_answers_is_enough_to_blame_a_silent_solver(
