@@ -27,6 +27,7 @@ from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.signer import Signer
 from touchstone.node.kit.states import StateStore
 from touchstone.node.kit.view import View, require_game
+from touchstone.node.kit.waiting import telling
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.rooms import Rooms
@@ -155,6 +156,8 @@ class Node:
         await self.following.take_next()
         if request is not None and not request.is_held and await self._wait_until_idle(task):
             request = replace(request, is_held=True)
+        if request is not None and request.is_held:
+            await self._find_held_seat(task)
         try:
             await self.join(task, request.figures if request else None)
             seat: Seat | None = None
@@ -197,6 +200,17 @@ class Node:
             await self.following.take_next()
             is_held = task in self.state.games and has_duties(self.state.games[task], self.account)
         return is_held
+
+    async def _find_held_seat(self, task: bytes) -> None:
+        """Follows the chain until it shows what the contract has: this account's seat. Where another endpoint
+        showed it a moment ago, a chain without it is one that is behind, and no seat that was paid out."""
+        while (game := self.state.games.get(task)) is not None and not has_duties(game, self.account):
+            if not await self.chain.tasks.seat_of(task, self.account):
+                return
+            async with telling(
+                self.config.notify, lambda: "waiting for the block in which the seat was taken"
+            ):
+                await self.following.take_next()
 
     async def join(self, task: bytes, figures: Figures | None = None) -> None:
         """Joins `task` without a seat so far: fetches and checks what it needs. Raises InvalidInput for an

@@ -49,6 +49,10 @@ async def do_nothing(*_: object) -> None:
     pass
 
 
+async def find_no_seat(*_: object) -> int:
+    return 0
+
+
 async def _wait_for_ever() -> AsyncIterator[Any]:
     await asyncio.Event().wait()
     yield
@@ -76,6 +80,7 @@ class StillNode(Node):
     def make(cls, game: Any) -> Self:
         """One whose chain has this game as `TASK`."""
         chain: Any = SimpleNamespace(address=ACCOUNT, sender=None, limits=LIMITS_LOCAL, connection=None)
+        chain.tasks = SimpleNamespace(seat_of=find_no_seat)
         state, nothing = ChainState(ACCOUNT, LIMITS_LOCAL, cast(Any, None)), cast(Any, None)
         state.games[TASK], state.head_block = game, START_BLOCK
         following = StillFollowing(chain, state, Status(ACCOUNT), _wait_for_ever())

@@ -120,6 +120,27 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
     assert len(node.taken) == 1, "who asks for a new one gets it"
 
 
+async def test_a_seat_that_the_followed_endpoint_does_not_show_yet_is_not_paid_out() -> None:
+    """The command began by an endpoint that has the seat. The node ended, as one that is not needed, and a
+    service does not start such a one again: the seat was silent."""
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    node, blocks = StillNode.make(game), list[object]()
+
+    async def find_seat(*_: object) -> int:
+        return 1 << 16 | SEAT.number
+
+    async def take_next() -> None:
+        blocks.append(None)
+        if len(blocks) == 3:
+            node.change(replace(game, seats={SEAT.number: SEAT}))
+
+    cast(Any, node.chain).tasks.seat_of = find_seat
+    vars(node.following)["take_next"] = take_next
+    with pytest.raises(EnvironmentFault):
+        await node.work_on(TASK, SeatRequest(SeatRole.SOLVER, is_held=True))
+    assert len(node.taken) == 1, "it goes on with its seat"
+
+
 def test_a_bond_is_its_own_accounts() -> None:
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     assert not has_bond(game, "alice")
