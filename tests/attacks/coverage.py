@@ -194,7 +194,7 @@ ENTRIES = (
            MERKLE="test_a_node_is_no_leaf test_padding_is_no_leaf"),
     _entry("40", "replayed signatures", AUTH="test_a_replay_is_refused "
            "test_a_signature_for_another_deployment_is_refused",
-           ASKS="test_ask_voteOfAnotherChain_isRefused", STATEMENT_MODULE="test_seal_signedAsVote_isUnknown"),
+           QUERIES="another_vote_is_not_asked", STATEMENT_MODULE="test_seal_signedAsVote_isUnknown"),
     _entry("41", "admin keys", ADMIN="test_no_contract_has_a_call_for_an_owner"),
     _entry("42", "a cheating submitter", JOINING="test_what_could_hurt_is_refused_by_name",
            FACTS="test_another_task_needs_another_step_root",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from tests.kit.contract_calls import ContractCall
+from tests.kit.contract_calls import ContractCall, list_words
 from tests.kit.dispute_moves import Move, Place
 from tests.kit.members import make_word
 from tests.kit.played_calls import encode_contract_call
 from tests.kit.played_claims import PlayedClaim
+from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.calls import GameCall
@@ -23,7 +24,7 @@ from touchstone.protocol.spec.game.state import (
     MissedPlace,
     StatementRef,
 )
-from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 if TYPE_CHECKING:
     from tests.kit.world import World
@@ -189,14 +190,20 @@ class Actor:
         self.send(calls.AskSigner(ref, word, leaf, more.pop("bond", due), **more))
         return state.next_number
 
-    def queries_other_round(self, ref: StatementRef, index: int) -> None:
-        """Asks about a round that nobody opened, with a vote of another one."""
+    def queries_otherwise(self, refused: str, ref: StatementRef, signer: str = "", **lies: Any) -> None:
+        """Asks about a vote that is not the drawn one's: `lies` are fields that it says otherwise."""
+        vote, _, auditor = self.world._vote(ref, VoteWord.ACCEPT)
+        self.queries_vote(refused, replace(vote, **lies), signer or self.world.get_name(auditor.address))
+
+    def queries_vote(self, refused: str, vote: Vote, signer: str) -> None:
+        """Asks about a vote of its own making. signer: a party, or nobody: then the signature is zeros."""
         world = self.world
-        words = world._signed(ref, VoteWord.ACCEPT)
-        vote = (*words[0][:1], index, *words[0][2:])
-        world._expect("RoundUnknown", "a query of an unknown round")
-        made = ("Asks", "ask", world.task, (vote, *words[1:]), 0, 1_000)
-        world.send_refused("RoundUnknown", self.name, *made)
+        is_signed = signer != "nobody"
+        signature = (
+            sign_statement(world.get_party(signer).key, vote, world.signing) if is_signed else bytes(64)
+        )
+        signed = list_words(vote), signature[:32], signature[32:]
+        world.send_refused(refused, self.name, "Asks", "ask", world.task, signed, 0, 1_000)
 
     def answers_query(self, query: int, **facts: Any) -> None:
         """Shows the leaf."""

@@ -26,7 +26,7 @@ from touchstone.protocol.spec.game.purse import (
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
-from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over
 from touchstone.protocol.spec.statements import VoteWord
 
 RESTITUTIONS = 4
@@ -39,7 +39,7 @@ VOTE_CODES = {
 }  # fmt: skip
 PAID = 4
 """is added to the code of a vote that was opened."""
-SETTLED_PHASES = (RoundPhase.POSTED, RoundPhase.STANDING, RoundPhase.FALLEN)
+NEVER = (1 << 256) - 1
 Words = Iterator[tuple[str, int]]
 """What a word is, and the word."""
 
@@ -57,7 +57,7 @@ def list_words(one: Sent, accounts: Sequence[str], seats: Sequence[int]) -> Word
     yield from _list_shares(state, one.shares, accounts)
     for number in seats:
         yield from _list_seat(state, number)
-    yield from _list_task(state)
+    yield from _list_task(state, block)
     first = max(state.next_round - ROUNDS_SEEN, EPOCH_ROUNDS * state.freed_epochs, 0)
     for index in range(first, state.next_round):
         yield from _list_round(state, state.rounds[index], block)
@@ -100,7 +100,7 @@ def _list_seat(state: GameState, number: int) -> Words:
         yield f"joined of seat {number}", seat.joined
 
 
-def _list_task(state: GameState) -> Words:
+def _list_task(state: GameState, block: int) -> Words:
     live = get_live_round(state)
     yield "next round", state.next_round
     yield "live", 0 if live is None else live.index + 1
@@ -110,6 +110,7 @@ def _list_task(state: GameState) -> Words:
     yield "closed", int(state.is_closed)
     yield "contested until", state.contested_until
     yield "root", int.from_bytes(state.root if live is None else live.base_root)
+    yield "over", int(is_over(state, block))
     if live is None:
         yield "stands since", state.stands_since
 
@@ -132,6 +133,8 @@ def _list_round(state: GameState, game_round: GameRound, block: int) -> Words:
     yield f"seed {name}", int.from_bytes(game_round.seed or b"")
     yield f"late from {name}", game_round.late_from or 0
     yield f"late slots {name}", _bits(list(game_round.late_slots))
+    duty_until = get_duty_until(state, game_round)
+    yield f"duty until {name}", NEVER if duty_until is None else duty_until
     if game_round.phase == RoundPhase.POSTED:
         yield f"merged {name}", _bits(game_round.merged)
         yield f"signers {name}", _bits([number & 0xFFFF for number in game_round.signers])

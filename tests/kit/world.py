@@ -15,6 +15,7 @@ can be sent to the contracts (`traces.py`).
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,9 +32,11 @@ from touchstone.protocol.spec.game.calls import HandedOpening, SignedVote
 from touchstone.protocol.spec.game.claim_status import list_mergeable
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.purse import credit_of, stake_of
-from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     GameRound,
     Seat,
@@ -342,6 +345,17 @@ class World(PlayedShares):
     def settles(self, name: str, until: int) -> None:
         """A seat settles its rounds up to and with `until`."""
         self.send(calls.SettleSeat(self.get_seat(name).number, until), STRANGER)
+
+    def settles_together(self, *seats: int, until: int) -> None:
+        """Seats settle in one call: each once, and who cannot yet is left out."""
+        logged: tuple[GameEvent, ...] = ()
+        for number in seats:
+            call, account = calls.SettleSeat(number, until), self.get_party(STRANGER).address
+            with suppress(GameRefusal):
+                events = apply(self.state, call, account, self.block)
+                self.state, logged = fold_all(self.state, events, self.block), logged + events
+                self._mint(call, events)
+        self._note("settle", STRANGER, ("Settlement", "settle", self.task, list(seats), until), None, logged)
 
     def all_settle(self, until: int | None = None) -> None:
         """Every seat settles."""

@@ -20,10 +20,9 @@ import {Modules} from "../../../contracts/game/Module.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
-import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
-import {IShares, ITaskShares} from "../../../contracts/game/interfaces/IShares.sol";
+import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
@@ -278,16 +277,8 @@ abstract contract GameWorld is Test {
         return tasks.seatAt(task, seat).account;
     }
 
-    function stakeOf(uint256 seat) internal view returns (uint256) {
-        return tasks.seatAt(task, seat).stakeWei;
-    }
-
     function creditOf(uint256 seat) internal view returns (uint256) {
         return purse.creditOf(accountOf(seat));
-    }
-
-    function requireStatus(uint256 seat, SeatStatus expected) internal view {
-        assertEq(uint256(tasks.seatAt(task, seat).status), uint256(expected), "status");
     }
 
     function asSeat(uint256 seat) internal {
@@ -326,10 +317,6 @@ abstract contract GameWorld is Test {
 
     function pass(uint256 blocks) internal {
         vm.roll(now_() + blocks);
-    }
-
-    function expectOutside(uint256 first, uint256 last) internal {
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.OutsideWindow.selector, first, last, now_()));
     }
 
     // Rounds ------------------------------------------------------------------------------------------------------
@@ -656,16 +643,6 @@ abstract contract GameWorld is Test {
         judge(round, hand(round, slot, draw, rank, word, isOpened));
     }
 
-    /// @dev Votes of these ranks with these words in every draw of a claim, opened.
-    function voteAll(uint256 round, uint256 slot, uint256 rank, uint256 word) internal {
-        (,, uint256 segments) = rounds.claimOf(task, round, slot);
-        uint256 most = (segments + 2) / 3;
-        uint256 count = terms.draws < most ? terms.draws : most;
-        for (uint256 draw = 0; draw < count; ++draw) {
-            vote_(round, slot, draw, rank, word, true);
-        }
-    }
-
     /// @dev Every primary accepts, with its opening, in one call.
     function acceptAll(uint256 round) internal {
         votes.judge(task, round, acceptances(round));
@@ -730,17 +707,12 @@ abstract contract GameWorld is Test {
     function passDuties() internal {
         uint256 next = rounds.nextRound(task);
         uint256 latest = now_();
-        IRounds.Facts[] memory facts = rounds.factsOf(task, freedEpochs() * 16, next - 1);
+        IRounds.Facts[] memory facts = rounds.factsOf(task, 0, next - 1);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (facts[i].dutyUntil > latest) latest = facts[i].dutyUntil;
         }
         assertTrue(latest != type(uint256).max, "every round has its root");
         roll(latest + 1);
-    }
-
-    /// @dev Epochs that were freed, by a test that frees some.
-    function freedEpochs() internal view virtual returns (uint256) {
-        return 0;
     }
 
     /// @dev The end of a play: all settle, are paid out, the task closes, everybody withdraws, and nothing is left anywhere.

@@ -77,11 +77,6 @@ contract PurseTest is Test, ITokenHook {
         assertEq(token.balanceOf(address(purse)), 500, "tokens");
     }
 
-    function test_deposit_nothing_reverts() public {
-        vm.expectRevert(IPurse.NothingMoved.selector);
-        _deposit(0);
-    }
-
     function test_deposit_tokenWithFee_reverts() public {
         token.setFee(3);
         vm.expectRevert(abi.encodeWithSelector(IPurse.WrongReceipt.selector, 100, 97));

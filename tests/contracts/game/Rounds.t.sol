@@ -1,43 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {SeatRole} from "../../../contracts/game/GameTypes.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
-import {RoundWorld} from "./RoundWorld.sol";
+import {GameWorld} from "./GameWorld.sol";
 
 /// @title What is read of rounds and of the pools that are held for them.
-contract RoundsTest is RoundWorld {
-    // Starting ---------------------------------------------------------------------------------------------------
-    /// @dev The block in which a start has lapsed, the task is over or can be started again.
-    function test_isOver_standing() public {
-        postTask(soundTerms());
-        joinAll(2, 6, 3);
-        assertTrue(!rounds.isOver(task), "not yet");
-        roll(1190);
-        rounds.start(task);
-        (,,, uint256 startBlock) = _line();
-        assertEq(startBlock, 1192, "start block");
-        roll(1392);
-        assertTrue(!rounds.isOver(task), "it can be sealed");
-        roll(1393);
-        assertTrue(rounds.isOver(task), "it has lapsed");
-        startRounds();
-        assertTrue(!rounds.isOver(task), "a round runs");
-        assertEq(roundOf(0).pool, 3, "round 0");
-    }
-
-    /// @dev Seats are paid out at once after the last round, not `dispute` later.
-    function test_isOver_afterTheLastRound() public {
-        GameTerms memory wanted = soundTerms();
-        wanted.rounds = 2;
-        begin(wanted, 2, 6, 3);
-        playRound(0);
-        assertTrue(!rounds.isOver(task), "one is to come");
-        playRound(1);
-        assertTrue(rounds.isOver(task), "no round is to come");
-        windUp();
-    }
-
+contract RoundsTest is GameWorld {
     // Views ------------------------------------------------------------------------------------------------------
     function test_heldRounds_andRosters() public {
         begin(3, 6, 3);

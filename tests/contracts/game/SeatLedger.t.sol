@@ -2,7 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {Proof} from "../../../contracts/game/GameTypes.sol";
-import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Vm} from "../Vm.sol";
 import {GameWorld} from "./GameWorld.sol";
@@ -10,25 +9,6 @@ import {GameWorld} from "./GameWorld.sol";
 /// @title What only other contracts may do to a seat.
 contract SeatLedgerTest is GameWorld {
     // Modules ----------------------------------------------------------------------------------------------------
-    function test_modulesOnly() public {
-        begin(2, 6, 3);
-        bytes memory error_ = abi.encodeWithSelector(IRefusals.NotModule.selector, address(this));
-        uint256[] memory seats = new uint256[](1);
-        vm.expectRevert(error_);
-        tasks.freezePools(task);
-        vm.expectRevert(error_);
-        tasks.retire(task, solverSeat(0));
-        vm.expectRevert(error_);
-        tasks.bookSettlement(task, solverSeat(0), 0, 0, 0, 0);
-        vm.expectRevert(error_);
-        tasks.convict(task, seats, stranger, Proof.ASKED);
-        // Whoever could count a question would hold a stranger's stake for ever.
-        vm.expectRevert(error_);
-        tasks.countQuestion(task, solverSeat(0), 0, true);
-        vm.expectRevert(error_);
-        tasks.countQuestion(task, solverSeat(0), 0, false);
-    }
-
     /// @dev Two rounds that fall may name the same seat.
     function test_convict_twice_closesOnce() public {
         begin(2, 6, 3);

@@ -7,24 +7,6 @@ import {GameWorld} from "./GameWorld.sol";
 /// @title Who sits in the pools that are frozen for rounds.
 contract SeatPoolsTest is GameWorld {
     // Modules ----------------------------------------------------------------------------------------------------
-    /// @dev As many draws as verifiers: each is the primary of one, so all claims are accepted only where the new one's vote counts.
-    function test_join_numberOfAConvictedVerifier_votes() public {
-        postTask(soundTerms());
-        joinAll(3, 6, 3);
-        uint256[] memory seats = new uint256[](2);
-        (seats[0], seats[1]) = (verifierSeat(0), verifierSeat(1));
-        vm.prank(address(settlement));
-        tasks.convict(task, seats, stranger, Proof.ASKED);
-        tasks.payOut(task, verifierSeat(0));
-        assertEq(join(SeatRole.VERIFIER, "new", 600), verifierSeat(0), "the number of a convicted seat");
-        assertEq(join(SeatRole.VERIFIER, "newer", 600), verifierSeat(6), "the other one is not free");
-        assertTrue(tasks.isFunded(task), "it counts");
-        startRounds();
-        playToDraw(0);
-        acceptAll(0);
-        assertEq(rounds.fatesOf(task, 0).accepted, 7, "its vote as well");
-    }
-
     function test_views_ofPoolsAndSeats() public {
         begin(2, 6, 3);
         uint256[] memory words = tasks.poolOf(task, SeatRole.VERIFIER, roundOf(0).verifiers);

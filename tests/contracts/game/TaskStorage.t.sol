@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {TaskId} from "../../../contracts/Types.sol";
-import {DeploymentLimits, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {DeploymentLimits} from "../../../contracts/game/GameTypes.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
-import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {CodeVm, GameWorld} from "./GameWorld.sol";
 
-/// @title Limits that fit their words, and tasks that nobody posted.
+/// @title Limits of a deployment that fit their words.
 contract TaskStorageTest is GameWorld {
     // Tasks ------------------------------------------------------------------------------------------------------
     /// @dev A stake is kept in 96 bits.
@@ -44,26 +42,5 @@ contract TaskStorageTest is GameWorld {
 
     function test_limits_areTheDeployments() public view {
         assertEq(abi.encode(tasks.limits()), abi.encode(localLimits()), "limits");
-    }
-
-    function test_unknownTask_reverts() public {
-        bytes memory error_ = abi.encodeWithSelector(IRefusals.TaskUnknown.selector, bytes32("no"));
-        TaskId no = TaskId.wrap("no");
-        vm.expectRevert(error_);
-        tasks.termsOf(no);
-        vm.expectRevert(error_);
-        tasks.isClosed(no);
-        vm.expectRevert(error_);
-        tasks.join(no, SeatRole.SOLVER, 1);
-        vm.expectRevert(error_);
-        tasks.topUp(no, 1, 1);
-        vm.expectRevert(error_);
-        tasks.leave(no, 1);
-        vm.expectRevert(error_);
-        tasks.payOut(no, 1);
-        vm.expectRevert(error_);
-        tasks.closeTask(no);
-        vm.expectRevert(error_);
-        rounds.start(no);
     }
 }

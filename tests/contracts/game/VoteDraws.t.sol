@@ -2,8 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {GameTerms} from "../../../contracts/game/GameTypes.sol";
-import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {AuditDraw} from "../../../contracts/libraries/AuditDraw.sol";
 import {VoteWorld} from "./VoteWorld.sol";
 
@@ -60,17 +58,5 @@ contract VoteDrawsTest is VoteWorld {
             assertEq(seat, whistleblowerSeat(order[(slot + 1) % 5]), "a step of one");
         }
         assertTrue(found != 0 && found != 4, "some of four");
-    }
-
-    // Modules ----------------------------------------------------------------------------------------------------
-    function test_unknownRound_reverts() public {
-        begin(3, 6, 3);
-        bytes memory error_ = abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1);
-        IVotes.HandedVote[] memory none = new IVotes.HandedVote[](0);
-        vm.expectRevert(error_);
-        votes.judge(task, 1, none);
-        vm.expectRevert(error_);
-        rounds.fatesOf(task, 1);
-        votes.judge(task, 0, none);
     }
 }

@@ -45,18 +45,6 @@ contract VotesTest is VoteWorld {
         votes.requireMajority(task, merge, seats, signers, signatures);
     }
 
-    // Modules ----------------------------------------------------------------------------------------------------
-    function test_modulesOnly() public {
-        _drawn();
-        bytes memory error_ = abi.encodeWithSelector(IRefusals.NotModule.selector, address(this));
-        vm.expectRevert(error_);
-        votes.markConvicted(task, 0, 0);
-        vm.expectRevert(error_);
-        votes.markRestored(task, voteRef(0, 0, 0, 0), 1);
-        vm.expectRevert(error_);
-        votes.takeBucket(task, 1, 0);
-    }
-
     // Gas --------------------------------------------------------------------------------------------------------
     /// @dev Figures of the call alone: what the transaction's data cost comes on top.
     function _measure(uint256 solvers, uint256 round) private returns (uint256 commitGas, uint256 postGas) {

@@ -113,6 +113,7 @@ contract Observer {
         _put(_tasks.isClosed(task) ? 1 : 0);
         _put(_contests.contestedUntil(task));
         _put(uint256(root));
+        _put(_rounds.isOver(task) ? 1 : 0);
         if (line.live == 0) _put(line.standsSince);
         (first, next) = (uint256(line.freedEpochs) * EPOCH_ROUNDS, line.nextRound);
         if (next > first + ROUNDS_SEEN) first = next - ROUNDS_SEEN;
@@ -131,6 +132,7 @@ contract Observer {
         _put(uint256(view_.seed));
         _put(view_.lateFrom);
         _put(view_.lateSlots);
+        _put(_rounds.factsOf(task, round, round)[0].dutyUntil);
         if (view_.phase == Phase.POSTED) {
             _put(view_.merged);
             _put(view_.signers);

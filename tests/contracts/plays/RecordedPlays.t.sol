@@ -170,6 +170,10 @@ contract RecordedPlaysTest is Test {
         _replayGroup("settlement");
     }
 
+    function test_ring() public {
+        _replayGroup("ring");
+    }
+
     function test_shares() public {
         _replayGroup("shares");
     }

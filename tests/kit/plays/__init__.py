@@ -7,6 +7,7 @@ from tests.kit.plays import (
     disputes,
     evidence,
     queries,
+    ring,
     rounds,
     seats,
     settlement,
@@ -33,6 +34,7 @@ GROUPS: dict[str, Plays] = {
         evidence,
         convictions,
         settlement,
+        ring,
         shares,
         silence,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.kit.actor import Actor
+from tests.kit.members import make_word
 from tests.kit.played_calls import FAR, NEAR
 from tests.kit.played_claims import ZEROS
 from tests.kit.plays.collection import Plays
@@ -11,7 +12,7 @@ from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until
-from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 PLAYS = Plays("queries")
 ACCEPT, REJECT_STATE, REJECT_DELTA, REJECT_START, UNSERVED, ABSTAIN = VoteWord
@@ -181,10 +182,11 @@ def other_words_are_not_asked() -> World:
 
 @PLAYS.add
 def a_leaf_that_is_not_there_is_not_asked() -> World:
-    """The model has one leaf."""
+    """The model has one leaf; of a REJECT the named one is asked."""
     world, _, ref = make_voted("a leaf that is not there is not asked")
     with world.refuses("LeafNotAsked"):
         world.anybody("zoe").queries(ref, leaf=1)
+    world.anybody("zoe").queries_otherwise("LeafNotAsked", ref, word=REJECT_STATE, named_leaf=1)
     return world
 
 
@@ -225,8 +227,7 @@ def a_query_comes_in_its_window() -> World:
     world.settles(auditor.name, 1)
     with world.refuses("StatementUnknown"):
         zoe.queries(ref)
-    with world.refuses("RoundUnknown"):
-        zoe.queries_other_round(ref, 7)
+    zoe.queries_otherwise("RoundUnknown", ref, round=7)
     world.ends()
     return world
 
@@ -293,4 +294,39 @@ def a_convicted_seat_is_proven_nothing_more() -> World:
         yan.proves(ref, ProofKind.TWO_STATEMENTS)
     with world.refuses("NotHolder"):
         yan.leaves(seat=auditor.seat)
+    return world
+
+
+@PLAYS.add
+def another_vote_is_not_asked() -> World:
+    """A vote about another chain, place or segment, or one that somebody else signed, makes nobody a liar."""
+    world, auditor, ref = make_voted("another vote is not asked")
+    zoe, word = world.anybody("zoe"), make_word("another")
+    lies: list[dict[str, Any]] = [
+        {"domain": word}, {"base_root": word}, {"claim_root": word}, {"seed": word}, {"slot": ref.slot ^ 1},
+        {"slot": 9}, {"draw": 1}, {"draw": 1, "seed": bytes(32)}, {"draw": 3}, {"rank": 3},
+        {"segment": 5}, {"segment": (1 << 32) - 1}, {"end_leaf": bytes(32)}, {"start_leaf": bytes(32)},
+        {"seal": bytes(32)},
+    ]  # fmt: skip
+    for lie in lies:
+        zoe.queries_otherwise("StatementUnknown", ref, **lie)
+    world.whistleblower("eve")
+    for signer in ("nobody", "zoe", "bob", "eve"):
+        zoe.queries_otherwise("StatementUnknown", ref, signer=signer)
+    zoe.queries(ref)
+    return world
+
+
+@PLAYS.add
+def a_vote_without_a_draw_is_not_asked() -> World:
+    """Before the draw nobody can have signed one, whatever it says."""
+    world = make_running("a vote without a draw is not asked")
+    world.all_commit()
+    claim, word = world.live.claims[0], make_word("leaf")
+    domain, base_root = world.state.terms.domain, world.live.base_root
+    vote = Vote(domain, 0, base_root, bytes(32), 0, claim.claim_root, 0, 0, 0, word, word, word, ACCEPT, 0)
+    for _ in range(2):
+        for signer in ("vic", "wil", "xia"):
+            world.anybody("zoe").queries_vote("StatementUnknown", vote, signer)
+        world.closes()
     return world

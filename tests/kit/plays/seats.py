@@ -6,6 +6,7 @@ from tests.kit.plays.collection import Plays
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.timing import get_duty_until
+from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("seats")
 SOLVER, VERIFIER, WHISTLEBLOWER = SeatRole
@@ -347,29 +348,79 @@ def a_convicted_seat_makes_room() -> World:
 
 
 @PLAYS.add
-def the_number_of_a_convicted_seat_is_used_again() -> World:
-    """Who takes the number of a convicted seat is not convicted."""
-    world = World("the number of a convicted seat is used again", windows={"dispute": 800})
-    ann, bob = world.solvers("ann", "bob")
+def numbers_of_convicted_seats_are_used_again() -> World:
+    """Two solvers and two verifiers are convicted, one of each is paid out: who takes its number sits, claims
+    and votes; the other number is not free."""
+    world = World("numbers of convicted seats are used again", windows={"dispute": 800}, solver_seats=5)
+    ann, bob, cid = world.solvers("ann", "bob", "cid")
     world.verifiers("vic", "wil", "xia")
     world.starts()
-    number = ann.seat
-    ann.commits(fault="start")
-    bob.commits()
+    for one in (ann, bob):
+        one.commits(fault="start")
+    cid.commits()
     zoe = world.anybody("zoe")
-    zoe.convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
+    for name in ("ann", "bob"):
+        zoe.convicts(make_place(world, 0, name, draw=None), ProofKind.BOUNDARY_ZERO)
     world.draws()
-    world.all_accept()
-    world.posts(merged=["bob"])
+    auditors = {name: world.get_auditor(0, name) for name in ("ann", "bob", "cid")}
+    for name in ("ann", "bob"):
+        zoe.convicts(make_place(world, 0, name), ProofKind.TWO_STATEMENTS)
+    world.votes("cid", VoteWord.ACCEPT)
+    world.posts(merged=["cid"])
     assert world.is_standing, "one solver is too few"
-    world.solver("early")
+    with world.refuses("PoolTooSmall"):
+        world.asks_for_start()
     world.passes_duties()
     world.all_settle()
-    zoe.pays_out("ann")
-    new = world.solver("new")
-    assert new.seat == number, "the same number"
+    for gone, role in ((ann, SOLVER), (auditors["ann"], VERIFIER)):
+        number = gone.seat
+        zoe.pays_out(number)
+        new = world._seated(role, f"new {role.name}", None)
+        assert new.seat == number, "the number of a convicted seat"
+        newer = world._seated(role, f"newer {role.name}", None)
+        assert newer.seat == world.get_seat("cid" if role == SOLVER else "xia").number + 1, (
+            "the other is not free"
+        )
     world.starts()
-    world.all_commit()
+    world.plays_round()
+    assert len(world.state.rounds[1].merged) == 3
+    return world
+
+
+@PLAYS.add
+def solvers_take_all_numbers() -> World:
+    """Of 64 numbers four are places: a larger stake has no number before the smallest one that waits is paid
+    out; no other can be."""
+    world = World("solvers take all numbers")
+    names = [f"solver {number}" for number in range(64)]
+    for number, name in enumerate(names):
+        world.solver(name, 2_000 + number)
+    with world.refuses("SeatsTaken"):
+        world.solver("larger", 5_000)
+    for waiting in (60, 63):
+        with world.refuses("TaskRuns"):
+            world.submitter.pays_out(names[waiting])
+    number = world.get_seat(names[59]).number
+    world.submitter.pays_out(names[59])
+    with world.refuses("TaskRuns"):
+        world.submitter.pays_out(names[58])
+    assert world.solver("larger", 5_000).seat == number, "the free number"
+    return world
+
+
+@PLAYS.add
+def all_numbers_are_places() -> World:
+    """64 places: who left gives its number back once it is paid out, and not before."""
+    world = World("all numbers are places", solver_seats=64)
+    solvers = [world.solver(f"solver {number}") for number in range(64)]
+    with world.refuses("SeatsTaken"):
+        world.solver("late", 2_000)
+    number = solvers[62].seat
+    solvers[62].leaves()
+    with world.refuses("SeatsTaken"):
+        world.solver("late", 2_000)
+    world.submitter.pays_out(number)
+    assert world.solver("late", 2_000).seat == number, "the free number"
     return world
 
 

@@ -1,12 +1,11 @@
-"""When a seat settles, what it is paid and what it owes, and how storage of old rounds is used again."""
+"""When a seat settles, what it is paid and what it owes."""
 
 from tests.kit.played_task import STRANGER
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.plays.votes import make_drawn
-from tests.kit.world import World
+from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.timing import get_duty_until
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -313,75 +312,22 @@ def stakes_are_made_whole() -> World:
     return world
 
 
-def make_long(name: str, rounds: int) -> World:
-    """Returns a task of so many rounds, in which nobody commits."""
-    return make_running(name, rounds=rounds, amounts={"dropped_fee": 0})
-
-
-def skips(world: World, to: int) -> None:
-    """Nobody commits to the rounds before `to`."""
-    while not world.is_standing and world.live.index < to:
-        world.runs_out()
-
-
 @PLAYS.add
-def a_ring_of_rounds_is_full() -> World:
-    """No place is left for a round until all seats have settled the oldest epoch, and it is freed."""
-    world = make_long("a ring of rounds is full", 200)
-    with world.refuses("NotSettleable"):
-        world.send(calls.FreeEpoch(), STRANGER)
-    skips(world, 500)
-    assert world.is_standing and world.state.next_round == 128
-    with world.refuses("RingFull"):
-        world.asks_for_start()
-    world.comes_to((get_duty_until(world.state, world.state.rounds[15]) or 0) + 1)
-    for name in ("ann", "bob", "cid", "vic", "wil"):
-        world.settles(name, 15)
-    with world.refuses("NotSettleable"):
-        world.send(calls.FreeEpoch(), STRANGER)
-    world.settles("xia", 15)
-    world.send(calls.FreeEpoch(), STRANGER)
-    with world.refuses("RoundUnknown"):
-        world.settles("ann", 3)
-    with world.refuses("RoundUnknown"):
-        world.anybody("zoe").contests(3)
-    world.starts()
-    assert world.live.index == 128
-    world.all_commit()
-    world.draws()
-    world.all_accept()
-    world.posts()
-    return world
-
-
-@PLAYS.add
-def an_epoch_is_freed_while_rounds_run() -> World:
-    """A task of two epochs: the first is freed once all have settled it."""
-    world = make_long("an epoch is freed while rounds run", 24)
-    skips(world, 17)
-    world.comes_to((get_duty_until(world.state, world.state.rounds[15]) or 0) + 1)
-    while not world.is_standing and world.live.index < 20:
-        world.runs_out()
-    world.all_settle(15)
-    world.send(calls.FreeEpoch(), STRANGER)
-    with world.refuses("NotSettleable"):
-        world.send(calls.FreeEpoch(), STRANGER)
-    with world.refuses("RoundUnknown"):
-        world.settles("ann", 3)
-    skips(world, 30)
-    world.ends()
-    return world
-
-
-@PLAYS.add
-def who_joined_later_has_settled_before() -> World:
-    """A seat owes nothing for rounds before it came."""
-    world = make_long("who joined later has settled before", 24)
-    skips(world, 10)
-    late = world.anybody("late")
-    late.joins(SeatRole.VERIFIER)
-    skips(world, 30)
+def many_seats_settle_in_one_call() -> World:
+    """Each once, though it is named twice; who is asked or disputed, or is nobody, is left out."""
+    world = make_running("many seats settle in one call", rounds=1, windows={"dispute": 800})
+    world.plays_round()
+    zoe, auditors = world.anybody("zoe"), [world.get_seat(name).number for name in ("vic", "wil", "xia")]
+    ann, bob, cid = (world.get_seat(name).number for name in ("ann", "bob", "cid"))
+    world.comes_to((get_duty_until(world.state, world.state.rounds[0]) or 0) - 20)
+    dispute = zoe.disputes(make_place(world, 0, "ann", draw=None))
     world.passes_duties()
-    world.all_settle()
+    with world.refuses("NotSettleable"):
+        world.settles("ann", 0)
+    world.settles_together(bob, ann, bob, 1 << 16 | 9, *auditors, cid, cid, until=0)
+    assert [world.get_credit(name) for name in ("ann", "bob", "cid", "vic")] == [0, 100, 100, 10]
+    world.comes_to(world.disputes[dispute].clock + 1)
+    zoe.ends_dispute(dispute)
+    world.settles_together(ann, until=0)
     world.ends()
     return world

@@ -8,8 +8,8 @@ from tests.kit.actor import Actor
 from tests.kit.members import make_word
 from tests.kit.played_task import STRANGER
 from tests.kit.plays.collection import Plays
+from tests.kit.plays.ring import skips
 from tests.kit.plays.rounds import make_running
-from tests.kit.plays.settlement import skips
 from tests.kit.share_book import MOST_REVENUE_WEI
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind

@@ -1,5 +1,7 @@
 """How a task is posted and closed, and what is refused of it."""
 
+from tests.kit.members import make_word
+from tests.kit.played_task import STRANGER
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World
@@ -77,4 +79,36 @@ def a_task_closes_when_all_have_left() -> World:
         world.anybody("ann").tops_up(1, seat=1 << 16)
     with world.refuses("GameOver"):
         world.anybody("ann").leaves(seat=1 << 16)
+    return world
+
+
+@PLAYS.add
+def a_task_that_nobody_posted_is_unknown() -> World:
+    """Nobody joins, leaves, starts or closes it."""
+    world, other = World("a task that nobody posted is unknown"), make_word("another task")
+    for call in (
+        ("Tasks", "join", other, 1, 1), ("Tasks", "topUp", other, 1, 1), ("Tasks", "leave", other, 1),
+        ("Tasks", "payOut", other, 1), ("Tasks", "closeTask", other), ("Tasks", "termsOf", other),
+        ("Tasks", "isClosed", other), ("Rounds", "start", other),
+    ):  # fmt: skip
+        world.send_refused("TaskUnknown", STRANGER, *call)
+    return world
+
+
+@PLAYS.add
+def contracts_alone_change_a_task() -> World:
+    """What one contract does for another is refused to all accounts: who could count a query would hold a
+    stranger's stake for ever."""
+    world = make_running("contracts alone change a task")
+    task, account, seat = world.task, world.get_party(STRANGER).address, world.get_seat("ann").number
+    place = (0, 0, 0, 0)
+    for call in (
+        ("Tasks", "freezePools", task), ("Tasks", "retire", task, seat),
+        ("Tasks", "bookSettlement", task, seat, 0, 0, 0, 0), ("Tasks", "convict", task, [seat], account, 1),
+        ("Tasks", "countQuestion", task, seat, 0, True), ("Tasks", "countQuestion", task, seat, 0, False),
+        ("Rounds", "begin", task, make_word("root")), ("Rounds", "fall", task, 0, False),
+        ("Votes", "markConvicted", task, 0, 0), ("Votes", "markRestored", task, place, 1),
+        ("Votes", "takeBucket", task, 1, 0),
+    ):  # fmt: skip
+        world.send_refused("NotModule", STRANGER, *call)
     return world
