@@ -89,7 +89,7 @@ def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
 
 
 def find_outliers(evidence: Sequence[Evidence]) -> list[str]:
-    """Returns the operators beyond OUTLIER_RATIO, each with quantity and ratio."""
+    """Returns the operators beyond OUTLIER_RATIO, each with the quantity and the ratio."""
     found = []
     for place, quantity in enumerate(QUANTITIES):
         middle = sorted(item.maxima[place] for item in evidence)[(len(evidence) - 1) // 2]
@@ -137,7 +137,7 @@ def compute_maxima(profile: Profile) -> Maxima:
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> Limits:
-    """Returns the limits of a task from what several operators measured, by `merge_evidence`. Raises
+    """Returns the limits of a task from the profiles of several operators, by `merge_evidence`. Raises
     InvalidInput for profiles of different subjects or floors, for too few, and for outliers."""
     for profile in profiles[1:]:
         for name in ("subject", "floors"):

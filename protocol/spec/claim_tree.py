@@ -1,9 +1,9 @@
-"""The tree that a claim commits to: a salted leaf for each boundary of its segments, then its work leaf.
+"""Builds the tree that a claim commits to: a salted leaf for each boundary, then the work leaf.
 
 Twins: `Hashing.workLeaf`, `Hashing.carriedRoot`, `Hashing.claimRoot`.
 
     leaves  0 .. s   the states at the boundaries of its s segments (`commitments.compute_boundary_leaf`)
-            s + 1    what comes of them: the pseudo-gradient, and what the next claim carries on
+            s + 1    the result: the pseudo-gradient, and the state that the next claim starts from
 
 The claim's root names s beside the tree's root. Otherwise a solver could commit one tree on two forks, with
 different numbers of segments. A true statement about one claim would then be false of the other.
@@ -23,7 +23,7 @@ TAG_CARRIED = "touchstone.carried"
 
 
 def count_claim_leaves(segments: int) -> int:
-    """Returns the number of leaves in the tree of a claim of this many segments."""
+    """Returns the number of leaves in the tree of a claim of so many segments."""
     return segments + 2
 
 
@@ -33,12 +33,12 @@ def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def name_claim(tree_root: bytes, segments: int) -> bytes:
-    """Returns the root of a claim of this many segments."""
+    """Returns the root of a claim of so many segments."""
     return hash_words(TAG_CLAIM, tree_root, segments)
 
 
 def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, path: Sequence[bytes]) -> None:
-    """Raises ProtocolFault, with the figures, unless `leaf` is leaf `index` of the claim of this many
+    """Raises ProtocolFault, with the values, unless `leaf` is leaf `index` of the claim of so many
     segments."""
     count = count_claim_leaves(segments)
     found = name_claim(fold_path(leaf, max(index, 0), path), segments)
@@ -55,13 +55,14 @@ def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, p
 
 
 def compute_carried_root(last: StateHeader) -> bytes:
-    """Returns the root of what a claim hands on to the next one if moments carry over: both moments and the
-    local step of its last state."""
+    """Returns the carried root of a claim: both moments and the local step of its last state, from which the
+    next claim starts if moments carry over."""
     return hash_words(TAG_CARRIED, last.first_moment_root, last.second_moment_root, last.local_step)
 
 
 def compute_work_leaf(
     domain: bytes, round_number: int, solver: str, segments: int, delta_root: bytes, carried_root: bytes
 ) -> bytes:
-    """Returns the last leaf of a claim's tree. delta_root: of the pseudo-gradient; solver: the account."""
+    """Returns the last leaf of a claim's tree. `delta_root` is that of the pseudo-gradient, `solver` the
+    account."""
     return hash_words(TAG_WORK, domain, round_number, solver, segments, delta_root, carried_root)

@@ -1,8 +1,7 @@
-"""The hashes that stand for a task's domain, states, boundaries, schedule and steps (docs/spec.md, sections 2
-and 3).
+"""Computes the hashes of a task's domain, states, boundaries, schedule and steps.
 
-Each is H of `hashing.py` under a tag of its own. A party that has the words behind a hash can show them; of
-a state these are the STATE_BYTES that `decode_state` reads.
+Rules: docs/spec.md, sections 2 and 3. Each hash is H of `hashing.py` with its own tag. A party that has the
+hashed words can show them; for a state these are the STATE_BYTES that `decode_state` reads.
 """
 
 from dataclasses import astuple
@@ -21,12 +20,12 @@ from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.task_spec import StepFacts
 
 STATE_BYTES = 6 * WORD_BYTES
-"""What is hashed to a state root."""
+"""The bytes that are hashed to a state root."""
 
 
 def compute_domain(chain_id: int, registry: str, task_id: bytes) -> bytes:
-    """Returns the domain of a task's hashes. It keeps equal tasks on other chains and in other deployments
-    apart."""
+    """Returns the domain of a task's hashes. It separates equal tasks on other chains and in other
+    deployments."""
     return hash_words(TAG_DOMAIN, chain_id, registry, task_id)
 
 
@@ -36,13 +35,13 @@ def compute_state_root(state: StateHeader) -> bytes:
 
 
 def encode_state(state: StateHeader) -> bytes:
-    """Returns the STATE_BYTES whose SHA-256 the state root is."""
+    """Returns the STATE_BYTES whose SHA-256 is the state root."""
     return join_words(TAG_STATE, *astuple(state))
 
 
 def decode_state(data: bytes, source: str = "") -> StateHeader:
-    """Returns the state behind a state root. Raises ProtocolFault, with `source` as culprit, if the bytes are
-    no `encode_state`: the root is then no state's."""
+    """Returns the state of a state root. Raises ProtocolFault, with `source` as culprit, if the bytes are not
+    from `encode_state`; then the root belongs to no state."""
     words = [data[start : start + WORD_BYTES] for start in range(0, len(data), WORD_BYTES)]
     steps = [int.from_bytes(word, "big") for word in words[4:]]
     if len(data) != STATE_BYTES or words[0] != tag_word(TAG_STATE) or max(steps) >= 1 << 64:
@@ -60,8 +59,8 @@ def compute_outer_root(outer: OuterHeader) -> bytes:
 def compute_boundary_leaf(
     domain: bytes, round_number: int, solver: str, boundary: int, salt: bytes, state_root: bytes
 ) -> bytes:
-    """Returns leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths show
-    nothing."""
+    """Returns leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths
+    reveal nothing."""
     return hash_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
 
 

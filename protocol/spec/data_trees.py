@@ -1,4 +1,4 @@
-"""Merkle trees over raw bytes, cut into leaves: tensors in little-endian float32, datasets."""
+"""Builds Merkle trees over raw bytes, cut into leaves: little-endian float32 tensors, datasets."""
 
 from touchstone.protocol.spec.merkle import (
     GrowingRoot,
@@ -34,7 +34,7 @@ def compute_data_levels(data: bytes | memoryview) -> Levels:
 
 
 def compute_data_root(data: bytes | memoryview) -> bytes:
-    """Returns the root of the tree over raw bytes, at least one, in LEAF_BYTES leaves. It holds only a few
+    """Returns the root of the tree over raw bytes (at least one) in LEAF_BYTES leaves. It holds only a few
     leaves in memory at a time."""
     view, growing = memoryview(data).cast("B"), GrowingRoot()
     for start in range(0, len(view), LEAF_BYTES):
@@ -43,11 +43,11 @@ def compute_data_root(data: bytes | memoryview) -> bytes:
 
 
 def compute_zero_tensor_root(parameter_count: int) -> bytes:
-    """Returns the root of the tensor tree of a zero vector: the moments of a fresh solver. It takes O(depth)
+    """Returns the root of the tensor tree of a zero vector: the moments of a new solver. It takes O(depth)
     hashes."""
     count = count_tensor_leaves(parameter_count)
     full, padding = hash_leaf(bytes(LEAF_BYTES)), ZERO_WORD
-    last = full  # the rightmost node of a level; all others are full subtrees
+    last = full  # The rightmost node of a level; all others are full subtrees.
     for _ in range(compute_depth(count)):
         last = hash_node(full, last) if count % 2 == 0 else hash_node(last, padding)
         full, padding, count = hash_node(full, full), hash_node(padding, padding), (count + 1) // 2

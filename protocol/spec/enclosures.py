@@ -1,6 +1,6 @@
-"""Enclosures of a program's unary functions: two rationals that lie closer than any bound asks for.
+"""Encloses a program's unary functions: two rationals that are closer than any bound needs.
 
-Integer series in fixed point; what they cut off is counted (SLACK), so that the exact value always lies
+It sums integer series in fixed point and counts what they cut off (SLACK). So the exact value always lies
 between the two ends (the referee's ground truth, docs/spec.md, section 9).
 """
 
@@ -12,35 +12,35 @@ from touchstone.protocol.spec.float32 import split_even, to_units
 from touchstone.protocol.spec.program_operations import Operation
 
 Interval = tuple[Fraction, Fraction]
-"""Lowest and highest possible value."""
+"""The lowest and the highest possible value."""
 ENCLOSURE_BITS = 120
-"""Fixed point: a product of two numbers below 2 has 242 bits."""
+"""The bits of the fixed point: a product of two numbers below 2 has 242 bits."""
 ONE = 1 << ENCLOSURE_BITS
 SLACK = 1 << 20
-"""Beyond every error of the series, in units of 2^-120: a power or term that is cut off errs by less than 2,
-a series of 40 terms, doubled, by less than 200, and ln 2 taken 185 times by less than 2^16."""
+"""More than all errors of the series, in units of 2^-120. A power or term that is cut off errs by less than
+2, a series of 40 terms, doubled, by less than 200, and ln 2 taken 185 times by less than 2^16."""
 LIMIT = 128
 """exp(128) is far above every float32, exp(-128) below 2^-184."""
 FAR_EXPONENT = -184
 UPPER_BITS = 192
-"""Fixed point of a sigmoid beyond 1/2: it shows that 1 - 2^-185 is less than 1."""
+"""The bits of a sigmoid above 1/2, enough to show that 1 - 2^-185 is less than 1."""
 
 
 def enclose_reciprocal_root(a: int) -> Interval:
-    """1 / sqrt(a) of positive bits."""
+    """Encloses 1 / sqrt(a) for the bits of a positive number."""
     significand, half = split_even(a)
     root = isqrt((1 << 254) // significand)
     return _scale(root, root + 1, -127 - half)
 
 
 def enclose_exponential(a: int) -> Interval:
-    """exp(a) of finite bits, a at most LIMIT."""
+    """Encloses exp(a) for the bits of a finite number, at most LIMIT."""
     return _scale(*_exponential(to_units(a)))
 
 
 def _exponential(x: int) -> tuple[int, int, int]:
-    """exp(x 2^-149), low and high and the exponent of their unit: 2^scale times the series of exp at
-    0 <= rest < ln 2."""
+    """Encloses exp(x 2^-149): low and high, and the exponent of their unit. It is 2^scale times the series of
+    exp at 0 <= rest < ln 2."""
     if x < -LIMIT << 149:
         return 0, 1, FAR_EXPONENT
     scale, rest = divmod(x << ENCLOSURE_BITS >> 149, LN_2)
@@ -58,7 +58,8 @@ def _scale(low: int, high: int, exponent: int) -> Interval:
 
 
 def enclose_logarithm(a: int) -> Interval:
-    """log(a) of positive bits: a = m 2^exponent with m from 3/4 to 3/2, log m = 2 artanh((m - 1)/(m + 1))."""
+    """Encloses log(a) for the bits of a positive number: a = m 2^exponent with m from 3/4 to 3/2, log m = 2
+    artanh((m - 1)/(m + 1))."""
     x = to_units(a)
     length = x.bit_length() - 1
     m, exponent = x << ENCLOSURE_BITS >> length, length - 149
@@ -71,7 +72,8 @@ def enclose_logarithm(a: int) -> Interval:
 
 
 def enclose_sigmoid(a: int) -> Interval:
-    """1 / (1 + exp(-a)) of finite bits: e / (1 + e) with e = exp(-|a|) if a < 0, else 1 less that."""
+    """Encloses 1 / (1 + exp(-a)) for the bits of a finite number. With e = exp(-|a|) it is e / (1 + e) if a <
+    0, else 1 minus that."""
     x = to_units(a)
     low, high, exponent = _exponential(-abs(x))
     # 1 + e in 2^-120, rounded up and down: e may be far smaller than its last place.
@@ -89,12 +91,12 @@ def enclose_sigmoid(a: int) -> Interval:
 
 
 def _shift(value: int, places: int) -> int:
-    """Returns the whole part of value 2^places."""
+    """Returns the integer part of value * 2^places."""
     return value << places if places >= 0 else value >> -places
 
 
 def _artanh(z: int) -> int:
-    """z + z^3 / 3 + z^5 / 5 ..."""
+    """Computes z + z^3 / 3 + z^5 / 5 ..."""
     total, power, order = 0, abs(z), 1
     square = power * power >> ENCLOSURE_BITS
     while power:
@@ -113,4 +115,4 @@ ENCLOSURES: dict[Operation, Callable[[int], Interval]] = {
     Operation.LOGARITHM: enclose_logarithm,
     Operation.SIGMOID: enclose_sigmoid,
 }
-"""By operation: bits of an operand that the operation is defined on to its interval."""
+"""By operation, a function from the bits of a valid operand to its interval."""

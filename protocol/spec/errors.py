@@ -1,10 +1,10 @@
 """One tree of errors: the type alone says whose fault an error is and what the caller may do.
 
     TouchstoneError
-    |-- InvalidInput        the caller's: an argument, an option, a file of one's own. Fix it, call again.
-    |   `-- Declined        its answer to a question was no.
-    |-- ProtocolFault       the counterparty's: it broke a rule. The fields are evidence; do not retry.
-    `-- EnvironmentFault    no party's: a chain, a disk, a network. Retry where `retryable`, else stop.
+    |-- InvalidInput        the caller's fault: an argument, an option, an own file. Fix it, call again.
+    |   `-- Declined        the operator answered no.
+    |-- ProtocolFault       the counterparty's fault: it broke a rule. The fields are evidence; do not retry.
+    `-- EnvironmentFault    nobody's fault: a chain, a disk, a network. Retry if `retryable`, else stop.
 
 Every error says what went wrong, what was expected, what was found, and what to do about it.
 """
@@ -14,11 +14,12 @@ from typing import Any
 
 
 class TouchstoneError(Exception):
-    """Base of all errors that Touchstone raises on purpose; any other exception is a bug of ours."""
+    """The base of all errors that Touchstone raises on purpose. Any other exception is a bug."""
 
     def __init__(self, *, what: str, expected: object, actual: object, remedy: str, where: str = "") -> None:
-        """what: the rule that failed; expected, actual: values, shown as they are; remedy: the next thing to
-        do; where: the place (a field, a file, a byte offset), empty when `what` already says it."""
+        """Makes an error. `what` is the rule that failed, `expected` and `actual` are values, `remedy` is the
+        next thing to do. `where` is the place (a field, a file, a byte offset), empty if `what` already says
+        it."""
         self.what = what
         self.expected = expected
         self.actual = actual
@@ -32,25 +33,25 @@ class TouchstoneError(Exception):
         return f"{self.what}{place}: expected {self.expected}, got {self.actual}. {self.remedy}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Keyword-only errors do not survive a process pool without this: the pool rebuilds them from `args`.
+        # A process pool rebuilds errors from `args`, which would fail for keyword-only arguments.
         return partial(type(self), **self.__dict__), ()
 
 
 class InvalidInput(TouchstoneError):
-    """The caller passed something that no rule allows. Nothing was changed."""
+    """The caller passed something that is not allowed. Nothing was changed."""
 
 
 class Declined(InvalidInput):
-    """The operator was asked and did not agree, or does not want it any more. Nothing is wrong."""
+    """The operator was asked and did not agree, or has changed its mind. Nothing is wrong."""
 
 
 class ProtocolFault(TouchstoneError):
-    """A counterparty broke a rule of the protocol; the fields are what a dispute would show."""
+    """A counterparty broke a rule of the protocol. The fields are what a dispute would show."""
 
     def __init__(
         self, *, what: str, expected: object, actual: object, remedy: str, where: str = "", culprit: str = ""
     ) -> None:
-        """culprit: the address or endpoint at fault, empty if the function cannot know it."""
+        """Makes an error. `culprit` is the address or endpoint at fault, empty if unknown."""
         self.culprit = culprit
         super().__init__(what=what, expected=expected, actual=actual, remedy=remedy, where=where)
 
@@ -73,6 +74,7 @@ class EnvironmentFault(TouchstoneError):
         where: str = "",
         retryable: bool = True,
     ) -> None:
-        """retryable: whether the same call may succeed later although the caller changes nothing."""
+        """Makes an error. `retryable` says that the same call may succeed later although the caller changes
+        nothing."""
         self.retryable = retryable
         super().__init__(what=what, expected=expected, actual=actual, remedy=remedy, where=where)

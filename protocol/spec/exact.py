@@ -1,14 +1,14 @@
-"""The numeric format `exact`: what each operation of a program gives, to the bit (docs/spec.md, section 9.1).
+"""Defines the numeric format `exact`: the bits that each operation of a program gives.
 
-Every machine has to find these bits, with whatever kernels. So a sum has no order here: its terms are
-rounded to integers of one unit, added exactly, and the total is rounded once (`exact_sums.py`). Elementwise
-operations are those of IEEE 754 binary32, each rounded once (`exact_elementwise.py`). Functions are
-sequences of integer steps (`exact_series.py`).
+Rules: docs/spec.md, section 9.1. Every machine must compute these bits, with any kernels. So the order of a
+sum does not matter: its terms are rounded to integers of one unit, added exactly, and the total is rounded
+once (`exact_sums.py`). Elementwise operations are those of IEEE 754 binary32, each rounded once
+(`exact_elementwise.py`). Functions are sequences of integer steps (`exact_series.py`).
 
     bits of float32 --> integers and rationals --> one rounding --> bits of float32
 
 Slow and obvious on purpose: this is the ground truth for the kernels and for the contract. Values are
-float32 bits. A quantized value is a signed integer; it stands for that many times the scale of its row.
+float32 bits. A quantized value is a signed integer; it stands for so many times the scale of its row.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,11 +53,12 @@ _UNARY: dict[Operation, Callable[[int], int]] = {
 
 
 def compute_element(operation: Operation, terms: Sequence[tuple[int, ...]], bits: int = 0) -> int:
-    """Returns the one right value of an element: float32 bits, of QUANTIZE a signed integer.
+    """Returns the one right value of an element: float32 bits, or a signed integer for QUANTIZE.
 
-    terms: the values that it depends on, one tuple for each term, indices resolved (`referee.read_terms`);
-    of QUANTIZED_PRODUCT_SUM each term has both quantized values and both scales. bits: of SCALE_OF and
-    QUANTIZE. Raises InvalidInput for an operation that exact programs do not have."""
+    `terms` are the values that it depends on, one tuple for each term, indices resolved
+    (`referee.read_terms`). For QUANTIZED_PRODUCT_SUM each term has both quantized values and both scales.
+    `bits` is for SCALE_OF and QUANTIZE. Raises InvalidInput for an operation that exact programs do not
+    have."""
     if operation in (Operation.SUM, Operation.SELECTED_SUM):
         return add_terms([a for (a,) in terms])
     if operation is Operation.MAXIMUM_OF:

@@ -9,17 +9,17 @@ from touchstone.protocol.spec import float32
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, is_finite
 
 NAN = 0x7FC00000
-"""The one pattern that stands for all NaN."""
+"""The one bit pattern that stands for all NaN."""
 ONE = 0x3F800000
 
 
 def canonicalize(bits: int) -> int:
-    """Returns the pattern that is hashed: NAN for any NaN, all others unchanged."""
+    """Returns the bits that are hashed: NAN for any NaN, all others unchanged."""
     return NAN if is_nan(bits) else bits
 
 
 def is_nan(bits: int) -> bool:
-    """Returns whether the pattern is a NaN."""
+    """Returns whether the bits are a NaN."""
     return bits & ~SIGN_BIT > INFINITY
 
 
@@ -28,18 +28,18 @@ def _is_infinite(bits: int) -> bool:
 
 
 def is_zero(bits: int) -> bool:
-    """Returns whether the pattern is one of both zeros."""
+    """Returns whether the bits are +0 or -0."""
     return bits & ~SIGN_BIT == 0
 
 
 def _order(bits: int) -> int:
-    """Orders patterns that are no NaN as their numbers; both zeros are equal."""
+    """Returns a number that orders bits (no NaN) by their values; both zeros are equal."""
     magnitude = bits & ~SIGN_BIT
     return -magnitude if bits & SIGN_BIT else magnitude
 
 
 def add(a: int, b: int) -> int:
-    """a + b."""
+    """Returns a + b."""
     if is_nan(a) or is_nan(b) or (_is_infinite(a) and _is_infinite(b) and a != b):
         return NAN
     if _is_infinite(a) or _is_infinite(b):
@@ -48,12 +48,12 @@ def add(a: int, b: int) -> int:
 
 
 def subtract(a: int, b: int) -> int:
-    """a - b."""
+    """Returns a - b."""
     return add(a, float32.negate(b))
 
 
 def multiply(a: int, b: int) -> int:
-    """a * b."""
+    """Returns a * b."""
     if is_nan(a) or is_nan(b):
         return NAN
     if is_finite(a) and is_finite(b):
@@ -62,7 +62,7 @@ def multiply(a: int, b: int) -> int:
 
 
 def divide(a: int, b: int) -> int:
-    """a / b."""
+    """Returns a / b."""
     sign = (a ^ b) & SIGN_BIT
     if is_nan(a) or is_nan(b) or (is_zero(a) and is_zero(b)) or (_is_infinite(a) and _is_infinite(b)):
         return NAN
@@ -74,24 +74,24 @@ def divide(a: int, b: int) -> int:
 
 
 def take_square_root(a: int) -> int:
-    """sqrt(a); of -0 it is -0."""
+    """Returns sqrt(a); for -0 it is -0."""
     if is_nan(a) or (a & SIGN_BIT and not is_zero(a)):
         return NAN
     return float32.square_root(a) if is_finite(a) else a
 
 
 def take_reciprocal_root(a: int) -> int:
-    """1 / sqrt(a): two roundings."""
+    """Returns 1 / sqrt(a), rounded twice."""
     return divide(ONE, take_square_root(a))
 
 
 def choose_largest(values: Sequence[int]) -> int:
-    """Returns the largest; NAN where one is NaN. A zero is +0."""
+    """Returns the largest; NAN if one is NaN. A zero becomes +0."""
     return _choose(values, max)
 
 
 def choose_smallest(values: Sequence[int]) -> int:
-    """Returns the smallest; NAN where one is NaN. A zero is +0."""
+    """Returns the smallest; NAN if one is NaN. A zero becomes +0."""
     return _choose(values, min)
 
 
@@ -103,7 +103,7 @@ def _choose(values: Sequence[int], pick: Callable[[list[int]], int]) -> int:
 
 
 def flush(a: int, threshold: int) -> int:
-    """+0 if |a| < threshold, else a. A NaN is not below anything."""
+    """Returns +0 if |a| < threshold, else a. A NaN is below nothing."""
     if is_nan(a) or is_nan(threshold) or _order(a & ~SIGN_BIT) >= _order(threshold):
         return canonicalize(a)
     return 0

@@ -1,5 +1,6 @@
-"""Functions of exact programs: exponential, logarithm, sigmoid, as fixed sequences of integer steps
-(docs/spec.md, section 9.1).
+"""Computes exponential, logarithm and sigmoid of exact programs as fixed sequences of integer steps.
+
+Rules: docs/spec.md, section 9.1.
 """
 
 from fractions import Fraction
@@ -16,28 +17,28 @@ from touchstone.protocol.spec.float32 import (
 )
 
 LOG2_E = 396564993198
-"""2^38 / ln 2, to the nearest."""
+"""2^38 / ln 2, rounded to nearest."""
 EXPONENTIAL_COEFFICIENTS = (
     1073741824, 744261118, 257941248, 59597083, 10327387, 1431680, 165394, 16377, 1419,
 )  # fmt: skip
-"""2^30 (ln 2)^k / k!, to the nearest: the series of 2^f."""
+"""2^30 (ln 2)^k / k!, rounded to nearest: the series of 2^f."""
 LN_2 = 190530846196
-"""2^38 ln 2, to the nearest."""
+"""2^38 ln 2, rounded to nearest."""
 LOGARITHM_COEFFICIENTS = tuple(round(Fraction(1 << 31, 2 * k + 1)) for k in range(7))
-"""2^31 / (2 k + 1), to the nearest: the series of artanh, doubled, in 2^-30."""
+"""2^31 / (2 k + 1), rounded to nearest: the series of artanh, doubled, in units of 2^-30."""
 ROOT_2 = 11863283
 """2^23 sqrt(2), rounded down."""
 
 
 def take_exponential(a: int) -> int:
-    """exp(a) within one unit in the last place. It is 2^n times the series of 2^f, |f| at most 1/2."""
+    """Computes exp(a) within one unit in the last place, as 2^n times the series of 2^f, |f| at most 1/2."""
     if is_nan(a):
         return NAN
     is_negative = bool(a & SIGN_BIT)
     magnitude, exponent = split(a)
-    if exponent > -17:  # 128 or more, or an infinity
+    if exponent > -17:  # 128 or more, or an infinity.
         return 0 if is_negative else INFINITY
-    y = magnitude * LOG2_E >> min(6 - exponent, 63)  # |a| / ln 2, in 2^-32
+    y = magnitude * LOG2_E >> min(6 - exponent, 63)  # |a| / ln 2, in units of 2^-32.
     y = -y if is_negative else y
     n = (y + (1 << 31)) >> 32
     f = y - (n << 32)
@@ -48,8 +49,8 @@ def take_exponential(a: int) -> int:
 
 
 def take_logarithm(a: int) -> int:
-    """ln(a), a = m 2^n with m from sqrt(1/2) to sqrt(2): n ln 2 + 2 artanh((m - 1) / (m + 1)), within 2^-32
-    and half a unit in the last place."""
+    """Computes ln(a), within 2^-32 and half a unit in the last place. With a = m 2^n and m from sqrt(1/2) to
+    sqrt(2), it is n ln 2 + 2 artanh((m - 1) / (m + 1))."""
     if is_nan(a) or (a & SIGN_BIT and not is_zero(a)):
         return NAN
     if is_zero(a):
@@ -63,23 +64,23 @@ def take_logarithm(a: int) -> int:
     if magnitude > ROOT_2:
         one, n = 2 * HIDDEN_BIT, n + 1
     quotient = (abs(magnitude - one) << 34) // (magnitude + one)
-    square = (quotient >> 4) ** 2 >> 28  # in 2^-32
+    square = (quotient >> 4) ** 2 >> 28  # In units of 2^-32.
     series = 0
     for coefficient in reversed(LOGARITHM_COEFFICIENTS):
         series = coefficient + (series * square >> 32)
-    total = quotient * series >> 26  # in 2^-38; no product here or above reaches 2^63
+    total = quotient * series >> 26  # In units of 2^-38; no product here or above reaches 2^63.
     total = -total if magnitude < one else total
     return round_to_bits(Fraction(n * LN_2 + total, 1 << 38))
 
 
 def take_sigmoid(a: int) -> int:
-    """1 / (1 + exp(-a)): three of the steps above."""
+    """Computes 1 / (1 + exp(-a)) in three of the steps above."""
     return divide(ONE, add(ONE, take_exponential(float32.negate(a))))
 
 
 def split(bits: int) -> tuple[int, int]:
-    """(magnitude, exponent): the finite number without its sign is magnitude * 2^exponent, magnitude below
-    2^24. Of an infinity the exponent is 105."""
+    """Returns (magnitude, exponent): the number without its sign is magnitude * 2^exponent, magnitude below
+    2^24. For an infinity the exponent is 105."""
     field = (bits >> FRACTION_BITS) & float32.EXPONENT_MASK
     fraction = bits & (HIDDEN_BIT - 1)
     return (fraction, -149) if field == 0 else (fraction | HIDDEN_BIT, field - 150)

@@ -1,8 +1,7 @@
-"""Sums of exact programs: terms as integers of one unit, added exactly, rounded once (docs/spec.md, section
-9.1).
+"""Sums of exact programs: terms are rounded to integers of one unit, added exactly, rounded once.
 
-Products are sums of quantized values: signed integers, which stand for that many times the scale of their
-row.
+Rules: docs/spec.md, section 9.1. Products are sums of quantized values: signed integers that stand for so
+many times the scale of their row.
 """
 
 from collections.abc import Sequence
@@ -14,14 +13,14 @@ from touchstone.protocol.spec.float32 import UNIT, is_finite, round_to_bits, to_
 from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS
 
 SUM_BITS = 38
-"""Places below the leading bit of the largest term that a SUM keeps: 4,096 terms stay below 2^52, so float64
+"""Places below the leading bit of the largest term that a SUM keeps. 4,096 terms stay below 2^52, so float64
 adds them exactly in any order."""
 
 
 def add_terms(terms: Sequence[int]) -> int:
-    """Returns the sum. Each term is rounded to the nearest multiple of 2^(e - SUM_BITS), with e the exponent
-    of the largest term; their exact sum is rounded once. NAN where a term is not finite. No term gives +0, as
-    a zero sum does."""
+    """Returns the sum. Each term is rounded to the nearest multiple of 2^(e - SUM_BITS), where e is the
+    exponent of the largest term; their exact sum is rounded once. NAN if a term is not finite. The sum of no
+    terms is +0, and so is a zero sum."""
     if not all(map(is_finite, terms)):
         return NAN
     largest = max((abs(to_units(bits)) for bits in terms), default=0)
@@ -32,8 +31,8 @@ def add_terms(terms: Sequence[int]) -> int:
 
 
 def choose_scale(terms: Sequence[int], bits: int) -> int:
-    """Returns the scale of a row: the least power of two for which no quantized term exceeds the limit of
-    `bits`. It is 2^-149 or more. NAN where a term is not finite."""
+    """Returns the scale of a row: the least power of two, at least 2^-149, for which no quantized term
+    exceeds the limit of `bits`. NAN if a term is not finite."""
     if not all(map(is_finite, terms)):
         return NAN
     largest = max(abs(to_units(term)) for term in terms)
@@ -44,8 +43,8 @@ def choose_scale(terms: Sequence[int], bits: int) -> int:
 
 
 def quantize(a: int, scale: int, bits: int) -> int:
-    """a / scale, to the nearest integer, ties to even; 0 if the scale is NaN. Beyond the limit, where a
-    scale is not that of its row: the limit."""
+    """Returns a / scale, rounded to the nearest integer, ties to even; 0 if the scale is NaN. It is cut to
+    the limit, in case the scale is not that of its row."""
     if not is_finite(scale) or not is_finite(a) or to_units(scale) <= 0:
         return 0
     limit = QUANTIZED_LIMITS[bits]
@@ -53,8 +52,8 @@ def quantize(a: int, scale: int, bits: int) -> int:
 
 
 def add_quantized_products(terms: Sequence[tuple[int, int]], scale_a: int, scale_b: int) -> int:
-    """Returns the exact sum of the products of quantized values, times both scales, rounded once; a zero is
-    +0. NAN where a scale is not finite."""
+    """Returns the exact sum of the products of quantized values, times both scales, rounded once; a zero
+    becomes +0. NAN if a scale is not finite."""
     if not is_finite(scale_a) or not is_finite(scale_b):
         return NAN
     total = sum(a * b for a, b in terms)

@@ -1,9 +1,9 @@
-"""IEEE-754 binary32 on bit patterns, exact rationals, correct rounding.
+"""Computes IEEE-754 binary32 on bits, with exact rationals and correct rounding.
 
-Slow and obvious on purpose. Every finite number is an integer times 2^-149 ("units"); an operation is done
-on rationals and rounded once, to nearest, ties to even, subnormals kept. Bits are unsigned integers below
-2^32. NaN is refused everywhere: the protocol never lets one in. Source: IEEE 754-2019, sections 4.3.1, 6.3
-and 7.4.
+Slow and obvious on purpose. Every finite number is an integer times 2^-149 ("units"). An operation is
+computed on rationals and rounded once, to nearest, ties to even, subnormals kept. Bits are unsigned integers
+below 2^32. NaN is refused everywhere, because the protocol never lets one in. Source: IEEE 754-2019, sections
+4.3.1, 6.3 and 7.4.
 """
 
 import struct
@@ -23,7 +23,7 @@ LEAST_NORMAL = HIDDEN_BIT * UNIT
 
 
 def is_finite(bits: int) -> bool:
-    """Returns whether the pattern is neither an infinity nor a NaN."""
+    """Returns whether the bits are neither an infinity nor a NaN."""
     return (bits >> FRACTION_BITS) & EXPONENT_MASK != EXPONENT_MASK
 
 
@@ -34,7 +34,7 @@ def is_subnormal(bits: int) -> bool:
 
 
 def to_units(bits: int) -> int:
-    """Returns the exact value of a finite pattern as an integer number of 2^-149 (both zeros give 0)."""
+    """Returns the exact value of finite bits as an integer number of 2^-149 (both zeros give 0)."""
     if not 0 <= bits < 1 << 32 or not is_finite(bits):
         raise InvalidInput(
             what="not a finite float32",
@@ -49,12 +49,12 @@ def to_units(bits: int) -> int:
 
 
 def to_fraction(bits: int) -> Fraction:
-    """Returns the exact value of a finite pattern."""
+    """Returns the exact value of finite bits."""
     return to_units(bits) * UNIT
 
 
 def round_to_bits(value: Fraction, zero_sign: int = 0) -> int:
-    """Returns the nearest float32, ties to even, infinity from 2^128 - 2^103 on. An exact zero takes
+    """Returns the nearest float32, ties to even, and infinity from 2^128 - 2^103 on. An exact zero gets
     `zero_sign` (0 or SIGN_BIT)."""
     if value == 0:
         return zero_sign
@@ -65,8 +65,8 @@ def _round_magnitude(value: Fraction) -> int:
     # Shift so that the integer part has 24 bits, or fewer for subnormals, whose last place is one unit.
     scaled = value / UNIT
     shift = max(0, (scaled.numerator // scaled.denominator).bit_length() - 24)
-    significand = round(scaled / (1 << shift))  # Fraction rounds half to even
-    # A carry out of the significand lands in the exponent field by itself: that is what the layout is for.
+    significand = round(scaled / (1 << shift))  # Fraction rounds half to even.
+    # A carry out of the significand lands in the exponent field, as the layout intends.
     bits = significand if shift == 0 else ((shift + 1) << FRACTION_BITS) + significand - HIDDEN_BIT
     return min(bits, INFINITY)
 
@@ -76,27 +76,27 @@ def _sign(bits: int) -> int:
 
 
 def add(a: int, b: int) -> int:
-    """fl(a + b). An exact zero is +0 unless both operands are -0 (IEEE 754, 6.3)."""
+    """Returns fl(a + b). An exact zero is +0 unless both operands are -0 (IEEE 754, 6.3)."""
     return round_to_bits(to_fraction(a) + to_fraction(b), SIGN_BIT if a == b == SIGN_BIT else 0)
 
 
 def negate(a: int) -> int:
-    """-a: flips the sign bit."""
+    """Returns -a, with the sign bit flipped."""
     return a ^ SIGN_BIT
 
 
 def subtract(a: int, b: int) -> int:
-    """fl(a - b)."""
+    """Returns fl(a - b)."""
     return add(a, negate(b))
 
 
 def multiply(a: int, b: int) -> int:
-    """fl(a * b)."""
+    """Returns fl(a * b)."""
     return round_to_bits_signed(to_fraction(a) * to_fraction(b), _sign(a) ^ _sign(b))
 
 
 def divide(a: int, b: int) -> int:
-    """fl(a / b); a zero divisor is refused."""
+    """Returns fl(a / b). Refuses a zero divisor."""
     if to_units(b) == 0:
         raise InvalidInput(
             what="division by zero",
@@ -108,7 +108,7 @@ def divide(a: int, b: int) -> int:
 
 
 def square_root(a: int) -> int:
-    """fl(sqrt(a)); a negative radicand is refused."""
+    """Returns fl(sqrt(a)). Refuses a negative radicand."""
     if to_units(a) < 0:
         raise InvalidInput(
             what="square root of a negative number",
@@ -117,21 +117,21 @@ def square_root(a: int) -> int:
             remedy="Check the second moment.",
         )
     significand, half = split_even(a)
-    # 100 places decide: no root is within 2^-50 (relative) of halfway between two float32 numbers, for the
-    # square of such a number is an integer multiple of 2^-50 of its size and not a float32.
+    # 100 places are enough: no root is within 2^-50 (relative) of halfway between two float32 numbers,
+    # because the square of such a number is an integer multiple of 2^-50 of its size and not a float32.
     return round_to_bits(isqrt(significand << 200) * Fraction(2) ** (half - 100), _sign(a))
 
 
 def split_even(bits: int) -> tuple[int, int]:
-    """(significand, half): the finite magnitude is significand * 4^half, significand below 2^27. Half the
-    exponent of a root."""
+    """Returns (significand, half): the finite magnitude is significand * 4^half, significand below 2^27;
+    `half` is the exponent of the root."""
     doubled = 2 * abs(to_units(bits))
-    half = max(0, doubled.bit_length() - 25) // 2  # at least 2 * half trailing zeros are there to drop
+    half = max(0, doubled.bit_length() - 25) // 2  # There are at least 2 * half trailing zeros to drop.
     return doubled >> 2 * half, half - 75
 
 
 def spacing(value: Fraction) -> Fraction:
-    """Returns the unit in the last place of a float32 at `value`, 2^max(floor(log2 |value|) - 23, -149)."""
+    """Returns the unit in the last place of a float32 at `value`: 2^max(floor(log2 |value|) - 23, -149)."""
     numerator, denominator = abs(value.numerator), value.denominator
     scaled = numerator * UNIT.denominator // denominator
     return UNIT * (1 << max(0, scaled.bit_length() - 24))
@@ -144,20 +144,20 @@ def round_to_bits_signed(value: Fraction, sign: int) -> int:
 
 
 def float_to_bits(value: float) -> int:
-    """Returns the float32 pattern of a Python float that binary32 holds exactly; refuses any other."""
+    """Returns the float32 bits of a Python float that binary32 holds exactly. Refuses any other."""
     require_float32("value", value)
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
 def bits_to_float(bits: int) -> float:
-    """Returns the Python float (binary64, exact) of a finite pattern; keeps the sign of zero."""
+    """Returns the Python float (binary64, exact) of finite bits, with the sign of zero."""
     to_units(bits)
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
 
 def nearest(value: float | Fraction) -> float:
     """Returns the float32 nearest to a number, as a Python float. Decimals in configuration files are read
-    so."""
+    this way."""
     return bits_to_float(round_to_bits(Fraction(value)))
 
 
@@ -175,14 +175,14 @@ def require_float32(name: str, value: float) -> None:
 
 
 def _is_held(value: float) -> bool:
-    if value - value != 0:  # an infinity or a NaN
+    if value - value != 0:  # An infinity or a NaN.
         return False
     bits = round_to_bits(Fraction(value))
     return is_finite(bits) and bits_to_float(bits) == value
 
 
 def unpack_bits(data: bytes) -> list[int]:
-    """Returns patterns of a little-endian float32 buffer whose length is a multiple of 4 bytes."""
+    """Returns the bits in a little-endian float32 buffer whose length is a multiple of 4 bytes."""
     if len(data) % 4:
         raise InvalidInput(
             what="a float32 buffer has another length",
@@ -194,5 +194,5 @@ def unpack_bits(data: bytes) -> list[int]:
 
 
 def pack_bits(patterns: list[int]) -> bytes:
-    """Returns the little-endian bytes of float32 patterns."""
+    """Returns the little-endian bytes of float32 numbers given as bits."""
     return struct.pack(f"<{len(patterns)}I", *patterns)

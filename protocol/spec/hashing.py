@@ -12,7 +12,7 @@ WORD_BYTES = 32
 
 
 def sha256_of(data: bytes) -> bytes:
-    """SHA-256 of raw bytes (FIPS 180-4)."""
+    """Returns the SHA-256 of raw bytes (FIPS 180-4)."""
     return sha256(data).digest()
 
 
@@ -57,7 +57,7 @@ def address_word(address: str) -> bytes:
 
 
 def bytes32_word(value: bytes) -> bytes:
-    """Returns a root, hash, salt or other word that enters as it is: exactly 32 bytes."""
+    """Returns a root, hash, salt or other word unchanged. Requires exactly 32 bytes."""
     if len(value) != WORD_BYTES:
         raise InvalidInput(
             what="a word has another length",
@@ -69,17 +69,18 @@ def bytes32_word(value: bytes) -> bytes:
 
 
 def hash_words(tag: str, *fields: int | bytes | str) -> bytes:
-    """H(tag, fields...): integers as unsigned words, bytes as bytes32, strings as account addresses."""
+    """Returns H(tag, fields...): integers as unsigned words, bytes as bytes32, strings as account
+    addresses."""
     return sha256_of(join_words(tag, *fields))
 
 
 def join_words(tag: str, *fields: int | bytes | str) -> bytes:
-    """Returns the bytes that `hash_words` hashes. With them one can show what a hash stands for."""
+    """Returns the bytes that `hash_words` hashes. They show what a hash stands for."""
     return tag_word(tag) + b"".join(map(field_word, fields))
 
 
 def field_word(field: int | bytes | str) -> bytes:
-    """Returns one field of H by its Python type: int, bytes (bytes32) or str (address)."""
+    """Returns one field of H as a word, by its Python type: int, bytes (bytes32) or str (address)."""
     if isinstance(field, int):
         return integer_word(field)
     return bytes32_word(field) if isinstance(field, bytes) else address_word(field)

@@ -1,10 +1,9 @@
-"""Positional SHA-256 Merkle trees (docs/spec.md, section 1): a proof binds the leaf, its index, the depth and
-the count.
+"""Positional SHA-256 Merkle trees: a proof binds the leaf, its index, the depth and the count.
 
-Libraries that sort the two children prove membership only; here the place of a leaf is what a dispute is
-about. `0x00` and `0x01` keep leaves and nodes apart (RFC 6962, section 2.1), and the fixed depth refuses a
-node shown as a leaf. The tree is padded to a power of two with the zero word, which is therefore never a
-leaf.
+Rules: docs/spec.md, section 1. Libraries that sort the two children prove membership only, but here disputes
+are about the place of a leaf. `0x00` and `0x01` separate leaves and nodes (RFC 6962, section 2.1), and the
+fixed depth excludes a node shown as a leaf. The tree is padded to a power of two with the zero word, which is
+therefore never a leaf.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.params import LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
 
 Levels = Sequence[Sequence[bytes]]
-"""Of a tree: hashes of 32 bytes, leaves first."""
+"""The levels of a tree: hashes of 32 bytes, leaves first."""
 
 
 def hash_leaf(data: bytes | memoryview) -> bytes:
@@ -54,8 +53,8 @@ def compute_levels(leaves: Sequence[bytes]) -> Levels:
 
 
 def stack_levels(nodes: Sequence[bytes], padding: bytes = ZERO_WORD) -> Levels:
-    """Returns all levels from `nodes` of one height up, unchecked. `padding`: the node of that height over
-    nothing, which the zero word is among leaves."""
+    """Returns all levels from `nodes` of one height up, unchecked. `padding` is the node of that height
+    without leaves below; for leaves that is the zero word."""
     levels = [list(nodes)]
     for _ in range(compute_depth(len(nodes))):
         levels.append(_compute_parents(levels[-1], padding))
@@ -73,7 +72,7 @@ def _compute_parents(nodes: list[bytes], padding: bytes) -> list[bytes]:
 
 
 def compute_root(leaves: Sequence[bytes]) -> bytes:
-    """Returns the root over n >= 1 leaf hashes; the root over one leaf is that leaf."""
+    """Returns the root over n >= 1 leaf hashes. The root of one leaf is that leaf."""
     return compute_levels(leaves)[-1][0]
 
 
@@ -82,12 +81,13 @@ class GrowingRoot:
     leaves there are."""
 
     def __init__(self, padding: bytes = ZERO_WORD) -> None:
-        """padding: as in `stack_levels`, where subtrees of one height come in the place of leaves."""
+        """Begins. `padding` is as in `stack_levels`, if subtrees of one height are added instead of
+        leaves."""
         self._nodes: list[bytes | None] = []
         self._count, self._padding = 0, padding
 
     def add(self, leaf: bytes) -> None:
-        """Takes the next leaf hash: 32 bytes, not all zero."""
+        """Adds the next leaf hash: 32 bytes, not all zero."""
         node, self._count = leaf, self._count + 1
         for level, left in enumerate(self._nodes):
             if left is None:
@@ -127,7 +127,7 @@ def compute_path(levels: Levels, index: int, padding: bytes = ZERO_WORD) -> list
 
 
 def fold_path(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
-    """Returns the root that a leaf and its path lead to. Sibling j stands on the left if bit j of `index` is
+    """Returns the root that a leaf and its path lead to. Sibling j is on the left if bit j of `index` is
     set."""
     node = leaf
     for sibling in path:
@@ -144,7 +144,7 @@ def is_valid_path(root: bytes, leaf: bytes, index: int, count: int, path: Sequen
 
 
 def verify_path(root: bytes, leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> None:
-    """Raises ProtocolFault, with the figures, unless the path is valid (see is_valid_path)."""
+    """Raises ProtocolFault, with the values, unless the path is valid (see is_valid_path)."""
     if is_valid_path(root, leaf, index, count, path):
         return
     found = fold_path(leaf, max(index, 0), path).hex()

@@ -1,4 +1,4 @@
-"""Proofs of a run of leaves: the siblings that leaves first .. last need to reach a Merkle root."""
+"""Proves a run of leaves: the siblings that leaves first .. last need to reach a Merkle root."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 def compute_range_path(levels: Levels, first: int, last: int) -> list[bytes]:
     """Returns the siblings that leaves first .. last (inclusive) need to reach the root, level by level
-    upwards: on each the left one if the first index is odd, then the right one if the last index is even,
-    padding included."""
+    upwards. On each level comes the left one if the first index is odd, then the right one if the last index
+    is even, padding included."""
     if not 0 <= first <= last < len(levels[0]):
         raise InvalidInput(
             what="no such run of leaves",
@@ -30,7 +30,7 @@ def compute_range_path(levels: Levels, first: int, last: int) -> list[bytes]:
 
 def fold_range(leaves: Sequence[bytes], first: int, depth: int, path: Sequence[bytes]) -> bytes | None:
     """Returns the root that a run of leaves from index `first` on leads to in a tree of this depth. None
-    unless the path has exactly the siblings that it needs."""
+    unless the path has exactly the needed siblings."""
     nodes, siblings = list(leaves), iter(path)
     for _ in range(depth):
         if first & 1:
@@ -65,7 +65,7 @@ def spread_range(
 def is_valid_range(
     root: bytes, leaves: Sequence[bytes], first: int, count: int, path: Sequence[bytes]
 ) -> bool:
-    """Returns whether `leaves` are leaves `first` and following of the tree over exactly `count` leaves with
+    """Returns whether `leaves` are the leaves from `first` on in the tree over exactly `count` leaves with
     this root."""
     if not leaves or ZERO_WORD in leaves or not 0 <= first <= first + len(leaves) <= count:
         return False

@@ -1,4 +1,4 @@
-"""Proofs of several leaves at once: the siblings that a set of leaves needs to reach a Merkle root."""
+"""Proves several leaves at once: the siblings that a set of leaves needs to reach a Merkle root."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,8 +9,8 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 def compute_set_path(levels: Levels, indices: Sequence[int]) -> list[bytes]:
     """Returns the siblings that the leaves at rising `indices` need to reach the root, padding included.
-    First come those of the left half up to where both halves meet, then those of the right half, then those
-    above; in each half likewise."""
+    First come those in the left half up to where both halves meet, then those in the right half, then those
+    above. Each half is ordered the same way."""
     if not indices or list(indices) != sorted({*indices}):
         raise InvalidInput(
             what="no set of leaves",
@@ -22,7 +22,7 @@ def compute_set_path(levels: Levels, indices: Sequence[int]) -> list[bytes]:
 
 
 def _open_part(levels: Levels, indices: Sequence[int], height: int) -> list[bytes]:
-    """Below the node at `height` that all the leaves have in common."""
+    """Adds the siblings below the node at `height` that all the leaves have in common."""
     path = compute_path(levels, indices[0])[:height]
     if len(indices) == 1:
         return path
@@ -31,15 +31,15 @@ def _open_part(levels: Levels, indices: Sequence[int], height: int) -> list[byte
 
 
 def _split_set(indices: Sequence[int]) -> tuple[int, Sequence[int], Sequence[int]]:
-    """Returns the highest bit in which rising indices differ, those without it and those with it."""
+    """Returns the highest bit in which rising indices differ, the indices without it and those with it."""
     fork = (indices[0] ^ indices[-1]).bit_length() - 1
     middle = sum(index >> fork == indices[0] >> fork for index in indices)
     return fork, indices[:middle], indices[middle:]
 
 
 def fold_set(leaves: Mapping[int, bytes], depth: int, path: Sequence[bytes]) -> bytes | None:
-    """Returns the root that one leaf or more, by index, lead to in a tree of this depth. None unless the path
-    has exactly the siblings that they need."""
+    """Returns the root that one or more leaves, by index, lead to in a tree of this depth. None unless the
+    path has exactly the needed siblings."""
     siblings = iter(path)
     root = _fold_part(leaves, sorted(leaves), depth, siblings)
     return root if next(siblings, None) is None else None
@@ -58,7 +58,7 @@ def _fold_part(
 
 
 def is_valid_set(root: bytes, leaves: Mapping[int, bytes], count: int, path: Sequence[bytes]) -> bool:
-    """Returns whether these, by index, are leaves of the tree over exactly `count` leaves with this root."""
+    """Returns whether these are leaves, by index, of the tree over exactly `count` leaves with this root."""
     if not leaves or ZERO_WORD in leaves.values() or not 0 <= min(leaves) <= max(leaves) < count:
         return False
     return fold_set(leaves, compute_depth(count), path) == root

@@ -1,4 +1,4 @@
-"""What nodes sign and no contract ever checks: requests, calibration profiles, reports of a round.
+"""Defines what nodes sign and no contract checks: requests, calibration profiles, reports of a round.
 
 Hashes and nonces are 32 bytes.
 """
@@ -10,7 +10,7 @@ from touchstone.protocol.spec.signed_reports import DistanceReport, LossReport
 
 @dataclass(frozen=True)
 class Request:
-    """A signed HTTP request: for this path, to the server of this account, at this second, once."""
+    """A signed HTTP request: for this path, to the server of this account, at this second, valid once."""
 
     method: str
     path: str

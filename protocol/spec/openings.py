@@ -1,4 +1,4 @@
-"""What a party shows of a state, of a program or of a trace: data with its paths. Twin of `Types.sol`."""
+"""Defines what a party shows of a state, a program or a trace: data with its paths. Twin of `Types.sol`."""
 
 from dataclasses import dataclass
 
@@ -32,8 +32,8 @@ class NodeProof:
 @dataclass(frozen=True)
 class BufferOpening:
     """Answers a demand, or shows an input: whole leaves of one buffer of a step, with their siblings
-    (`merkle_ranges.compute_range_path`). root: the root of the buffer's tree; root_path: its path in the
-    trace. For W, m, v (whose roots the state has) and constants they are a zero word and nothing."""
+    (`merkle_ranges.compute_range_path`). `root` is that of the buffer's tree, `root_path` its path in the
+    trace. For constants and for W, m, v, whose roots the state has, they are a zero word and empty."""
 
     root: bytes
     root_path: tuple[bytes, ...]

@@ -1,12 +1,12 @@
-"""Which values an operation may give on conforming hardware, from finite operands (docs/spec.md, section 9).
+"""Gives the values that an operation may return on conforming hardware, from finite operands.
 
-Sums are exact, with the bound of any order. One correctly rounded operation gives one of few values;
-choosing gives one of the operands; functions are enclosed, with a few units in the last place.
+Rules: docs/spec.md, section 9. Sums are exact, with the bound of any order. One correctly rounded operation
+gives one of few values; a choice gives one of the operands; functions are enclosed, with a few units in the
+last place.
 
-Everything is integers and rationals: sums are exact integers, the few unary functions are enclosed by
-integer series. u is the unit roundoff and gamma_n = n u / (1 - n u), so that 1 + gamma_n = 1 / (1 - n u).
-Source of the bounds of sums: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1
-and 4.2.
+Everything is integers and rationals: sums are exact integers, the few unary functions are enclosed by integer
+series. u is the unit roundoff and gamma_n = n u / (1 - n u), so that 1 + gamma_n = 1 / (1 - n u). Source of
+the bounds of sums: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,29 +30,29 @@ from touchstone.protocol.spec.float32 import (
 from touchstone.protocol.spec.program_operations import Operation
 
 Terms = Sequence[tuple[int, ...]]
-"""The float32 bits that one output element depends on: a tuple for each term, one term for all but
-reductions. No index stands in them: see read_terms. Quantized values are signed integers."""
+"""The float32 bits that one output element depends on: a tuple for each term; only reductions have several
+terms. Indices are resolved already (`read_terms`). Quantized values are signed integers."""
 
 
 ROUNDOFF = Fraction(1, 1 << 24)
 """u, the relative error of one float32 product or addition."""
 UNDERFLOW = Fraction(1, 1 << 124)
-"""For each term of a sum: a flushed product and a flushed partial sum, below 2^-126 each, doubled for what
-later roundings add."""
+"""For each term of a sum: a flushed product and a flushed partial sum, below 2^-126 each, doubled for later
+roundings."""
 SAFE = Fraction(1 << 127)
-"""What stays below it on the way is finite on every machine."""
+"""Intermediate values below this are finite on every machine."""
 ULPS = {
     Operation.RECIPROCAL_ROOT: 2, Operation.EXPONENTIAL: 2, Operation.LOGARITHM: 1, Operation.SIGMOID: 6,
 }  # fmt: skip
-"""Units in the last place that a library's function may err; CUDA's exponential errs by 1.931. SIGMOID: 5.5
-if 1 / (1 + exp(-a)) is taken in three steps, an exponential off by 2 (twice that in the result) and two
-roundings (1 and 1/2)."""
+"""How many units in the last place a library's function may err; CUDA's exponential errs by 1.931. SIGMOID
+has 5.5: if 1 / (1 + exp(-a)) is computed in three steps, an exponential errs by 2 (twice that in the result)
+and two roundings by 1 and 1/2."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedValues:
-    """The values that an operation may give: each of `targets`, plus or minus `bound`. reach: the largest
-    magnitude that may occur on the way."""
+    """The values that an operation may give: each of `targets`, plus or minus `bound`. `reach` is the largest
+    magnitude on the way."""
 
     exact: Fraction | None
     targets: tuple[Interval, ...]
@@ -62,13 +62,13 @@ class AllowedValues:
 
 _SUMS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM})
 CHUNKED_REDUCTIONS = _SUMS | {Operation.SCALE_OF, Operation.QUANTIZED_PRODUCT_SUM}
-"""Reductions of at most as many terms as the longest chunk."""
+"""Reductions with at most as many terms as the longest chunk."""
 
 
 def _add_products(terms: Terms) -> AllowedValues:
-    """gamma_n S + n 2^-124, and (1 + gamma_n) |a b| more for each term with a subnormal operand: it may
-    vanish when read."""
-    products = [to_units(a) * to_units(b) for a, b in terms]  # in units of 2^-298
+    """Allows gamma_n S + n 2^-124, and (1 + gamma_n) |a b| more for each term with a subnormal operand, which
+    may be read as zero."""
+    products = [to_units(a) * to_units(b) for a, b in terms]  # In units of 2^-298.
     lost = [abs(p) for p, term in zip(products, terms, strict=True) if any(map(is_subnormal, term))]
     exact, size, at_risk = sum(products), sum(map(abs, products)), sum(lost)
     growth = 1 / (1 - len(terms) * ROUNDOFF)
@@ -77,7 +77,7 @@ def _add_products(terms: Terms) -> AllowedValues:
 
 
 def _add(terms: Terms) -> AllowedValues:
-    """gamma_(n-1) S + n 2^-124; no term gives 0 and one term itself."""
+    """Allows gamma_(n-1) S + n 2^-124. No terms give 0, one term gives itself."""
     if len(terms) < 2:
         return _copy(terms[0][0] if terms else 0)
     units = [to_units(a) for (a,) in terms]
@@ -89,8 +89,7 @@ def _add(terms: Terms) -> AllowedValues:
 
 
 def _round(operation: Operation, a: int, b: int) -> AllowedValues | None:
-    """Returns the rounded result, of the operands or of these with 0 for subnormal ones; 0 if it is
-    tiny."""
+    """Allows the rounded result, of the operands or of these with 0 for subnormal ones; 0 if it is tiny."""
     if operation is Operation.DIVIDE and (to_units(b) == 0 or is_subnormal(b)):
         return None
     exact, flushed = (_calculate(operation, x, y) for x, y in ((a, b), (_flush(a), _flush(b))))
@@ -131,8 +130,8 @@ def _copy(bits: int) -> AllowedValues:
 
 
 def _choose_extreme(terms: Terms, pick: Callable[[list[Fraction]], Fraction]) -> AllowedValues:
-    """A machine that takes subnormal numbers for 0 cannot tell them apart: it may give any of
-    those."""
+    """Allows any extreme operand that a machine may choose; if it flushes subnormal numbers to 0, it cannot
+    tell them apart."""
     values = [to_fraction(bits) for term in terms for bits in term]
     exact = pick(values)
     tiny = {value for value in values if abs(value) < LEAST_NORMAL} | {Fraction(0)}
@@ -143,13 +142,13 @@ def _drop_small(a: int, threshold: int) -> AllowedValues:
     value, least = to_fraction(a), to_fraction(threshold)
     exact = value if abs(value) >= least else Fraction(0)
     allowed = {exact, to_fraction(_flush(a)) if exact else exact}
-    if is_subnormal(a) and is_subnormal(threshold):  # 0 >= 0 on a machine that takes both for 0
+    if is_subnormal(a) and is_subnormal(threshold):  # 0 >= 0 on a machine that flushes both.
         allowed.add(value)
     return _allow(exact, allowed)
 
 
 def _enclose(operation: Operation, a: int) -> AllowedValues | None:
-    """ULPS units in the last place, and 2^-126 if the value is below 2^-125, or always for SIGMOID."""
+    """Allows ULPS units in the last place, and 2^-126 if the value is below 2^-125, or always for SIGMOID."""
     needs_sign = operation in (Operation.LOGARITHM, Operation.RECIPROCAL_ROOT)
     if needs_sign and (to_units(a) <= 0 or is_subnormal(a)):
         return None
@@ -164,7 +163,7 @@ def _enclose(operation: Operation, a: int) -> AllowedValues | None:
 
 
 def find_allowed(operation: Operation, terms: Terms) -> AllowedValues | None:
-    """Returns what finite operands may give; None if the operation is undefined."""
+    """Returns the allowed results for finite operands; None if the operation is undefined."""
     if operation is Operation.PRODUCT_SUM:
         return _add_products(terms)
     if operation in _SUMS:

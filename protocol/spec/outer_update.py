@@ -1,8 +1,8 @@
-"""The outer step, element by element, on float32 bits (docs/spec.md, section 5).
+"""Computes the outer step, element by element, on float32 bits (docs/spec.md, section 5).
 
-The reference that `compute/outer/outer_tensors.py` and `OuterMath.sol` (the chain) equal bit for bit.
-DiLoCo (arXiv 2311.08105): mean of the pseudo-gradients, then Nesterov. Every function is total on finite
-input, so that any state can be claimed and any disputed element has one right answer.
+It is the reference that `compute/outer/` and `OuterMath.sol` (the chain) equal bit for bit. DiLoCo (arXiv
+2311.08105): mean of the pseudo-gradients, then Nesterov. Every function has a result for any finite input, so
+that any state can be claimed and any disputed element has one right answer.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,14 @@ from touchstone.protocol.spec.pseudo_gradient import decode_delta_leaf, unpack_l
 
 
 class _NotFinite(ArithmeticError):
-    """An operation of the outer step left the finite numbers; the element then keeps its values."""
+    """A result of the outer step is not finite; then the element keeps its values."""
 
 
 def compute_mean(values: Sequence[int]) -> int:
-    """D = fl(s / n), s summed in the order given (ascending shard); 1 to 64 finite bit patterns.
+    """Returns D = fl(s / n), where s is summed in the given order (ascending shard), of 1 to 64 finite
+    numbers as bits.
 
-    Raises ArithmeticError if the sum overflows, which values of claims (at most 2^78) cannot."""
+    Raises ArithmeticError if the sum overflows, which values of claims (at most 2^78) cannot cause."""
     if not 1 <= len(values) <= MAX_SHARDS:
         raise InvalidInput(
             what="a mean of claims has another size",
@@ -37,10 +38,10 @@ def compute_mean(values: Sequence[int]) -> int:
 def compute_outer_element(
     weight: int, momentum: int, deltas: Sequence[int], learning_rate: int, momentum_factor: int
 ) -> tuple[int, int]:
-    """(W', M') as bits: M' = fl(fl(mu M) + D), W' = fl(W - fl(eta fl(D + fl(mu M')))).
+    """Returns (W', M') as bits: M' = fl(fl(mu M) + D), W' = fl(W - fl(eta fl(D + fl(mu M')))).
 
-    `deltas` are the included claims' values in ascending shard order; without any the element stays as it is.
-    So does an element one of whose intermediate results is not finite: the step is total, whatever a claim
+    `deltas` are the included claims' values in ascending shard order. The element stays as it is without
+    deltas, and if an intermediate result is not finite. So the step has a result whatever a claim
     contains."""
     if not deltas:
         return weight, momentum
@@ -62,7 +63,7 @@ def compute_outer_leaf(
     elements: int = LEAF_ELEMENTS,
 ) -> tuple[bytes, bytes]:
     """Returns the new weights leaf and momentum leaf (1024 bytes each) from the old ones and the included
-    claims' leaves. elements: so many are the tensor's; what lies behind them is zero, whatever claims have
+    claims' leaves. The tensor has so many `elements`; the rest of a leaf is zero, whatever claims have
     there."""
     deltas = [decode_delta_leaf(leaf) for leaf in delta_leaves]
     stepped = [

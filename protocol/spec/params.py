@@ -1,26 +1,27 @@
-"""Every constant of the protocol: type, formula, value, reason. A change of any of them is another
-PROTOCOL_VERSION.
+"""Every constant of the protocol: type, formula, value, reason.
+
+Changing any of them needs another PROTOCOL_VERSION.
 """
 
 PROTOCOL_VERSION = 3
-"""int. Nodes refuse a task of another version before they stake."""
+"""An int. Nodes refuse a task of another version before they stake."""
 
 # Trees (docs/spec.md, section 1).
 LEAF_BYTES = 1024
-"""bytes of a data leaf. Smaller leaves cost a hash call each (half a microsecond), larger ones 16 gas a byte
-opened."""
+"""The bytes of a data leaf. Smaller leaves cost a hash call each (half a microsecond), larger ones 16 gas for
+each opened byte."""
 LEAF_ELEMENTS = LEAF_BYTES // 4
-"""256 float32 elements of a state leaf."""
+"""A state leaf has 256 float32 elements."""
 LEAF_PREFIX = b"\x00"
 """RFC 6962, section 2.1: leaves and nodes never hash the same message."""
 NODE_PREFIX = b"\x01"
 ZERO_WORD = bytes(32)
-"""Stands for a missing leaf; no SHA-256 preimage of it is known, so it is never a valid leaf."""
+"""Stands for a missing leaf. No SHA-256 preimage of it is known, so it is never a valid leaf."""
 
 # Pseudo-gradient (section 5).
 BLOCK_ELEMENTS = 64
-"""elements sharing one power-of-two scale; divides LEAF_ELEMENTS, so an element is judged from one leaf of
-each kind."""
+"""So many elements share one power-of-two scale. It divides LEAF_ELEMENTS, so an element is judged from one
+leaf of each kind."""
 BLOCKS_PER_LEAF = LEAF_ELEMENTS // BLOCK_ELEMENTS
 DELTA_BLOCK_BYTES = 1 + BLOCK_ELEMENTS
 DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * DELTA_BLOCK_BYTES
@@ -29,8 +30,8 @@ SCALE_EXPONENT_BIAS = 149
 SCALE_EXPONENT_MIN = -149
 """2^-149 is the least positive float32, so every q * 2^e is a float32."""
 SCALE_BYTE_MAX = 220
-"""the largest e + 149 of an encoding: in the least unit of 64 claims all values are integers of 227 bits at
-most, so their sum fits a word of the chain, whatever was committed. A block with a larger one is read as
+"""The largest e + 149 of an encoding. Then all values are integers of at most 227 bits in the least unit of
+64 claims, so their sum fits a word of the chain, whatever was committed. A block with a larger one is read as
 zeros."""
 SCALE_EXPONENT_MAX = SCALE_BYTE_MAX - SCALE_EXPONENT_BIAS
 """71: 127 * 2^71 * 64 claims stays far below overflow (2^128)."""
@@ -42,42 +43,44 @@ UNIT_EXPONENT = -149
 TAU_FRACTION_BITS = 64
 LEARNING_RATE_FRACTION_BITS = 64
 MAGNITUDE_LIMIT_UNITS = 1 << (64 + 149)
-"""2^64 in units, where limits cut values off: no trained weight comes near, and products stay below 2^256."""
+"""2^64 in units, where limits cut values. No trained weight comes near, and products stay below 2^256."""
 SQRT_SHIFT_BITS = 43
-"""k = 43: v' < 2^213 units where its root is taken, so v' * 2^43 < 2^256, and 43 + 149 is even, so the root
-has the exact unit 2^-96."""
+"""k = 43: v' < 2^213 units where its root is taken, so v' * 2^43 < 2^256. 43 + 149 is even, so the root has
+the exact unit 2^-96."""
 LEARNING_RATE_SUM_MAX = (1 << 128) - 1
-"""A hostile schedule leaf beyond 2^64 in value is capped, so that no comparison can overflow and revert."""
+"""A hostile schedule leaf above 2^64 in value is capped, so that no comparison can overflow and revert."""
 
 # Sizes of a task.
 MAX_SHARDS = 64
-"""solvers of a round: partial sums of at most 64 claims fit one transaction."""
+"""The most solvers of a round, because partial sums of at most 64 claims fit into one transaction."""
 MAX_SEGMENT_STEPS = 20
-"""k: a late single-step cheat fades below the noise of longer segments (measured)."""
+"""The largest k: in longer segments, a cheat in a single step fades below the noise (measured)."""
 LATE_RATE_ONE = 1 << 16
-"""denominator of late_chance."""
+"""The denominator of late_chance."""
 MAX_SEGMENT_DRAWS = 20
-"""q: with every seat silent, settling a claim of 20 draws costs 14.6 M gas; of 23 it fits no transaction."""
+"""The largest q: with every seat silent, settling a claim of 20 draws costs 14.6 M gas; of 23 it fits no
+transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
-"""rounds * H/k: the schedule tree that every node recomputes before it stakes."""
+"""The most rounds * H/k: the schedule tree, which every node computes before it stakes."""
 MIN_TAU = 1 << 44
-"""2^-20: limits below a few roundings of float32 (2^-24) would reject honest hardware."""
+"""2^-20: smaller limits, of a few roundings of float32 (2^-24), would reject honest hardware."""
 CHEAT_VERIFIER_SHARE_PERCENT = 50
-"""s: the share of verifiers that a cheat may own while serving only those still does not pay."""
+"""s: a cheat may own this share of verifiers, and serving only those still does not pay."""
 SPOT_ASKS = 64
-"""Of so many opened ACCEPTs whose signer came to another end than the claim's, honest nodes ask about one."""
+"""If a signer's end differs from the claim's, honest nodes query one of so many opened ACCEPTs."""
 MAX_PARAMETERS = 1 << 31
-"""elements of W: leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""
+"""The most elements of W; leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""
 MAX_CONSTANT_BYTES = 1 << 36
-"""Of all constants of a program: a frozen base of 16 billion parameters."""
+"""The most bytes of all constants of a program: a frozen base of 16 billion parameters."""
 MAX_CONSTANTS = 1 << 12
-"""Each is fetched and mapped by itself. The largest published decoders without experts have 1,200 tensors."""
+"""The most constants. Each is fetched and mapped by itself. The largest published decoders without experts
+have 1,200 tensors."""
 MAX_SEQUENCE_TOKENS = 1 << 13
-"""tokens of a row: the mask of the future, a constant of the program, has its square: 256 MiB."""
+"""The most tokens of a row. The causal mask, a constant of the program, has the square of it: 256 MiB."""
 MAX_VOCABULARY = (1 << 32) - 1
-"""tokens: `StepFacts` writes their number in 32 bits."""
+"""The most tokens of a vocabulary, because `StepFacts` writes their number in 32 bits."""
 MAX_DATASET_BYTES = 1 << 37
-"""of the dataset, held-out part included: a node holds the roots of its chunks, a thousandth of it."""
+"""The most bytes of a dataset, held-out part included. A node holds its chunk roots, a thousandth of it."""
 
 # Tags: one word of ASCII each, so that no hash can stand for another.
 TAG_STATE = "touchstone.state"
@@ -90,22 +93,24 @@ TAG_UNIFORM = "touchstone.uniform"
 TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"
 
-# Registries: code never travels, only these names.
+# Registries: code is never sent, only these names.
 PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
-"""The formats without bounds, by the bits of quantized products."""
+"""The exact formats, with the bits of quantized products."""
 FORMAT_ALIASES = {"exact": "exact15"}
-"""What a task file may say for short."""
+"""Short names that a task file may use."""
 EXACT_FORMAT = 1
-"""Number of the formats without bounds: their tasks need no limits."""
+"""The number of the exact formats, whose tasks need no limits."""
 FORMAT_NUMBERS = {"float32": 0, **dict.fromkeys(PRODUCT_BITS, EXACT_FORMAT)}
-"""How `StepFacts` and terms write the formats. Bits of exact products stand in the program itself."""
+"""The numbers of the formats in `StepFacts` and terms. The bits of exact products are in the program
+itself."""
 NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
-"""What a task may compute in."""
+"""The formats that a task may compute in."""
 OFFERED_FORMATS = tuple(name for name in NUMERIC_FORMATS if name != "exact8")
-"""What a task file may ask for: with 8 bits a small model learned worse (docs/decisions/0038-exact.md)."""
+"""The formats that a task file may ask for. With 8 bits a small model learned worse
+(docs/decisions/0038-exact.md)."""
 DECAY_SHAPES = ("linear",)
 GIVEN_START = (1 << 64) - 1
-"""In the place of a seed: the first weights are made from none, but given under `initial_weights_root`."""
+"""Stands for a seed if the first weights are given under `initial_weights_root`."""
 
 TOKEN_WEI = 10**18
-"""wei of one whole token, as in most ERC-20 tokens."""
+"""The wei of one whole token, as in most ERC-20 tokens."""

@@ -1,16 +1,15 @@
-"""The training step as a program: buffers, nodes, outputs (docs/spec.md, section 8).
+"""Defines a training step as a program: buffers, nodes, outputs (docs/spec.md, section 8).
 
 A program is a list of nodes over buffers. A buffer is a flat run of elements: an input of the step, a
-constant, or a tensor that nodes compute; every element of a tensor is written by exactly one node. A node
-is one operation in an affine loop nest: loops of fixed sizes, the last `reduced` of them summed over; each
-operand and the output lie at offset + sum(index_i * stride_i) of their buffer. So one element of one node,
-and the addresses of everything that it was computed from, follow from a few integers: that is what a
-contract judges.
+constant, or a tensor that nodes compute. Exactly one node writes each element of a tensor. A node is one
+operation in an affine loop nest: loops of fixed sizes, the last `reduced` of them summed over. Each operand
+and the output lie at offset + sum(index_i * stride_i) of their buffer. So one element of one node, and the
+addresses of all its operands, follow from a few integers, and a contract can judge it.
 
     weights, moments, tokens, labels, scalars, constants --> nodes in order --> loss, new weights and moments
 
-Its operations are in `program_operations.py`, the addresses of elements in `program_addressing.py`, its
-canonical bytes and its root in `program_codec.py`.
+The operations are in `program_operations.py`, the addresses of elements in `program_addressing.py`, the
+canonical bytes and the root in `program_codec.py`.
 """
 
 from collections.abc import Iterable
@@ -22,20 +21,22 @@ from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.protocol.spec.program_operations import Operation
 
 CHUNK_TERMS = (128, 512, 4096)
-"""Longest sums that a task may choose: shorter ones leave a cheat less room, longer ones compute faster."""
+"""The longest sums that a task may choose. Shorter ones leave a cheat less room, longer ones compute
+faster."""
 DEFAULT_CHUNK_TERMS = 512
 MAX_LOOPS = 8
 MAX_ELEMENTS = 1 << 40
 MAX_TRACE_LEAF_BYTES = 4096
 """Larger leaves would cost the same hashing and more calldata."""
 EXACT_LEAF_BYTES = 512
-"""Of exact programs: to show one product takes a leaf of each scale and of the output beside the factors."""
+"""The leaf bytes of exact programs. To show one product takes a leaf of each scale and of the output besides
+the factors."""
 
 
 @unique
 class Role(IntEnum):
-    """What a buffer is to the step. All hold float32 but TOKENS and LABELS, which hold indices (int64 in
-    memory, uint32 in trees)."""
+    """The role of a buffer in the step. All hold float32 except TOKENS and LABELS, which hold indices (int64
+    in memory, uint32 in trees)."""
 
     WEIGHTS = 1
     FIRST_MOMENT = 2
@@ -43,38 +44,39 @@ class Role(IntEnum):
     TOKENS = 4
     LABELS = 5
     SCALARS = 6
-    """learning rate, 1 - beta1^t, 1 - beta2^t."""
+    """Learning rate, 1 - beta1^t, 1 - beta2^t."""
     CONSTANT = 7
-    """the same in every step: tables and numbers, under a root of their own."""
+    """The same in every step: tables and numbers, each under its own root."""
     TENSOR = 8
-    """computed by the nodes; a part of the trace."""
+    """Computed by the nodes; a part of the trace."""
     INTEGER8 = 9
-    """as TENSOR, but of quantized values: signed integers of one byte."""
+    """Quantized values: signed integers of one byte, computed by the nodes."""
     INTEGER16 = 10
-    """of two bytes."""
+    """The same with two bytes."""
     INTEGER32 = 11
-    """of four bytes."""
+    """The same with four bytes."""
 
 
 INTEGER_ROLES = frozenset({Role.INTEGER8, Role.INTEGER16, Role.INTEGER32})
 """Quantized values."""
 COMPUTED_ROLES = INTEGER_ROLES | {Role.TENSOR}
-"""What nodes write."""
+"""The roles that nodes write."""
 ELEMENT_BYTES = dict.fromkeys(Role, 4) | {Role.INTEGER8: 1, Role.INTEGER16: 2}
-"""Bytes of an element in trees."""
+"""The bytes of an element in trees."""
 QUANTIZED_ROLES = {8: Role.INTEGER8, 15: Role.INTEGER16, 20: Role.INTEGER32}
 INDEX_ROLES = frozenset({Role.TOKENS, Role.LABELS})
 FINITE_ROLES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.SCALARS, Role.CONSTANT})
-"""What is given to a step: all numbers in it are finite."""
+"""The inputs of a step whose numbers are all finite."""
 INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
-"""Roles of buffers 0 to 5, in this order; no other buffer has one of them."""
+"""The roles of buffers 0 to 5, in this order; no other buffer has one of them."""
 SMALL_LEAVES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.CONSTANT})
-"""Buffers with trees of their own outside of traces, in leaves of LEAF_BYTES."""
+"""Buffers that also have trees outside of traces, in leaves of LEAF_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`size` elements. constant_root: the data root of a CONSTANT's little-endian float32, else empty."""
+    """A buffer of `size` elements. `constant_root` is the data root of a CONSTANT's little-endian float32,
+    else empty."""
 
     role: Role
     size: int
@@ -83,7 +85,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where one operand, or the output, of a node lies: elements of a buffer; one stride for each loop."""
+    """Which elements of a buffer one operand, or the output, of a node uses: an offset, and a stride for each
+    loop."""
 
     buffer: int
     offset: int
@@ -92,10 +95,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation. sizes: of the loops, reduced ones last; selected: see Operation, else 0.
+    """One operation. `sizes` are those of the loops, reduced ones last. `selected` is explained in Operation,
+    else 0.
 
-    The output has a stride for each loop that is not reduced, an operand one for every loop; the index of an
-    INDEXED operation stands first."""
+    The output has a stride for each loop that is not reduced, an operand one for every loop. The index of an
+    INDEXED operation comes first."""
 
     operation: Operation
     sizes: tuple[int, ...]
@@ -106,22 +110,22 @@ class Node:
 
     @property
     def output_sizes(self) -> tuple[int, ...]:
-        """Sizes of the loops over the output's elements."""
+        """The sizes of the loops over the output's elements."""
         return self.sizes[: len(self.sizes) - self.reduced]
 
     @property
     def reduced_sizes(self) -> tuple[int, ...]:
-        """Sizes of the loops that are summed over; empty for elementwise operations."""
+        """The sizes of the loops that are summed over; empty for elementwise operations."""
         return self.sizes[len(self.sizes) - self.reduced :]
 
     @property
     def elements(self) -> int:
-        """Elements that the node computes."""
+        """The number of elements that the node computes."""
         return prod(self.output_sizes)
 
     @property
     def terms(self) -> int:
-        """Terms of each element's sum; 1 for elementwise operations."""
+        """The number of terms in each element's sum; 1 for elementwise operations."""
         return prod(self.reduced_sizes)
 
 
@@ -137,7 +141,8 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A training step. chunk_terms: no sum of it has more terms. is_exact: it has quantized values."""
+    """A training step. No sum has more than `chunk_terms` terms. `is_exact` says that it has quantized
+    values."""
 
     chunk_terms: int
     buffers: tuple[Buffer, ...]
@@ -151,9 +156,9 @@ class Program:
 
 
 def leaf_bytes(program: Program, buffer: int) -> int:
-    """Returns the length of a leaf of this buffer's tree, in bytes. It is LEAF_BYTES for parts of a state and
-    for constants, and EXACT_LEAF_BYTES for all others of an exact program. Otherwise a leaf is as long as the
-    longest sum, whose terms then lie in two leaves at most (4,096 terms in five)."""
+    """Returns the bytes of a leaf of this buffer's tree: LEAF_BYTES for parts of a state and for constants,
+    EXACT_LEAF_BYTES for all others of an exact program. Otherwise a leaf is as long as the longest sum, so
+    that its terms lie in two leaves at most (4,096 terms in five)."""
     outputs = program.outputs
     is_state = buffer in (outputs.weights, outputs.first_moment, outputs.second_moment)
     if is_state or program.buffers[buffer].role in SMALL_LEAVES:
@@ -177,7 +182,7 @@ def find_needed(program: Program, results: Iterable[int]) -> tuple[Node, ...]:
 
 
 def get_constant_roots(program: Program) -> dict[int, bytes]:
-    """Returns, by number of the buffer, the roots of a trace that every node knows before the step is run."""
+    """Returns, by number of the buffer, the roots in a trace that every node knows before the step is run."""
     return {
         number: buffer.constant_root
         for number, buffer in enumerate(program.buffers)

@@ -1,4 +1,4 @@
-"""Where the elements lie that an element of a node is computed from (docs/spec.md, section 8)."""
+"""Finds the operands' elements of an element of a node (docs/spec.md, section 8)."""
 
 from collections.abc import Callable, Iterator
 from math import prod
@@ -9,7 +9,7 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def unravel(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the loop indices of the `number`-th element, the last loop running fastest."""
+    """Returns the loop indices of the `number`-th element; the last loop runs fastest."""
     indices = []
     for size in reversed(sizes):
         number, index = divmod(number, size)
@@ -24,7 +24,7 @@ def locate(access: Access, indices: tuple[int, ...]) -> int:
 
 def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yields, for the `number`-th output element, each term's loop indices and its operands' elements, before
-    an index operand moves any of them."""
+    index operands move them."""
     outer = unravel(number, node.output_sizes)
     for term in range(node.terms):
         indices = (*outer, *unravel(term, node.reduced_sizes))
@@ -32,7 +32,7 @@ def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tu
 
 
 def iterate_runs(node: Node, element: int, get: Callable[[int], Any]) -> Iterator[tuple[int, int, int]]:
-    """Yields the buffer, first element and length of each run that the operands of an element open."""
+    """Yields the buffer, first element and length of each run that is opened for an element's operands."""
     indices = (*unravel(element, node.output_sizes), *(0 for _ in node.reduced_sizes))
     operands = list(node.operands)
     moved = 0
@@ -49,11 +49,11 @@ def iterate_runs(node: Node, element: int, get: Callable[[int], Any]) -> Iterato
 
 
 def is_run(strides: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
-    """Returns whether the elements at these strides follow each other, or are one element again and again.
-    The last loop runs fastest. For terms of sums: they are opened as one run of leaves."""
+    """Returns whether the elements at these strides are successive, or always the same element. The last loop
+    runs fastest. The terms of sums are opened as one run of leaves."""
     return not any(strides) or strides == lay_row_major(sizes)
 
 
 def lay_row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of elements that follow each other, the last loop running fastest."""
+    """Returns the strides of successive elements; the last loop runs fastest."""
     return tuple(prod(sizes[n + 1 :]) for n in range(len(sizes)))

@@ -1,6 +1,8 @@
-"""Canonical bytes of a program, cut into the leaves of its tree (docs/spec.md, section 8), and back.
+"""Encodes and decodes a program as canonical bytes, cut into the leaves of its tree.
 
-    leaf 0: head | leaf 1: all buffers | leaf 2 + n: node n, and what is to be known of each buffer it touches
+Rules: docs/spec.md, section 8.
+
+    leaf 0: head | leaf 1: all buffers | leaf 2 + n: node n, with what must be known of its buffers
 
 So a proof of one leaf shows the contract a node, its place, and the sizes, roles and leaf sizes of its
 buffers. All integers are 8-byte big-endian two's complement unless said otherwise.
@@ -28,7 +30,7 @@ from touchstone.protocol.spec.program_rules import require_valid
 MAX_PROGRAM_BYTES = 1 << 24
 """A node has some 200 bytes: eighty thousand nodes. The largest published decoders have a few thousand."""
 PROGRAM_HEADER = b"touchstone.program\x02"
-"""Magic and the version of this encoding."""
+"""The magic bytes and the version of this encoding."""
 LEAVES_BEFORE_NODES = 2
 """The head and the buffers."""
 
@@ -48,7 +50,7 @@ def encode_head(program: Program) -> bytes:
 
 
 def encode_buffers(program: Program) -> bytes:
-    """Returns leaf 1: of each buffer role (1 byte), length of its constant root (1 byte), size, and that
+    """Returns leaf 1: for each buffer its role (1 byte), length of its constant root (1 byte), size, and that
     root."""
     return b"".join(
         bytes([buffer.role, len(buffer.constant_root)]) + _encode_integers(buffer.size) + buffer.constant_root
@@ -89,8 +91,8 @@ def compute_program_root(program: Program) -> bytes:
 
 
 def open_program_leaf(program: Program, index: int) -> tuple[bytes, list[bytes]]:
-    """Returns leaf `index` and its path upwards; node n is leaf LEAVES_BEFORE_NODES + n. Raises InvalidInput
-    if there is none."""
+    """Returns leaf `index` and its path; node n is leaf LEAVES_BEFORE_NODES + n. Raises InvalidInput if there
+    is none."""
     leaves, levels = _build_tree(program)
     path = compute_path(levels, index)
     return leaves[index], path
@@ -98,18 +100,19 @@ def open_program_leaf(program: Program, index: int) -> tuple[bytes, list[bytes]]
 
 @lru_cache(maxsize=2)
 def _build_tree(program: Program) -> tuple[list[bytes], Levels]:
-    """Returns the leaves and all levels over them: twenty nodes of one program are shown at a time."""
+    """Returns the leaves and all levels over them. It is kept, because twenty nodes of one program are shown
+    at a time."""
     leaves = encode_program_leaves(program)
     return leaves, compute_levels(list(map(hash_leaf, leaves)))
 
 
 def encode_program(program: Program) -> bytes:
-    """Returns the canonical bytes: the leaves one after another."""
+    """Returns the canonical bytes: all leaves, concatenated."""
     return b"".join(encode_program_leaves(program))
 
 
 class _Reader:
-    """Takes integers and pieces off encoded bytes; refuses to read past the end."""
+    """Reads integers and pieces off encoded bytes. Refuses to read past the end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -172,7 +175,7 @@ def _decode_node(reader: _Reader, program: Program) -> Node:
 
 
 def _decode_access(reader: _Reader, program: Program, loops: int) -> Access:
-    """Whatever it says of the buffer must be what the buffers' leaf says."""
+    """Decodes an access. What it says of its buffer must equal the leaf of buffers."""
     start = reader.offset
     reader.take(2)
     number, _, offset, *strides = reader.integers(3 + loops)

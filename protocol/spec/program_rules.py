@@ -1,6 +1,4 @@
-"""Which programs are valid, whoever wrote them: judged from their integers alone, before anything is
-allocated.
-"""
+"""Decides which programs are valid, from their integers alone, before anything is allocated."""
 
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import MAX_VOCABULARY
@@ -35,10 +33,10 @@ SCALARS = 3
 
 
 def require_valid(program: Program) -> None:
-    """Raises InvalidInput unless the inputs come first, in order, every node has the shape of its operation,
-    stays inside its buffers, reads indices where an index belongs and nothing before some node wrote to it,
-    and sums at most `chunk_terms` terms, each operand's in one run; every element of a tensor is written once
-    (`require_written_once`), and no tensor is read before it is complete."""
+    """Raises InvalidInput unless a program is valid. The inputs come first, in order. Every node has the
+    shape of its operation, stays inside its buffers, and reads indices only where an index belongs. It sums
+    at most `chunk_terms` terms, each operand's in one run. Every element of a tensor is written once
+    (`require_written_once`), and read only after that."""
     _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
     roles = tuple(buffer.role for buffer in program.buffers)
     _require(
@@ -63,9 +61,9 @@ def require_valid(program: Program) -> None:
 
 
 def require_step(program: Program) -> None:
-    """Raises InvalidInput unless a valid program is one of a training step: its results have a buffer each, W
-    and both vectors are as long before as after, they are finite wherever they come from, and there are as
-    many labels as tokens."""
+    """Raises InvalidInput unless a valid program is a training step. Its results have a buffer each. W and
+    both vectors have the same length before and after, and are always finite. There are as many labels as
+    tokens."""
     outputs = program.outputs
     results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
     _require("outputs", len({*results}) == len(results), "a buffer for each", results)
@@ -81,8 +79,8 @@ def require_step(program: Program) -> None:
 
 
 def _is_finite(program: Program, node: Node) -> bool:
-    """Returns whether its results are finite wherever W, both vectors, scalars and constants are. A state
-    that is not finite cannot be shown: whoever computed it honestly would be silent in a dispute."""
+    """Returns whether a buffer is finite whenever W, both vectors, scalars and constants are. A state that is
+    not finite cannot be shown, so whoever computed it honestly would be silent in a dispute."""
     if node.operation is not Operation.FINITE_SELECT:
         return False
     condition, chosen, other = node.operands
@@ -130,8 +128,8 @@ def _require_selected(node: Node, where: str) -> None:
 
 
 def _require_access(program: Program, access: Access, sizes: tuple[int, ...], where: str) -> None:
-    """An index that moves an operand further is not known here: one that leads out of the buffer is refused
-    when it is read."""
+    """Raises InvalidInput unless an access stays inside its buffer. Indices that move operands are not known
+    here; one that leads outside is refused when it is read."""
     _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
     _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
     _require(where, all(stride >= 0 for stride in access.strides), "strides of 0 or more", access.strides)
@@ -157,8 +155,7 @@ def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidI
 
 
 def find_early_reader(program: Program) -> int | None:
-    """Returns the number of the first node that reads a tensor before all of it is written. None if there is
-    none."""
+    """Returns the number of the first node that reads a tensor before all of it is written, or None."""
     last = {node.output.buffer: number for number, node in enumerate(program.nodes)}
     for number, node in enumerate(program.nodes):
         for operand in node.operands:
@@ -169,8 +166,8 @@ def find_early_reader(program: Program) -> int | None:
 
 
 def require_written_once(program: Program) -> None:
-    """Raises InvalidInput unless the nodes write each element of each tensor exactly once, in loops that show
-    it (`program_tiling.is_tiled`)."""
+    """Raises InvalidInput unless the nodes write each element of each tensor exactly once, in loops for which
+    `program_tiling.is_tiled` can tell."""
     writers: dict[int, list[tuple[Access, tuple[int, ...]]]] = {}
     for node in program.nodes:
         writers.setdefault(node.output.buffer, []).append((node.output, node.output_sizes))
@@ -188,7 +185,7 @@ def require_written_once(program: Program) -> None:
 
 
 def require_indices(program: Program, vocabulary_size: int) -> None:
-    """Raises InvalidInput unless every token of the vocabulary can be read by, wherever the program reads by
+    """Raises InvalidInput unless every token of the vocabulary is a valid index wherever the program reads by
     tokens and labels."""
     for number, node in enumerate(program.nodes):
         rows = _count_rows(program, node)
@@ -198,14 +195,14 @@ def require_indices(program: Program, vocabulary_size: int) -> None:
 
 
 def find_vocabulary(program: Program) -> int:
-    """Returns the largest vocabulary whose tokens a valid program can read; `MAX_VOCABULARY` if it reads
-    nothing by tokens."""
+    """Returns the largest vocabulary whose tokens are valid indices in a program; `MAX_VOCABULARY` if it
+    reads nothing by tokens."""
     found = (_count_rows(program, node) for node in program.nodes)
     return min((rows for rows in found if rows is not None), default=MAX_VOCABULARY)
 
 
 def _count_rows(program: Program, node: Node) -> int | None:
-    """Returns the rows that a token or a label chooses from; None if a node reads by none."""
+    """Returns how many rows a token or a label chooses from; None if no node reads by them."""
     if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
         return node.sizes[node.selected]
     if node.operation is not Operation.GATHER:

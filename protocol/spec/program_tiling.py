@@ -1,8 +1,8 @@
-"""Whether the nodes that write a tensor write each of its elements exactly once.
+"""Decides whether the nodes that write a tensor write each of its elements exactly once.
 
-A tensor may have 2^40 elements, so they are not listed. Loops are sorted by their strides and joined where
-one goes on as another ends; then a tensor is cut where no writer crosses, and where writers interleave it is
-cut into blocks of the largest stride, each of which must be tiled by what lies in it.
+A tensor may have 2^40 elements, so they are not listed. Loops are sorted by their strides, and joined if one
+continues the other. Then a tensor is cut at places that no writer crosses. Where writers interleave, it is
+cut into blocks of the largest stride, and the writers must fill each block.
 
     rows of 8, columns 0 .. 3: ((6, 8), (4, 1)) at 0      blocks of 8:  [0, 4) and [4, 8)
     rows of 8, columns 4 .. 7: ((6, 8), (4, 1)) at 4
@@ -14,32 +14,32 @@ from dataclasses import dataclass, field
 from touchstone.protocol.spec.program import Access
 
 MOST_PIECES = 1 << 20
-"""Pieces that are looked at for one tensor; a recorder's own programs need a few thousand."""
+"""The most pieces that are checked for one tensor. The recorder's own programs need a few thousand."""
 Loops = tuple[tuple[int, int], ...]
-"""Size and stride, the largest stride first; inner loops lie within a step of outer ones."""
+"""Size and stride of each loop, the largest stride first. Inner loops lie within a step of outer ones."""
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """What one node writes: elements offset + sum(index * stride)."""
+    """The elements that one node writes: offset + sum(index * stride)."""
 
     offset: int
     loops: Loops
 
     @property
     def end(self) -> int:
-        """Behind the last element."""
+        """The number after the last element."""
         return self.offset + 1 + sum((size - 1) * stride for size, stride in self.loops)
 
     @property
     def is_run(self) -> bool:
-        """Whether the elements follow each other."""
+        """Whether the elements are successive."""
         return not self.loops or (len(self.loops) == 1 and self.loops[0][1] == 1)
 
 
 def is_tiled(size: int, accesses: Sequence[tuple[Access, tuple[int, ...]]]) -> bool:
     """Returns whether writers, each an access with the sizes of its loops, write each of `size` elements
-    exactly once. False also if their loops do not show it."""
+    exactly once. Also False if that cannot be told from their loops."""
     pieces: list[_Piece] = []
     for access, sizes in accesses:
         piece = _sort(access, sizes)
@@ -74,7 +74,7 @@ def _sort(access: Access, sizes: tuple[int, ...]) -> _Piece | None:
 
 @dataclass
 class _Search:
-    """looked_at: pieces so far; beyond MOST_PIECES nothing is tiled."""
+    """Counts the pieces that were looked at. After MOST_PIECES it says that nothing is tiled."""
 
     looked_at: int = field(default=0)
 
@@ -101,14 +101,14 @@ class _Search:
         widest = [piece for piece in group if piece.loops and piece.loops[0][1] == block]
         phases = sorted({start % block, *(piece.offset % block for piece in widest)})
         if any(piece.end - piece.offset > block and block % piece.loops[0][1] for piece in group):
-            return False  # Its steps cross from block to block, wherever blocks begin.
+            return False  # A loop's steps would cross blocks, wherever they begin.
         return any(self._are_blocks_tiled(start, end, group, block, phase) for phase in phases)
 
     def _are_blocks_tiled(
         self, start: int, end: int, group: Sequence[_Piece], block: int, phase: int
     ) -> bool:
-        """The same with blocks from multiples of `block` on, moved by `phase`; the first and the last may be
-        parts."""
+        """Returns the same for blocks from multiples of `block` on, moved by `phase`; the first and the last
+        may be partial."""
         low, high = start - phase, end - phase
         spread: list[tuple[int, int, _Piece]] = []
         for piece in group:
@@ -136,7 +136,7 @@ class _Search:
 
 
 def _group(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
-    """Pieces whose ranges overlap, in order."""
+    """Groups pieces whose ranges overlap, in order."""
     group: list[_Piece] = []
     end = 0
     for piece in sorted(pieces, key=lambda piece: (piece.offset, piece.end)):
@@ -150,8 +150,8 @@ def _group(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
 
 
 def _cut(piece: _Piece, block: int) -> list[tuple[int, int, _Piece]] | None:
-    """(first block, block behind the last, what lies in each), or None if a step of the outer loop crosses
-    from block to block."""
+    """Returns (first block, block after the last, pieces in each), or None if a step of the outer loop
+    crosses from block to block."""
     first, inner = divmod(piece.offset, block)
     if inner + piece.end - piece.offset <= block:
         return [(first, first + 1, _Piece(inner, piece.loops))]
@@ -161,7 +161,7 @@ def _cut(piece: _Piece, block: int) -> list[tuple[int, int, _Piece]] | None:
 
 
 def _cut_loop(piece: _Piece, block: int) -> Iterator[tuple[int, int, _Piece]]:
-    """Head, whole blocks and tail of an outer loop that goes through blocks step by step."""
+    """Returns head, whole blocks and tail of an outer loop that runs through blocks step by step."""
     (left, stride), *rest = piece.loops
     place = piece.offset
     while left:

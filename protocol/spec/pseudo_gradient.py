@@ -1,7 +1,7 @@
-"""The pseudo-gradient of a claim: global less final weights, quantised in blocks (docs/spec.md, section 5).
+"""Encodes a claim's pseudo-gradient: global minus final weights, quantized in blocks.
 
-The reference that `compute/outer/outer_tensors.py` and `OuterMath.sol` (the chain) equal bit for bit, on
-float32 bits. Every function is total on finite input.
+Rules: docs/spec.md, section 5. It is the reference that `compute/outer/` and `OuterMath.sol` (the chain)
+equal bit for bit, on float32 bits. Every function has a result for any finite input.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from touchstone.protocol.spec.params import (
 )
 
 _LARGEST_UNITS = QUANTUM_MAX << SCALE_EXPONENT_MAX - SCALE_EXPONENT_MIN
-"""127 * 2^71: differences are cut off here, infinite ones too."""
+"""127 * 2^71. Larger differences, infinite ones too, are cut to this."""
 
 
 def compute_scale_exponent(largest: int) -> int:
@@ -35,9 +35,10 @@ def compute_scale_exponent(largest: int) -> int:
 
 
 def quantise_block(differences: Sequence[int]) -> tuple[int, list[int]]:
-    """(e, 64 integers in -127 .. 127) of 64 float32 bit patterns d = fl(W_global - W_final).
+    """Returns (e, 64 integers in -127 .. 127) for 64 float32 values d = fl(W_global - W_final), given as
+    bits.
 
-    What is larger than 127 * 2^71, or infinite, counts as 127 * 2^71: so e is 71 at most."""
+    Values above 127 * 2^71, or infinite, count as 127 * 2^71, so e is 71 at most."""
     if len(differences) != BLOCK_ELEMENTS:
         raise _wrong_size("a block", BLOCK_ELEMENTS, len(differences))
     units = [_to_cut_units(bits) for bits in differences]
@@ -47,7 +48,7 @@ def quantise_block(differences: Sequence[int]) -> tuple[int, list[int]]:
 
 
 def _to_cut_units(bits: int) -> int:
-    """Returns units of 2^-149, from -127 * 2^220 to 127 * 2^220."""
+    """Returns a value in units of 2^-149, cut to -127 * 2^220 .. 127 * 2^220."""
     magnitude = bits & ~float32.SIGN_BIT
     finite = float32.is_finite(bits)
     units = min(float32.to_units(magnitude), _LARGEST_UNITS) if finite else _LARGEST_UNITS
@@ -55,13 +56,13 @@ def _to_cut_units(bits: int) -> int:
 
 
 def encode_block(exponent: int, quanta: Sequence[int]) -> bytes:
-    """65 bytes: e + 149, then 64 signed bytes."""
+    """Returns 65 bytes: e + 149, then 64 signed bytes."""
     return bytes([exponent + SCALE_EXPONENT_BIAS]) + bytes(quantum & 0xFF for quantum in quanta)
 
 
 def decode_block(data: bytes) -> tuple[int, list[int]]:
-    """(e, 64 integers in -128 .. 127) of 65 bytes. Every byte string has a value, -128 included, and zeros if
-    no encoding has such a scale: whether it is the right one is for `compute_delta_leaf` to say."""
+    """Returns (e, 64 integers in -128 .. 127) for 65 bytes. Every byte string has a value, -128 included, and
+    zeros for a scale that no encoding has. `compute_delta_leaf` says whether it is the right one."""
     if len(data) != DELTA_BLOCK_BYTES:
         raise _wrong_size("an encoded block", DELTA_BLOCK_BYTES, len(data))
     if data[0] > SCALE_BYTE_MAX:
@@ -70,15 +71,14 @@ def decode_block(data: bytes) -> tuple[int, list[int]]:
 
 
 def dequantise(quantum: int, exponent: int) -> int:
-    """Returns the float32 pattern of q * 2^e, exact; q = 0 gives +0."""
+    """Returns the float32 bits of q * 2^e, exact; q = 0 gives +0."""
     return float32.round_to_bits(quantum * Fraction(2) ** exponent)
 
 
 def compute_delta_leaf(global_leaf: bytes, final_leaf: bytes) -> bytes:
-    """Returns the 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final
-    weights.
+    """Returns the 260-byte delta leaf for one leaf (1024 bytes) of the global and of the final weights.
 
-    Raises ProtocolFault if a weight is not finite: no node has the hash of such a state."""
+    Raises ProtocolFault if a weight is not finite, because no node has the hash of such a state."""
     pairs = zip(_unpack_finite(global_leaf), _unpack_finite(final_leaf), strict=True)
     differences = [float32.subtract(a, b) for a, b in pairs]
     blocks = (differences[i : i + BLOCK_ELEMENTS] for i in range(0, len(differences), BLOCK_ELEMENTS))
@@ -97,7 +97,7 @@ def decode_delta_leaf(leaf: bytes) -> list[int]:
 
 
 def unpack_leaf(leaf: bytes) -> list[int]:
-    """Returns the float32 patterns of a leaf of 1024 bytes."""
+    """Returns the float32 bits in a leaf of 1024 bytes."""
     if len(leaf) != LEAF_BYTES:
         raise _wrong_size("a state leaf", LEAF_BYTES, len(leaf))
     return float32.unpack_bits(leaf)

@@ -1,10 +1,9 @@
-"""Whether one output element of one node of a program is a fault, from its operands alone (docs/spec.md,
-section 9).
+"""Judges whether one output element of a node is a fault, from its operands alone (docs/spec.md, section 9).
 
-The ground truth of a dispute. `exact` is the real number that the operation gives for the claimant's own
-operands; a claimed value is a fault if no order of summation, fused or not, with subnormal numbers kept or
-taken for zero, on conforming hardware can give it (`operation_bounds.py`). What cannot be decided is decided
-for the accused. In an exact program (`exact`) one value is right, and every other one a fault.
+This is the ground truth of a dispute. `exact` is the real number that the operation gives for the claimant's
+own operands. A claimed value is a fault if conforming hardware cannot give it in any order of summation,
+fused or not, with subnormal numbers kept or flushed (`operation_bounds.py`). Doubt counts for the accused. In
+an exact program (`exact`) one value is right, and every other one is a fault.
 
     node, number --> terms (elements of buffers) --> values --> exact value and bound --> fault or not
 """
@@ -36,18 +35,18 @@ from touchstone.protocol.spec.program_operations import (
 )
 
 Fetch = Callable[[int, int], int]
-"""(buffer, element) to the float32 bits there, or to the integer of an index buffer or of quantized values.
-It raises InvalidInput if the buffer has no such element."""
+"""Maps (buffer, element) to the float32 bits there, or to the integer in an index buffer or of a quantized
+value. It raises InvalidInput if the buffer has no such element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """is_fault: the claimed value is proved wrong.
+    """A judgement. `is_fault` says that the claimed value is proven wrong.
 
-    exact: the exact result, None if there is none or it is beyond every float32; roots and functions to 20
-    digits. bound: the allowed distance. distance: from the claimed value to the exact one (where the bound is
-    zero: to the nearest that conforming hardware gives), None if either is not finite; a finite claim is a
-    fault if distance > bound. reason: a few words for people."""
+    `exact` is the exact result, None if there is none or it is beyond every float32; roots and functions have
+    20 digits. `bound` is the allowed distance. `distance` is from the claimed value to the exact one (if the
+    bound is zero, to the nearest that conforming hardware gives), None if either is not finite. A finite
+    claim is a fault if distance > bound. `reason` is a few words for people."""
 
     is_fault: bool
     exact: Fraction | None
@@ -59,9 +58,9 @@ class Judgement:
 def judge_element(
     node: Node, number: int, fetch: Fetch, claimed: int, numeric_format: str = "float32"
 ) -> Judgement:
-    """Judges the `number`-th output element of a node of a valid program, claimed as float32 bits, of
-    QUANTIZE as a signed integer. Raises InvalidInput for no such element, an index outside its table, or what
-    judge_operation refuses."""
+    """Judges the `number`-th output element of a node of a valid program, claimed as float32 bits, or as a
+    signed integer for QUANTIZE. Raises InvalidInput if there is no such element, an index is outside its
+    table, or judge_operation refuses."""
     if not 0 <= number < node.elements:
         raise _refuse("the node has no such element", f"0 to {node.elements - 1}", number)
     terms = list(read_terms(node, number, fetch))
@@ -71,9 +70,9 @@ def judge_element(
 def judge_operation(
     operation: Operation, terms: Terms, claimed: int, numeric_format: str = "float32", bits: int = 0
 ) -> Judgement:
-    """Judges one element from the values that it depends on (see Terms). bits: of quantized values, for
-    SCALE_OF and QUANTIZE. Raises InvalidInput for an unknown format, an operation that it does not have, a
-    wrong number of values, or values that are not 32 bits."""
+    """Judges one element from its operands (see Terms). `bits` are those of quantized values, for SCALE_OF
+    and QUANTIZE. Raises InvalidInput for an unknown format or operation, a wrong number of values, or values
+    that are not 32 bits."""
     if numeric_format not in NUMERIC_FORMATS:
         raise _refuse("an unknown numeric format", sorted(NUMERIC_FORMATS), numeric_format)
     _require_terms(operation, terms, claimed)
@@ -89,7 +88,7 @@ def judge_operation(
 
 
 def _judge_exact(operation: Operation, terms: Terms, claimed: int, bits: int) -> Judgement:
-    """Judges that a claim is right if its bits are: NaN has one pattern, and zero two that differ."""
+    """Judges by bits: a claim is right only with the right bits. NaN has one pattern; +0 and -0 differ."""
     if operation in (Operation.SCALE_OF, Operation.QUANTIZE) and bits not in QUANTIZED_LIMITS:
         raise _refuse("not the bits of quantized values", sorted(QUANTIZED_LIMITS), bits)
     right = compute_element(operation, terms, bits)
@@ -116,7 +115,9 @@ def _compare(claimed: int, answer: AllowedValues) -> Judgement:
         return Judgement(is_fault, exact, bound, None, f"not finite{' without cause' if is_fault else ''}")
     if exact is None:
         return Judgement(True, None, bound, None, "finite where nothing finite is near")
-    targets = answer.targets or ((exact, exact),)  # nothing finite is right: a fault, at this distance
+    targets = answer.targets or (
+        (exact, exact),
+    )  # No finite value is right, so any is a fault, at this distance.
     value = to_fraction(claimed)
     distance = min(max(low - value, value - high, Fraction(0)) for low, high in targets)
     is_fault = distance > bound
@@ -124,8 +125,8 @@ def _compare(claimed: int, answer: AllowedValues) -> Judgement:
 
 
 def read_terms(node: Node, number: int, fetch: Fetch) -> Iterator[tuple[int, ...]]:
-    """Yields the values that an element depends on, with indices resolved. SELECTED_SUM has a term for each
-    match, EQUAL_SELECT only the chosen operand; nothing else is fetched."""
+    """Yields the operands of an element, with indices resolved. SELECTED_SUM has a term for each match,
+    EQUAL_SELECT only the chosen operand; nothing else is fetched."""
     for indices, elements in iterate_terms(node, number):
         buffers = [operand.buffer for operand in node.operands]
         if node.operation not in INDEXED:
@@ -133,7 +134,7 @@ def read_terms(node: Node, number: int, fetch: Fetch) -> Iterator[tuple[int, ...
             continue
         index = fetch(buffers[0], elements[0])
         if node.operation is Operation.GATHER:
-            _require_index(index, MAX_ELEMENTS)  # how many rows the table has, `fetch` knows
+            _require_index(index, MAX_ELEMENTS)  # `fetch` knows how many rows the table has.
             yield (fetch(buffers[1], elements[1] + index * node.selected),)
             continue
         _require_index(index, node.sizes[node.selected])

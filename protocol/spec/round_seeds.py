@@ -1,7 +1,7 @@
-"""The seeds of a round, which no party chooses (docs/spec.md, section 4).
+"""Computes the seeds of a round, which no party can choose (docs/spec.md, section 4).
 
-A seed comes from the randomness of one block. That block is fixed before any party knows its randomness,
-and claims are committed before any party knows the seed that draws their audits. One seed a round decides
+A seed comes from the randomness of one block. That block is fixed before any party knows its randomness, and
+claims are committed before any party knows the seed that draws their audits. One seed for each round decides
 which auditor audits which segment. The beacon decides which solver trains on which shard.
 """
 
@@ -27,8 +27,8 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def compute_grid_block(from_block: int, grid: int) -> int:
-    """Returns the first block number from `from_block` on that is a multiple of `grid`: the block whose
-    randomness decides. The last committer chooses among few such blocks."""
+    """Returns the first block number from `from_block` on that is a multiple of `grid`. It is the deciding
+    block. The grid leaves the last committer few such blocks to choose from."""
     _require(grid >= 1, "the grid of draws is no number of blocks", "at least 1", grid)
     _require(from_block >= 0, "no such block", "at least 0", from_block)
     return -(-from_block // grid) * grid

@@ -1,9 +1,8 @@
-"""Learning rate and bias corrections of every step: exact rationals, rounded once, so that all nodes use the
-same bits.
+"""Computes learning rate and bias corrections of every step as exact rationals, rounded once.
 
-No libm: a library's `pow` or `cos` differs between machines, and one ulp of the learning rate is another
-computation. The schedule is made of lines (warm-up, stable, decay: Hu et al., arXiv 2404.06395); beta^t comes
-from integers.
+So all nodes use the same bits. It uses no libm, because a library's `pow` or `cos` differs between machines,
+and one ulp of the learning rate changes the computation. The schedule is made of lines (warm-up, stable,
+decay: Hu et al., arXiv 2404.06395); beta^t is computed with integers.
 """
 
 from fractions import Fraction
@@ -19,11 +18,10 @@ FIRST_PRECISION_BITS = 128
 
 
 def compute_learning_rate(schedule: ScheduleConfig, global_step: int, local_step: int = 0) -> float:
-    """Returns the learning rate of the step that is taken from (local_step, global_step). Both count steps
-    already done.
+    """Returns the learning rate of the step from (local_step, global_step). Both count steps already done.
 
-    peak * outer factor * inner factor, rounded once to float32. Raises InvalidInput outside 0 .. total_steps
-    - 1."""
+    It is peak * outer factor * inner factor, rounded once to float32. Raises InvalidInput outside 0 ..
+    total_steps - 1."""
     if not 0 <= global_step < schedule.total_steps or local_step < 0:
         raise InvalidInput(
             what="no such step",
@@ -40,7 +38,8 @@ def _ramp(step: int, length: int) -> Fraction:
 
 
 def _outer_factor(schedule: ScheduleConfig, step: int) -> Fraction:
-    """Warm-up (step + 1)/warmup_steps, then 1, then a line from 1 towards final_ratio over decay_steps."""
+    """Returns the warm-up (step + 1)/warmup_steps, then 1, then a line from 1 to final_ratio over
+    decay_steps."""
     remaining = schedule.total_steps - step
     if remaining >= schedule.decay_steps:
         return _ramp(step, schedule.warmup_steps)
@@ -50,13 +49,14 @@ def _outer_factor(schedule: ScheduleConfig, step: int) -> Fraction:
 
 
 def compute_bias_corrections(beta1: float, beta2: float, local_step: int) -> tuple[float, float]:
-    """(1 - beta1^t, 1 - beta2^t) with t = local_step + 1, each the float32 nearest to the exact value."""
+    """Returns (1 - beta1^t, 1 - beta2^t) with t = local_step + 1, each the float32 nearest to the exact
+    value."""
     exponent = local_step + 1
     return _one_minus_power(beta1, exponent), _one_minus_power(beta2, exponent)
 
 
 def _one_minus_power(base: float, exponent: int) -> float:
-    """Ziv's strategy: raise the precision until lower and upper bound round to the same float32."""
+    """Uses Ziv's strategy: raises the precision until lower and upper bound round to the same float32."""
     precision = FIRST_PRECISION_BITS
     while True:
         low, high = _power_bounds(Fraction(base), exponent, precision)
@@ -68,8 +68,8 @@ def _one_minus_power(base: float, exponent: int) -> float:
 
 
 def _power_bounds(base: Fraction, exponent: int, precision: int) -> tuple[int, int]:
-    """Integers l <= base^exponent * 2^precision <= h for 0 <= base <= 1, by repeated squaring; exact once it
-    fits."""
+    """Returns integers l <= base^exponent * 2^precision <= h for 0 <= base <= 1, by repeated squaring; exact
+    once they fit."""
     one = 1 << precision
     low, high = one, one
     square_low = base.numerator * one // base.denominator
@@ -85,10 +85,9 @@ def _power_bounds(base: Fraction, exponent: int, precision: int) -> tuple[int, i
 def compute_learning_rate_sum(
     schedule: ScheduleConfig, segment_index: int, segment_steps: int, inner_steps: int
 ) -> int:
-    """Returns the learning rates of one segment of the task, added exactly, in units of 2^-64, rounded up.
+    """Returns the sum of the learning rates of one segment, added exactly, in units of 2^-64, rounded up.
 
-    The inner ramp counts from the round's start, as it does if moments are reset (the only place it is
-    allowed)."""
+    The inner ramp counts from the round's start, because it is allowed only if moments are reset."""
     first = segment_index * segment_steps
     rates = (
         compute_learning_rate(schedule, step, step % inner_steps)
@@ -114,9 +113,9 @@ def compute_schedule_levels(sums: list[int]) -> Levels:
 
 
 def compute_scalar_leaves(spec: TaskSpec) -> list[bytes]:
-    """Returns for every i below rounds * H three float32, 12 bytes: the learning rate of the step with global
-    step i, the bias corrections of the step with local step i. The inner ramp counts from the round's
-    start."""
+    """Returns for every i below rounds * H three float32 in 12 bytes: the learning rate of the step with
+    global step i, and the bias corrections of the step with local step i. The inner ramp counts from the
+    round's start."""
     training, terms = spec.training, spec.terms
     leaves = []
     for step in range(terms.rounds * terms.inner_steps):

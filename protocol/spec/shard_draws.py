@@ -1,4 +1,4 @@
-"""Which shard each solver of a round trains on, and which tokens each row begins with.
+"""Chooses the shard of each solver in a round, and the first token of each row.
 
 The choices are those of docs/spec.md, section 4. Twin: `Draw.shard` and `Draw.sampleStart` in `Draw.sol`.
 They follow from the round's beacon: a rotation of the slots, and a place in the dataset for each row.
@@ -36,11 +36,11 @@ def draw_sample_start(
 
 
 def assign_shards(beacon: bytes, solver_count: int) -> tuple[int, ...]:
-    """Returns the shard of each slot: all slots turned by one uniform offset.
+    """Returns the shard of each slot: all slots rotated by one uniform offset.
 
-    A permutation would deal no better. A shard is a number that goes into the hash of each sample
-    (`draw_sample_start`), so the samples of neighbouring shards have nothing to do with each other. One
-    offset is one hash for the contract, whichever slot it asks about."""
+    A permutation would be no better. A shard is a number that goes into the hash of each sample
+    (`draw_sample_start`), so samples of neighbouring shards are unrelated. One offset costs the contract one
+    hash, whichever slot it asks about."""
     if solver_count < 1:
         raise InvalidInput(
             what="a round without solvers",

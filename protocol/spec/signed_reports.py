@@ -1,33 +1,33 @@
-"""What a node reports of its own work in a round, for anybody. It is signed, and no contract reads it."""
+"""Defines a node's signed reports of its own work in a round, for anybody. No contract reads them."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 from math import isfinite, isnan
 
 MILLIONTHS_MAX = 10**15
-"""A report has no larger figure: it stands for itself and for all above it."""
+"""The largest figure of a report. It stands for itself and for all larger ones."""
 
 
 def to_millionths(value: float) -> int:
-    """Returns a figure of a report. What is no number counts as infinitely far; nothing is below zero."""
+    """Returns a figure in millionths. NaN counts as infinitely far; negative values count as 0."""
     if not isfinite(value):
         return MILLIONTHS_MAX if isnan(value) or value > 0 else 0
     return min(max(0, round(value * 1e6)), MILLIONTHS_MAX)
 
 
 class Comparison(IntEnum):
-    """What an auditor found of the two ends of a segment, the claimed one and its own."""
+    """How the two ends of a segment compare, the claimed one and the auditor's own."""
 
-    EQUAL = 1  # one root, so the same bits
-    MEASURED = 2  # two roots; the distances are given
-    OTHER = 3  # two roots that are not measured: in an exact task, or with other step numbers
+    EQUAL = 1  # One root, so the same bits.
+    MEASURED = 2  # Two roots; the distances are given.
+    OTHER = 3  # Two roots without distances: in an exact task, or with different step counters.
 
 
 @dataclass(frozen=True)
 class LossReport:
-    """A solver's word on the losses of its shard in a round, in millionths of a nat. domain: of the task, on
-    its chain (`compute_domain`); steps: of which these are the losses; first, last: of two of them; mean: of
-    all."""
+    """A solver's report of the losses of its shard in a round, in millionths of a nat. `domain` is the task's
+    on its chain (`compute_domain`). `steps` is how many steps it covers; `first` and `last` are the losses of
+    two of them, `mean` is over all."""
 
     domain: bytes
     round: int
@@ -41,9 +41,9 @@ class LossReport:
 
 @dataclass(frozen=True)
 class DistanceReport:
-    """An auditor's word on how far a claimed end lies from its own. The fields up to `segment` and the word
-    are those of its vote. The largest distances are in millionths of the task's limit, so that more than a
-    million is beyond; zero unless they were measured."""
+    """An auditor's report of how far a claimed end is from its own. The fields up to `segment` and the
+    verdict are those of its vote. The largest distances are in millionths of the task's limit, so more than a
+    million exceeds it; zero if they were not measured."""
 
     domain: bytes
     round: int

@@ -1,4 +1,4 @@
-"""States by their roots: of a training run, and of the global model. Twin of `Types.sol`."""
+"""Names states by their roots: of training, and of the global model. Twin of `Types.sol`."""
 
 from dataclasses import dataclass
 

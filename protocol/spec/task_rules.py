@@ -1,9 +1,9 @@
-"""Which tasks exist: what a submitter could write to hurt nodes, and how each is refused.
+"""Lists the rules that a task must keep so that it cannot hurt nodes.
 
-A node looks before it stakes, a submitter before it pays. The rules of members, windows and amounts are
-`game.terms_check.check_terms` and `economics.money_rules.check_money`. What depends on a node's own speed it
-measures itself. Every rule here is judged from numbers alone: nothing is fetched or built for a hostile task.
-What the program must keep is in `program_rules.py`.
+A node checks before it stakes, a submitter before it pays. The rules of members, windows and amounts are
+`game.terms_check.check_terms` and `economics.money_rules.check_money`. What depends on a node's own speed, it
+measures itself. Every rule here is checked from numbers alone, so nothing is fetched or built for a hostile
+task. The rules of programs are in `program_rules.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,17 +33,17 @@ from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import MAX_LAYOUT_BYTES
 
 Rule = tuple[bool, str, str, object]
-"""Holds, name, expected, actual."""
+"""(whether it holds, name, expected, actual)"""
 
 
 def judge_range(name: str, value: float, least: float, most: float) -> Rule:
-    """Returns the rule that a number lies between least and most."""
+    """Returns the rule that a number lies between `least` and `most`."""
     return least <= value <= most, name, f"{least} .. {most}" if least < most else f"{least}", value
 
 
 @dataclass(frozen=True)
 class Malformation:
-    """One broken rule: its name, what it asks for, and what the task says."""
+    """One broken rule: its name, what it requires, and what the task has."""
 
     name: str
     expected: str
@@ -51,14 +51,14 @@ class Malformation:
 
 
 def find_training_malformations(spec: TaskSpec) -> list[Malformation]:
-    """Returns every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded
+    """Returns every rule that a task breaks; none for a task that is safe to serve. Never raises on a decoded
     task."""
-    # Roots are recomputed last, once the sizes are known to be harmless.
+    # Recompute roots last, once the sizes are known to be harmless.
     return find_size_malformations(spec) or _list_broken(_root_rules(spec))
 
 
 def find_size_malformations(spec: TaskSpec) -> list[Malformation]:
-    """Returns the same for sizes and numbers alone: roots need not be the task's own, only not zero."""
+    """Returns every broken rule on sizes and numbers. Roots may be any but zero here."""
     cheap = [*_version_rules(spec), *_program_rules(spec), *_schedule_rules(spec)]
     return _list_broken([*cheap, *_step_rules(spec), *_data_rules(spec), *_limit_rules(spec)])
 
@@ -68,7 +68,7 @@ def _list_broken(rules: Iterable[Rule]) -> list[Malformation]:
 
 
 def refuse_broken(broken: list[Malformation]) -> None:
-    """Raises InvalidInput that names every broken rule, if there is one."""
+    """Raises InvalidInput with every broken rule, if there is one."""
     if broken:
         raise InvalidInput(
             what="the task is malformed",
@@ -92,8 +92,8 @@ def _version_rules(spec: TaskSpec) -> Iterator[Rule]:
 
 
 def _program_rules(spec: TaskSpec) -> Iterator[Rule]:
-    """Yields what is known of the program before a byte of it is fetched (`program_rules.py` judges the
-    rest)."""
+    """Yields rules on the program's numbers in the task, before a byte of it is fetched (`program_rules.py`
+    checks the rest)."""
     training, count = spec.training, spec.terms.parameter_count
     yield judge_range("parameter_count", count, 1, MAX_PARAMETERS)
     yield judge_range("program", training.program.size_bytes, 1, MAX_PROGRAM_BYTES)
@@ -119,8 +119,8 @@ def _schedule_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield judge_range("decay_steps", schedule.decay_steps, 0, total)
     yield schedule.decay_shape in DECAY_SHAPES, "decay_shape", f"one of {DECAY_SHAPES}", schedule.decay_shape
     yield judge_range("final_ratio", schedule.final_ratio, 0, 1)
-    # Where moments carry over, solvers differ in local step, and neither a schedule leaf nor a learning rate
-    # under the scalars' root could hold for all.
+    # If moments carry over, solvers differ in local step, and no single schedule leaf or learning rate would
+    # hold for all.
     most = 0 if terms.carry_moments else terms.inner_steps
     yield judge_range("inner_warmup_steps", schedule.inner_warmup_steps, 0, most)
 
@@ -164,8 +164,8 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
         f"more than one row ({length})",
         training.heldout_tokens,
     )
-    # Before the first leaf is fetched a node holds the roots of all chunks; and a length that does not fit
-    # into StepFacts could be shown in no dispute.
+    # A node holds the roots of all chunks before the first leaf. And a length that does not fit into
+    # StepFacts could be shown in no dispute.
     size = (training.token_count + training.heldout_tokens) * training.token_bytes
     yield size <= MAX_DATASET_BYTES, "dataset_too_large", f"at most {MAX_DATASET_BYTES} bytes", size
     yield training.dataset_root != ZERO_WORD, "dataset_root", "a root", "the zero word"
@@ -177,7 +177,7 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
 def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:
     limits = spec.terms.limits
     if spec.training.numeric_format in PRODUCT_BITS:
-        return  # Nothing is compared by limits.
+        return  # This task compares nothing by limits.
     # Limits below the noise of honest hardware would void honest work.
     least = min(limits.tau_m, limits.tau_v, limits.tau_w)
     yield least >= MIN_TAU, "limits", f"every tau at least {MIN_TAU} (2^-20)", least

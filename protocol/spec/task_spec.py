@@ -1,8 +1,8 @@
-"""What a task fixes: its terms, its training, and the facts of its steps. Frozen, typed, compared by value.
+"""Defines what a task fixes: its terms, its training, and the facts of its steps.
 
-Twin: `Types.sol`. Fields that the contracts know carry the Solidity name in snake case, in the same order;
-`training_codec.py` writes the training. Python floats here are always exactly representable in binary32
-(`float32.nearest` makes them so).
+Values are frozen, typed, and compared by value. Twin: `Types.sol`. Fields that the contracts know carry the
+Solidity name in snake case, in the same order; `training_codec.py` encodes the training. Python floats here
+are always exactly representable in binary32 (`float32.nearest` makes them so).
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class Limits:
-    """Element-wise limits: `tau_*` below 2^64 in units of 2^-64; `eps_m`, `floor_v` below 2^160 in units of
-    2^-149. `tau_r` allows for the rounding of W, relative to its magnitude."""
+    """Limits for single elements. `tau_*` are below 2^64 in units of 2^-64; `eps_m` and `floor_v` are below
+    2^160 in units of 2^-149. `tau_r` allows for the rounding of W, relative to its magnitude."""
 
     tau_m: int
     eps_m: int
@@ -28,9 +28,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class TaskTerms:
-    """What training, replays and comparisons need of a task's terms. `outer_learning_rate` and
-    `outer_momentum` are float32 bit patterns; `carry_moments` is 0 or 1; `submitter` is `0x` and 40
-    hexadecimal digits."""
+    """The terms of a task that training, replays and comparisons need. `outer_learning_rate` and
+    `outer_momentum` are float32 bits; `carry_moments` is 0 or 1; `submitter` is `0x` and 40 hexadecimal
+    digits."""
 
     submitter: str
     initial_weights_root: bytes
@@ -56,10 +56,10 @@ class TaskTerms:
 class StepFacts:
     """What a referee must know of every training step of a task; `TaskTerms.step_root` is its hash.
 
-    program_nodes, program_buffers: sizes of the program under program_root; numeric_format: its number in
-    `params.FORMAT_NUMBERS`; token_count: tokens to train on; dataset_bytes: of the whole dataset, held-out
-    part included; scalar_count: leaves under scalars_root, one for each step of the task; vocabulary_size: an
-    entry of the dataset that is not below it stands for token 0."""
+    `program_nodes` and `program_buffers` are sizes of the program under `program_root`. `numeric_format` is
+    its number in `params.FORMAT_NUMBERS`. `token_count` are the tokens to train on. `dataset_bytes` is the
+    whole dataset, held-out part included. `scalar_count` are the leaves under `scalars_root`, one for each
+    step of the task. An entry of the dataset that is not below `vocabulary_size` stands for token 0."""
 
     program_root: bytes
     dataset_root: bytes
@@ -106,8 +106,7 @@ class ScheduleConfig:
 
 @dataclass(frozen=True)
 class NamedBytes:
-    """Bytes that a task names: the root over them (`data_trees.compute_data_root`), and how many there
-    are."""
+    """Bytes that a task names: their root (`data_trees.compute_data_root`), and their number."""
 
     root: bytes
     size_bytes: int
@@ -115,14 +114,14 @@ class NamedBytes:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """What is trained and how: everything of a task that only nodes need.
+    """What is trained and how: all parts of a task that only nodes need.
 
     The step is the program with `program_root`, whose canonical bytes are `program`; `layout` says which
-    elements of W are whose. beta1, beta2: of the bias corrections that a step is told. `token_count` tokens
-    train, the `heldout_tokens` after them measure; both lie under `dataset_root`. `initial_seed` draws the
-    first weights by the layout, unless it is `params.GIVEN_START`: then they are the tensor under
-    `initial_weights_root`, whatever it holds. `tokenizer_sha256` names the tokenizer.json that made the
-    tokens, zero if there was none; no step depends on it."""
+    elements of W belong to which parameter. `beta1` and `beta2` are those of the bias corrections that a step
+    gets. `token_count` tokens train, the `heldout_tokens` after them measure; both are under `dataset_root`.
+    `initial_seed` draws the first weights by the layout. If it is `params.GIVEN_START`, they are the tensor
+    under `initial_weights_root`. `tokenizer_sha256` names the tokenizer.json that made the tokens, zero if
+    there was none; no step depends on it."""
 
     protocol_version: int
     numeric_format: str
@@ -147,12 +146,12 @@ class TrainingSpec:
 
     @property
     def is_start_given(self) -> bool:
-        """Whether no seed makes the first weights: they are fetched as a tensor."""
+        """Whether the first weights are fetched as a tensor, because no seed makes them."""
         return self.initial_seed == GIVEN_START
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
+        """The bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
         vocabulary."""
         return count_token_bytes(self.vocabulary_size)
 

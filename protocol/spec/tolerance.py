@@ -1,10 +1,10 @@
-"""How far honest hardware may differ, element by element, in integers (docs/spec.md, section 6). Twin:
-`Tolerance.sol`.
+"""Judges how far honest hardware may differ, element by element, in integers. Twin: `Tolerance.sol`.
 
-Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight
-set the scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach
-the same answer. Every finite element has a judgement: what exceeds 2^64 in magnitude counts as 2^64. All
-intermediate results stay below 2^256. `compute/tolerance/compare.py` measures; this module judges.
+Rules: docs/spec.md, section 6. Replays start from the committed state, so noise does not accumulate. The
+replayer's second moment and weight set the scale. There is no division and no float: values are integers of
+2^-149, so the chain and a node reach the same answer. Every finite element can be judged: a magnitude above
+2^64 counts as 2^64. All intermediate results stay below 2^256. `compute/tolerance/compare.py` measures; this
+module judges.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ from touchstone.protocol.spec.params import (
 from touchstone.protocol.spec.task_spec import Limits
 
 ROOT_TO_UNITS_SHIFT = (-UNIT_EXPONENT - SQRT_SHIFT_BITS) // 2
-"""53: the root of v' * 2^43 counts 2^-96; times 2^53 it counts 2^-149."""
+"""53. The root of v' * 2^43 counts units of 2^-96; times 2^53 it counts 2^-149."""
 LARGE_ROOT_SHIFT = TAU_FRACTION_BITS // 2
-"""32: of a v' above 2^64 the root of v' / 2^64 is taken, which is exact, and brought back by 2^32."""
+"""32. For a v' above 2^64 the root of v' / 2^64 is taken, which is exact, and multiplied by 2^32."""
 RATE_TO_UNITS_SHIFT = -UNIT_EXPONENT - TAU_FRACTION_BITS - LEARNING_RATE_FRACTION_BITS
-"""21: tauW * L counts 2^-128; times 2^21 it counts 2^-149."""
+"""21. tauW * L counts units of 2^-128; times 2^21 it counts 2^-149."""
 
 
 class Element(NamedTuple):
-    """One element of a state as float32 bit patterns."""
+    """One element of a state as float32 bits."""
 
     weight: int
     first_moment: int
@@ -40,7 +40,7 @@ class Element(NamedTuple):
 
 
 class StateLeaf(NamedTuple):
-    """The leaves at one place of the state's three tensors, little-endian float32 bytes of equal length."""
+    """The leaves at one place of the state's three tensors: little-endian float32 bytes of equal length."""
 
     weights: bytes
     first_moment: bytes
@@ -48,14 +48,15 @@ class StateLeaf(NamedTuple):
 
 
 def to_cut_units(bits: int) -> int:
-    """Returns units of 2^-149, cut off at 2^64. Cut values are never farther apart than the values are, so no
-    honest element is worse off."""
+    """Returns a value in units of 2^-149, cut at 2^64. Cut values are never farther apart than the values, so
+    no honest element is worse off."""
     return max(-MAGNITUDE_LIMIT_UNITS, min(MAGNITUDE_LIMIT_UNITS, to_units(bits)))
 
 
 def compute_root_up(second_moment_units: int) -> int:
     """Returns the least integer r with r^2 >= |v'| * 2^43: sqrt(|v'|) in units of 2^-96, rounded up. From
-    2^64 on 2^32 times the root of |v'| / 2^64, rounded up: m is not cut off if v' is. At most 2^160."""
+    2^64 on it is 2^32 times the root of |v'| / 2^64, rounded up, so that a large v still allows a large m. At
+    most 2^160."""
     if second_moment_units >= MAGNITUDE_LIMIT_UNITS:
         return compute_root_up(second_moment_units >> 2 * LARGE_ROOT_SHIFT) << LARGE_ROOT_SHIFT
     scaled = second_moment_units << SQRT_SHIFT_BITS
@@ -77,7 +78,8 @@ def compute_allowances(replayed: Element, learning_rate_sum: int, limits: Limits
 
 
 def _scale_by_tau(tau: int, units: int) -> int:
-    """floor(tau * units / 2^64) in two parts, since the whole product may exceed 2^256."""
+    """Returns floor(tau * units / 2^64), computed in two parts, because the whole product may exceed
+    2^256."""
     high, low = divmod(units, 1 << TAU_FRACTION_BITS)
     return tau * high + (tau * low >> TAU_FRACTION_BITS)
 
@@ -91,18 +93,18 @@ def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limit
 
 
 def does_element_exceed(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
-    """Returns whether an element lies beyond the limits. It does if a difference is too large, if only the
-    claimed v is below zero, or if a number is not finite (which no hashed state can hold)."""
+    """Returns whether an element exceeds the limits. It does if a difference is too large, if only the
+    claimed v is below zero, or if a number is not finite (which no hashed state can have)."""
     if not all(map(is_finite, (*claimed, *replayed))):
         return True
-    # The root of such a v is no number. A step that takes it would lose the weight, however small v is.
+    # The root of such a v is NaN. A step from it would lose the weight, however small v is.
     if to_units(claimed.second_moment) < 0 <= to_units(replayed.second_moment):
         return True
     return not is_within(claimed, replayed, learning_rate_sum, limits)
 
 
 def does_leaf_exceed(claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, limits: Limits) -> bool:
-    """Returns whether an element of a leaf lies beyond the limits."""
+    """Returns whether an element of a leaf exceeds the limits."""
     pairs = zip(_elements(claimed), _elements(replayed), strict=True)
     return any(does_element_exceed(a, b, learning_rate_sum, limits) for a, b in pairs)
 

@@ -1,7 +1,8 @@
-"""Canonical bytes of a training spec: one value has exactly one encoding (docs/spec.md, sections 2 and 3).
+"""Encodes a training spec as canonical bytes: one value has exactly one encoding.
 
-A header, and then every field in the order of the dataclass, depth first, as `kind (1 byte) || length (4
-bytes) || payload`, big-endian. The decoder refuses whatever the encoder would not have written.
+Rules: docs/spec.md, sections 2 and 3. A header, and then every field in the order of the dataclass, depth
+first, as `kind (1 byte) || length (4 bytes) || payload`, big-endian. The decoder refuses anything that the
+encoder would not have written.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ Leaf = tuple[str, type, Any]
 """One field of a flattened container: dotted name, Python type, value."""
 
 TRAINING_HEADER = b"touchstone.training\x03"
-"""Magic and the version of this encoding."""
+"""The magic bytes and the version of this encoding."""
 KINDS: dict[type, int] = {int: 1, float: 2, bytes: 3, str: 4}
 PAYLOAD_BYTES: dict[type, int] = {int: 8, float: 4, bytes: 32}
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -103,15 +104,14 @@ def _name_payload(name: str, value: str) -> bytes:
 
 
 class _TrainingReader:
-    """Takes one entry after the other off encoded training bytes."""
+    """Reads one entry after the other off encoded training bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.offset = len(TRAINING_HEADER)
 
     def read(self, name: str, kind: type) -> Any:
-        """Returns the next entry as a value of `kind`; refuses another kind, another length, another
-        spelling."""
+        """Returns the next entry as a value of `kind`. Refuses another kind, length or spelling."""
         where = f"{name}, byte {self.offset}"
         head = self._take(5, where)
         if head[0] != KINDS[kind]:
@@ -145,8 +145,8 @@ def _training_value(kind: type, payload: bytes, where: str) -> Any:
 
 
 def decode_training(data: bytes) -> TrainingSpec:
-    """Does the inverse of encode_training. Raises InvalidInput, with field and byte, on any bytes it would
-    not have written."""
+    """Does the inverse of encode_training. Raises InvalidInput, naming field and byte, for bytes that it
+    would not have written."""
     header = data[: len(TRAINING_HEADER)]
     if header != TRAINING_HEADER:
         raise _refuse("not a training spec of this version", TRAINING_HEADER, header, "byte 0")

@@ -1,9 +1,8 @@
-"""How statements are signed: EIP-712, with one type for each class of `statements.py` and
-`node_statements.py`.
+"""Defines how statements are signed: EIP-712, with one type for each statement class.
 
-The hash of EIP-712 is Keccak-256, which Python's standard library lacks. `to_typed_data` makes the object
-that a wallet takes (`eth_signTypedData_v4`); `protocol/adapters/keys.py` hashes, signs and recovers.
-Hashes, nonces and ids are 32 bytes.
+The classes are in `statements.py` and `node_statements.py`. The hash of EIP-712 is Keccak-256, which Python's
+standard library lacks. `to_typed_data` makes the object that a wallet takes (`eth_signTypedData_v4`);
+`protocol/adapters/keys.py` hashes, signs and recovers. Hashes, nonces and ids are 32 bytes.
 """
 
 import re
@@ -36,7 +35,7 @@ STATEMENT_TYPES: Mapping[str, TypedFields] = {
         ("mergedHash", "bytes32"), ("root", "bytes32"),
     ),
 }  # fmt: skip
-"""The EIP-712 types: the fields of the class of that name, in its order. These a contract checks,"""
+"""The EIP-712 types of statements that a contract checks: the fields of the class of that name, in order."""
 NODE_TYPES: Mapping[str, TypedFields] = {
     "Request": (
         ("method", "string"), ("path", "string"), ("server", "address"), ("issuedAt", "uint64"),
@@ -53,7 +52,7 @@ NODE_TYPES: Mapping[str, TypedFields] = {
         ("firstMomentMicrolimits", "uint64"), ("secondMomentMicrolimits", "uint64"),
     ),
 }  # fmt: skip
-"""and these nodes alone."""
+"""The EIP-712 types of statements that only nodes check."""
 _TYPES = {**STATEMENT_TYPES, **NODE_TYPES}
 DOMAIN_TYPE: TypedFields = (
     ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"),
@@ -71,12 +70,12 @@ class SigningDomain:
 
 
 ANYWHERE = SigningDomain(0, "0x" + "00" * 20)
-"""Of what is said of no chain: it is valid wherever it is shown."""
+"""The domain of statements about no chain: they are valid anywhere."""
 
 
 def to_typed_data(statement: Statement | NodeStatement, domain: SigningDomain) -> dict[str, Any]:
     """Returns the statement as an EIP-712 object of plain JSON values. Raises InvalidInput if a value does
-    not fit its type: a short word would be signed as if zeros followed."""
+    not fit its type, because a short word would be signed as if zeros followed."""
     name = type(statement).__name__
     types = {"EIP712Domain": DOMAIN_TYPE, **{used: _TYPES[used] for used in _list_types(name)}}
     return {

@@ -1,8 +1,7 @@
-"""Uniform choices from a seed: numbers below n, and several distinct ones (docs/spec.md, section 4).
+"""Makes uniform choices from a seed: numbers below n, and several distinct ones (docs/spec.md, section 4).
 
 Twin: `Draw.uniform` in `Draw.sol`. Every choice is a keyed hash of a seed, so each node and the contract
-choose alike. Every choice is exactly uniform, because `draw_uniform` rejects the hashes that would make it
-uneven.
+choose alike. It is exactly uniform, because `draw_uniform` rejects the hashes that would make it uneven.
 """
 
 from touchstone.protocol.spec.errors import InvalidInput
@@ -28,10 +27,10 @@ def draw_uniform(seed: bytes, counter: int, n: int) -> int:
 
 
 def draw_distinct(seed: bytes, counter: int, count: int, n: int) -> list[int]:
-    """`count` distinct integers in 0 .. n-1 in the order drawn, uniform over such sequences (Fisher-Yates,
-    cut short)."""
+    """Returns `count` distinct integers in 0 .. n-1 in the order drawn, uniform over such sequences
+    (Fisher-Yates, cut short)."""
     _require(0 <= count <= n, "cannot draw more than there are", f"0 <= count <= {n}", count)
-    moved: dict[int, int] = {}  # the identity permutation, but for the positions that were swapped
+    moved: dict[int, int] = {}  # The identity permutation, except for the swapped positions.
     drawn = []
     for i in range(count):
         j = i + draw_uniform(seed, counter + i, n - i)

@@ -1,11 +1,11 @@
-"""The layout of W: which elements are whose, how each parameter is drawn, and what an export needs.
+"""Defines the layout of W: which elements belong to which parameter, how each is drawn, what an export needs.
 
-No rule of training, judging or paying reads it: it serves drawing the first weights from a seed, and files
-for other software. It travels beside the program, as text under a root that the task names. The text is JSON
-in one form only: what `encode_layout` writes.
+No rule of training, judging or paying reads it. It is used to draw the first weights from a seed, and to
+write files for other software. It travels beside the program, as text under a root that the task names. The
+text is JSON in the one form that `encode_layout` writes:
 
-    {"config": ..., "frozen": [[name, shape, root or bits], ...],
-     "parameters": [[name, shape, how, bits of the deviation], ...]}
+{"config": ..., "frozen": [[name, shape, root or bits], ...], "parameters": [[name, shape, how, bits of the
+deviation], ...]}
 """
 
 import json
@@ -21,34 +21,34 @@ from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, is_fi
 
 MAX_LAYOUT_BYTES = 1 << 22
 MAX_CONFIG_CHARACTERS = 1 << 18
-"""Of a `config.json` of another software; published ones have a few thousand."""
+"""The most characters of another software's `config.json`; published ones have a few thousand."""
 MAX_ENTRIES = 1 << 16
 MAX_NAME_CHARACTERS = 256
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 1 << 40
 MAX_FROZEN_ELEMENTS = 1 << 33
-"""Of all frozen parameters: an export has them all, some 32 GB."""
+"""The most elements of all frozen parameters: an export has them all, some 32 GB."""
 MAX_DEPTH = 4
-"""Brackets in brackets: table, list of entries, entry, shape."""
+"""The deepest nesting of brackets: table, list of entries, entry, shape."""
 NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
-"""Of a parameter: a name becomes a key of a file, and stands in messages."""
+"""The most characters of a parameter's name, which becomes a key of a file and appears in messages."""
 
 _PIECES = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""A string, which may lack its end, or a bracket. It goes through each byte once, and never back."""
+"""Matches a string, which may lack its end, or a bracket. It reads each byte once, and never goes back."""
 
 
 class Start(StrEnum):
     """How the first values of a parameter are chosen."""
 
     UNIFORM = "uniform"
-    """drawn from the task's seed around 0, with a standard deviation"""
+    """Drawn from the task's seed around 0, with a standard deviation."""
     ZEROS = "zeros"
     ONES = "ones"
 
 
 @dataclass(frozen=True)
 class ParameterEntry:
-    """A trained parameter. deviation: of UNIFORM, a float32 above 0; else 0."""
+    """A trained parameter. `deviation` is a float32 above 0 for UNIFORM, else 0."""
 
     name: str
     shape: tuple[int, ...]
@@ -57,14 +57,14 @@ class ParameterEntry:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class FrozenEntry:
     """A parameter that is not trained: the constant of the program with this root, in this shape; without a
-    root it is one number everywhere."""
+    root it has one value everywhere."""
 
     name: str
     shape: tuple[int, ...]
@@ -73,14 +73,14 @@ class FrozenEntry:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class WeightsLayout:
-    """parameters: of W, one after another without gaps; config: the `config.json` of the model in Hugging
-    Face's form as text, empty if there is none."""
+    """The layout. `parameters` are those of W, one after another without gaps. `config` is the model's
+    `config.json` in Hugging Face's form as text, empty if there is none."""
 
     parameters: tuple[ParameterEntry, ...]
     frozen: tuple[FrozenEntry, ...] = ()
@@ -88,7 +88,7 @@ class WeightsLayout:
 
     @property
     def count(self) -> int:
-        """Elements of W."""
+        """The number of elements of W."""
         return sum(entry.size for entry in self.parameters)
 
     def list_places(self) -> Iterator[tuple[ParameterEntry, int]]:
@@ -122,7 +122,7 @@ def decode_layout(data: bytes) -> WeightsLayout:
     """Does the inverse of encode_layout. Raises InvalidInput on any bytes that it would not have written."""
     _require(len(data) <= MAX_LAYOUT_BYTES, f"at most {MAX_LAYOUT_BYTES} bytes", len(data), "its bytes")
     try:
-        # Python's parser calls itself for each bracket, and would run out of stack.
+        # Python's parser recurses at each bracket, and would overflow the stack.
         layout = _read(json.loads(data) if _measure_depth(data) <= MAX_DEPTH else None)
     except (ValueError, TypeError, RecursionError, KeyError) as error:
         raise _refuse("the text of a layout", str(error)[:200] or "another form", "its bytes") from error
@@ -131,7 +131,7 @@ def decode_layout(data: bytes) -> WeightsLayout:
 
 
 def _measure_depth(data: bytes) -> int:
-    """Returns how deep brackets stand in brackets, those in strings left out."""
+    """Returns the deepest nesting of brackets, without those in strings."""
     depth = deepest = 0
     for piece in _PIECES.finditer(data):
         opens = piece[0] in (b"[", b"{")
@@ -215,7 +215,7 @@ def require_layout(layout: WeightsLayout) -> None:
 def _require_entry(entry: ParameterEntry | FrozenEntry, where: str) -> None:
     name, shape = entry.name, entry.shape
     is_name = isinstance(name, str) and 1 <= len(name) <= MAX_NAME_CHARACTERS and set(name) <= NAME_CHARACTERS
-    # Files of weights have fields of their own under such names.
+    # Files of weights have special fields with such names.
     is_name = is_name and not name.startswith("__")
     _require(is_name, f"a name of 1 to {MAX_NAME_CHARACTERS} of A-Z a-z 0-9 _ . -", repr(name)[:80], where)
     is_shape = len(shape) <= MAX_DIMENSIONS and all(size >= 1 for size in shape)

@@ -1,7 +1,7 @@
-"""ASK of a signer: it has to show one state leaf of both ends of its vote. Twin of `Asks.sol`.
+"""The query: the signer of a vote must show one state leaf of both ends. Twin of `Asks.sol`.
 
-An ask goes to the signer of an ACCEPT, or of a REJECT that names the leaf. The contract compares the two
-leaves. So an auditor cannot lie for free about two roots: any other account may ask it, for a bond.
+A query goes to the signer of an ACCEPT, or of a REJECT that names the leaf. The contract compares the two
+leaves. So an auditor cannot lie about two roots without risk: any other account may query it, for a bond.
 """
 
 from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
@@ -23,13 +23,13 @@ ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
 
 
 def get_ask(state: GameState, number: int) -> OpenAsk:
-    """Returns an open ask. Refuses NothingOpen."""
+    """Returns an open query. Refuses NothingOpen."""
     require(number in state.asks, "NothingOpen", "an open ask", number)
     return state.asks[number]
 
 
 def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
-    """Opens an ask. The k-th open ask on a seat costs k bonds."""
+    """Opens a query. The k-th open query on a seat costs k bonds."""
     state, ref = draft.state, call.statement
     require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
     require(call.is_leaf, "LeafNotAsked", "a leaf that exists, of a REJECT the one that it names", call.leaf)
@@ -55,8 +55,8 @@ def _get_signer(state: GameState, call: AskSigner) -> int:
 
 
 def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
-    """Ends an ask with its answer. An ACCEPT is false if the shown leaves exceed the limits, a REJECT if they
-    do not."""
+    """Ends a query with its answer. An ACCEPT is false if the shown leaves exceed the limits, a REJECT if
+    they do not."""
     ask = get_ask(draft.state, call.ask)
     require(not is_closed(draft.state, ask.seat), "SeatClosed", actual=ask.seat)
     require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
@@ -69,7 +69,7 @@ def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
 
 
 def apply_end_ask(draft: Draft, call: EndAsk, sender: str) -> None:
-    """Ends an ask without an answer: the seat is convicted. If the seat is already closed, the ask is
+    """Ends a query without an answer: the seat is convicted. If the seat is already closed, the query is
     moot."""
     ask = get_ask(draft.state, call.ask)
     if is_closed(draft.state, ask.seat):

@@ -1,6 +1,6 @@
-"""Who audits what: the segments of a round's draws, and the seat that is drawn for each rank.
+"""Finds who audits what: the segments of a round's draws, and the seat drawn for each rank.
 
-All of it follows from the seeds in the state. The draws themselves are `protocol/spec/audit_draws.py`.
+All of it follows from the seeds in the state. The draws themselves are in `protocol/spec/audit_draws.py`.
 """
 
 from functools import lru_cache
@@ -27,7 +27,7 @@ _draw_late = lru_cache(maxsize=1 << 14)(draw_late)
 
 
 def get_segments(state: GameState, game_round: GameRound, slot: int) -> tuple[int, ...]:
-    """Returns the drawn segments of a claim in the order of its draws; empty before the draw is sealed."""
+    """Returns the drawn segments of a claim in the order of its draws; none before the drawing."""
     claim = game_round.claims.get(slot)
     if claim is None or game_round.seed is None:
         return ()
@@ -47,7 +47,7 @@ def get_late_draw(state: GameState, game_round: GameRound, slot: int) -> LateDra
 
 
 def list_draws(state: GameState, game_round: GameRound) -> tuple[DrawPlace, ...]:
-    """Returns every (slot, draw) of a round that is drawn, late ones last of their claim."""
+    """Returns every (slot, draw) of a round, with the late draw of a claim last."""
     places: list[DrawPlace] = []
     for slot in sorted(game_round.claims):
         places += [(slot, draw) for draw in range(len(get_segments(state, game_round, slot)))]
@@ -80,13 +80,13 @@ def get_drawn_seat(state: GameState, game_round: GameRound, slot: int, draw: int
 
 
 def _get_placed(pool: tuple[int, ...], seed: bytes, role_tag: str, draws: int, place: int) -> int:
-    """Returns the seat at a place of a pool's permutation, which is assigned as far as the round's draws
+    """Returns the seat at a place of a pool's permutation, which is computed as far as the round's draws
     reach."""
     return pool[_permute(seed, role_tag, len(pool), count_places(len(pool), draws))[place]]
 
 
 def get_draw_role(state: GameState, draw: int) -> SeatRole:
-    """Returns which role audits a draw."""
+    """Returns the role that audits a draw."""
     return SeatRole.WHISTLEBLOWER if is_late_draw(state, draw) else SeatRole.VERIFIER
 
 

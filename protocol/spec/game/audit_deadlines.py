@@ -1,12 +1,12 @@
-"""When an audit is due: how long the solver is waited for, when votes count, when a vote is opened.
+"""Says when an audit is due: how long the solver is waited for, and when votes and openings count.
 
 All of it is read from the state, in blocks.
 
-    from .. until     the solver is waited for
-    until .. votes    the vote is made and handed in: a third of the time, at least
+    from .. until     the auditor waits for the solver
+    until .. votes    the auditor votes, and the vote is handed in: at least a third of the time
 
-A vote that decides the merge counts until close + audit_max, one that is paid until twice that. A late
-audit decides no merge.
+A vote counts for the merge until close + audit_max, and for pay until twice that. A late audit does not
+decide about the merge.
 """
 
 from touchstone.protocol.spec.game.claim_status import get_votes, is_draw_over, is_taking_unserved
@@ -22,12 +22,12 @@ from touchstone.protocol.spec.game.timing import (
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 VOTE_SHARE = 3
-"""One part in so many of the time is left for the vote."""
+"""One part in so many of the time is reserved for the vote."""
 
 
 def get_due_block(state: GameState, place: AuditPlace) -> int:
-    """Returns the first block in which a rank may vote. A reserve may vote once a vote of the primary other
-    than ACCEPT has counted, or after a third of audit_max."""
+    """Returns the first block in which a rank may vote. A reserve may vote once the primary's vote has
+    counted and is not ACCEPT, or after a third of audit_max."""
     start = get_start(state, place)
     votes = get_votes(state.rounds[place.round], place.slot, place.draw)
     reserves = compute_reserve_block(state, start)
@@ -37,7 +37,7 @@ def get_due_block(state: GameState, place: AuditPlace) -> int:
 
 
 def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Returns whether a vote of this place could still count at `block`."""
+    """Returns whether a vote for this place could still count at `block`."""
     game_round = state.rounds[place.round]
     if place.rank in get_votes(game_round, place.slot, place.draw):
         return False
@@ -49,8 +49,8 @@ def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Returns whether only an UNSERVED vote can still count in the draw, and the next one would be the
-    second. Without a second one, a solver that serves no auditor pays no fee."""
+    """Returns whether only an UNSERVED vote can still count in the draw, and would be the second. Without a
+    second one, a solver that serves no auditor pays no fee."""
     game_round = state.rounds[place.round]
     if not is_taking_unserved(state, game_round, place.slot, place.draw, block):
         return False
@@ -59,8 +59,8 @@ def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> int:
-    """Returns until which block an auditor that looks in `block` waits for the solver. A third of the time
-    since the audit was due is left for the vote."""
+    """Returns the block until which an auditor waits for the solver, if it looks in `block`. A third of the
+    time since the audit was due is reserved for the vote."""
     audit_max, start = state.terms.windows.audit_max, get_start(state, place)
     is_merging = not is_late_draw(state, place.draw) and block <= start + audit_max
     last, due = start + (1 if is_merging else 2) * audit_max, get_due_block(state, place)
@@ -68,22 +68,22 @@ def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> in
 
 
 def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -> int:
-    """Returns the same for what follows the seal. If a replay ended late, the solver still gets a third of
-    the time that is left."""
+    """Returns the same for the answer to the seal. If the replay ended late, the solver still gets a third of
+    the remaining time."""
     last = get_start(state, place) + 2 * state.terms.windows.audit_max
     usual = compute_serving_until(state, place, sealed_block)
     return max(usual, sealed_block + max(0, last - sealed_block) // VOTE_SHARE)
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:
-    """Returns the last block in which an opening of this place is paid. After it no node needs to receive
-    it."""
+    """Returns the last block in which an opening of this place is paid. After it no node needs to accept
+    one."""
     return get_start(state, place) + 3 * state.terms.windows.audit_max
 
 
 def may_open(state: GameState, vote: Vote, block: int) -> bool:
-    """Returns whether an auditor may open its vote now. It may once the draw is decided on chain, and with a
-    primary's ACCEPT, which decides the draw. Earlier it would give reserves something to copy."""
+    """Returns whether an auditor may open its vote now. It may once the draw is decided on chain, or together
+    with a primary's ACCEPT, which decides it. Earlier, reserves could copy the opening."""
     if vote.word not in OPENED_WORDS:
         return False
     is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
@@ -91,7 +91,7 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
 
 
 def get_start(state: GameState, place: AuditPlace) -> int:
-    """Returns the block of the close from which the windows of a drawn audit count."""
+    """Returns the block of the close from which the deadlines of a drawn audit count."""
     start = get_votes_from(state, state.rounds[place.round], place.draw)
     assert start is not None, "only of a draw that is sealed"
     return start

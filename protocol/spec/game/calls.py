@@ -1,7 +1,7 @@
-"""The calls that accounts can send: one frozen class for each. Twin: the external functions of the contracts.
+"""Defines the calls that accounts can send, one frozen class each. Twin: the contracts' external functions.
 
-*Facts* are keyword fields that the contract computes: what only hashing, signatures or headers can tell. A
-bond or a stake is taken from the sender's credit.
+*Facts* are keyword fields that the contract computes, because only hashing, signatures or headers can tell
+them. A bond or a stake is taken from the sender's credit.
 """
 
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class GameCall:
-    """Base of all calls."""
+    """The base of all calls."""
 
 
 @dataclass(frozen=True)
 class Deposit(GameCall):
-    """deposit: wei to the sender's credit."""
+    """deposit: moves wei to the sender's credit."""
 
     wei: int
 
 
 @dataclass(frozen=True)
 class JoinSeat(GameCall):
-    """join: take a seat with a stake."""
+    """join: takes a seat with a stake."""
 
     role: SeatRole
     wei: int
@@ -33,7 +33,7 @@ class JoinSeat(GameCall):
 
 @dataclass(frozen=True)
 class TopUp(GameCall):
-    """topUp: adds to the sender's own stake, after a fee for example."""
+    """topUp: adds to the sender's own stake, for example after a fee."""
 
     seat: int
     wei: int
@@ -41,15 +41,15 @@ class TopUp(GameCall):
 
 @dataclass(frozen=True)
 class LeaveSeat(GameCall):
-    """leave: sit in no pool frozen later."""
+    """leave: makes the seat leave all pools that are frozen later."""
 
     seat: int
 
 
 @dataclass(frozen=True)
 class MarkSilent(GameCall):
-    """markSilent: makes a seat leave that does not act, without a loss. missed: what it has missed,
-    ascending."""
+    """markSilent: makes an inactive seat leave, without a loss. `missed` are the rounds or draws that it has
+    missed, ascending."""
 
     seat: int
     missed: tuple[MissedPlace, ...]
@@ -64,7 +64,7 @@ class PayOut(GameCall):
 
 @dataclass(frozen=True)
 class WithdrawCredit(GameCall):
-    """withdraw: all credit of the sender."""
+    """withdraw: pays out all credit of the sender."""
 
 
 @dataclass(frozen=True)
@@ -79,24 +79,24 @@ class CloseGame(GameCall):
 
 @dataclass(frozen=True)
 class FreeEpoch(GameCall):
-    """freeEpoch: makes room for new rounds in the place of the oldest ones, which all seats have settled."""
+    """freeEpoch: makes room for new rounds in place of the oldest ones, which all seats have settled."""
 
 
 @dataclass(frozen=True)
 class StartRounds(GameCall):
-    """start: freezes two pools and asks for their beacon."""
+    """start: freezes two pools and asks for a beacon."""
 
 
 @dataclass(frozen=True)
 class SealStart(GameCall):
-    """sealBeacon of a start. Fact: the randomness of its block."""
+    """sealBeacon of a start. Fact: the randomness of the beacon block."""
 
     randomness: bytes = field(default=b"", kw_only=True)
 
 
 @dataclass(frozen=True)
 class SealRound(GameCall):
-    """sealBeacon of a round that opened without one. Fact: the randomness of its block."""
+    """sealBeacon of a round that opened without a beacon. Fact: the randomness of the beacon block."""
 
     round: int
     randomness: bytes = field(default=b"", kw_only=True)
@@ -104,7 +104,7 @@ class SealRound(GameCall):
 
 @dataclass(frozen=True)
 class SealAudits(GameCall):
-    """sealDraw of a closed round. Fact: the randomness of its block."""
+    """sealDraw of a closed round. Fact: the randomness of the deciding block."""
 
     round: int
     randomness: bytes = field(default=b"", kw_only=True)
@@ -112,14 +112,14 @@ class SealAudits(GameCall):
 
 @dataclass(frozen=True)
 class SealClosing(GameCall):
-    """sealClosing: the late audits of the last rounds. Fact: the randomness of its block."""
+    """sealClosing: draws the late audits of the last rounds. Fact: the randomness of the deciding block."""
 
     randomness: bytes = field(default=b"", kw_only=True)
 
 
 @dataclass(frozen=True)
 class CommitRound(GameCall):
-    """commit: commits to a claim. What the claim carries over lies under its root."""
+    """commit: commits to a claim. What the claim carries over is under its root."""
 
     round: int
     base_root: bytes
@@ -130,9 +130,10 @@ class CommitRound(GameCall):
 
 @dataclass(frozen=True)
 class SignedVote:
-    """A vote as it is handed in. claim_root, seed, segment: what it says it is about. Facts: signer, the
-    account that its signature recovers to; is_complete, it says all that its word needs (`is_vote_complete`),
-    and in an exact task an opening that it is handed in with bears it out (`do_roots_fit_word`)."""
+    """A vote as it is handed in. `claim_root`, `seed` and `segment` are what it claims to be about. Facts:
+    `signer` is the account that its signature recovers to. `is_complete` says that it has all that its
+    verdict needs (`is_vote_complete`), and that in an exact task an opening that comes with it fits
+    (`do_roots_fit_word`)."""
 
     slot: int
     draw: int
@@ -148,8 +149,8 @@ class SignedVote:
 @dataclass(frozen=True)
 class HandedOpening:
     """The opening of a vote that counts. Fact: it fits, with its seal and the task's format, a vote that the
-    drawn seat signed and that says what was counted: ACCEPT, or any REJECT. If that is another vote than the
-    counted one, both are on the chain, and two votes of one draw take the seat."""
+    drawn seat signed with the counted verdict: ACCEPT, or any REJECT. If that is another vote than the
+    counted one, both are on chain, and two votes on one draw cost the seat."""
 
     slot: int
     draw: int
@@ -159,7 +160,7 @@ class HandedOpening:
 
 @dataclass(frozen=True)
 class JudgeVotes(GameCall):
-    """judge: votes and openings of one round."""
+    """judge: hands in votes and openings of one round."""
 
     round: int
     votes: tuple[SignedVote, ...] = ()
@@ -168,7 +169,8 @@ class JudgeVotes(GameCall):
 
 @dataclass(frozen=True)
 class PostRoot(GameCall):
-    """post: merged slots and the root. Fact: the seats whose merge signatures of exactly this are good."""
+    """post: posts the merged slots and the root. Fact: the seats whose merge signatures of exactly this are
+    valid."""
 
     round: int
     merged: tuple[int, ...]
@@ -194,7 +196,7 @@ class SettleSeat(GameCall):
 
 @dataclass(frozen=True)
 class OpenContest(GameCall):
-    """contest: opens a contest. bond_limit: the most that the sender pays, here and below."""
+    """contest: opens a contest. `bond_limit` is the most that the sender pays, here and below."""
 
     round: int
     bond_limit: int
@@ -210,7 +212,7 @@ class AnswerContest(GameCall):
 
 @dataclass(frozen=True)
 class NameChild(GameCall):
-    """nameChild: names which of the 16 nodes the contester's own tree lacks."""
+    """nameChild: names one of the 16 nodes, which the contester's own tree lacks."""
 
     contest: int
     child: int
@@ -218,7 +220,8 @@ class NameChild(GameCall):
 
 @dataclass(frozen=True)
 class BringLeaf(GameCall):
-    """bringLeaf. Fact: the inputs are those of the leaf, and computing them gives the posted one."""
+    """bringLeaf: brings the inputs of a leaf. Fact: they are those of the leaf, and computing them gives the
+    posted leaf."""
 
     contest: int
     is_right: bool = field(default=True, kw_only=True)
@@ -226,16 +229,16 @@ class BringLeaf(GameCall):
 
 @dataclass(frozen=True)
 class EndRootContest(GameCall):
-    """endContest: ends a contest whose clock has run out, or whose root is not posted any more."""
+    """endContest: ends a contest whose time is over, or whose root is not posted any more."""
 
     contest: int
 
 
 @dataclass(frozen=True)
 class AskSigner(GameCall):
-    """ask: show a state leaf of both ends. Facts: a seat signed a vote of this draw with this word; signer,
-    which one, None for the drawn one; the leaf exists, and a REJECT names it; nothing equal of the sender is
-    open."""
+    """ask: the signer must show a state leaf of both ends. Facts: a seat signed a vote of this draw with this
+    verdict; `signer` is that seat, None for the drawn one; the leaf exists, and a REJECT names it; the sender
+    has no equal query open."""
 
     statement: StatementRef
     word: VoteWord
@@ -249,7 +252,8 @@ class AskSigner(GameCall):
 
 @dataclass(frozen=True)
 class AnswerAsk(GameCall):
-    """answer. Facts: both leaves lie under the vote's roots; they differ by more than the limits."""
+    """answer: shows the leaf. Facts: both leaves are under the vote's roots; they differ by more than the
+    limits."""
 
     ask: int
     is_fitting: bool = field(default=True, kw_only=True)
@@ -258,15 +262,16 @@ class AnswerAsk(GameCall):
 
 @dataclass(frozen=True)
 class EndAsk(GameCall):
-    """endAsk: ends an ask whose clock has run out, or whose seat was closed."""
+    """endAsk: ends a query whose time is over, or whose seat was closed."""
 
     ask: int
 
 
 @dataclass(frozen=True)
 class DisputeStatement(GameCall):
-    """dispute a claim or a vote. Facts, for a vote: a seat signed it; signer, which one, None for the drawn
-    one; word, what it says: UNSERVED and ABSTAIN claim no state, so nothing of them can be disputed."""
+    """dispute: disputes a claim or a vote. Facts, for a vote: a seat signed it; `signer` is that seat, None
+    for the drawn one; `word` is its verdict. UNSERVED and ABSTAIN claim no state, so they cannot be
+    disputed."""
 
     statement: StatementRef
     bond_limit: int
@@ -277,8 +282,9 @@ class DisputeStatement(GameCall):
 
 @dataclass(frozen=True)
 class EndDispute(GameCall):
-    """The inner game of a dispute is over. Fact: its outcome, CONVICTED or CLEARED. After the last clock any
-    account may end the dispute as CLEARED. On a closed seat any account may end it as MOOT, at any time."""
+    """Ends a dispute whose moves are over. Fact: its outcome, CONVICTED or CLEARED. After the last deadline
+    any account may end the dispute as CLEARED. On a closed seat any account may end it as MOOT, at any
+    time."""
 
     dispute: int
     outcome: GameOutcome = field(default=GameOutcome.CLEARED, kw_only=True)
@@ -286,15 +292,16 @@ class EndDispute(GameCall):
 
 @dataclass(frozen=True)
 class SealProof(GameCall):
-    """sealProof: seals a proof, so that nobody gains by copying it from the pool of waiting calls."""
+    """sealProof: commits to a proof, so that nobody gains by copying it from the pool of waiting
+    transactions."""
 
     digest: bytes
 
 
 @dataclass(frozen=True)
 class ConvictSeat(GameCall):
-    """convict by a proof in one transaction. Facts: its digest, which names the sender; it holds; signer, the
-    seat that signed the vote, None for the drawn one."""
+    """convict: convicts by a proof in one transaction. Facts: its digest, which names the sender; it holds;
+    `signer` is the seat that signed the vote, None for the drawn one."""
 
     statement: StatementRef
     proof: ProofKind

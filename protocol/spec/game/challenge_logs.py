@@ -1,4 +1,4 @@
-"""Logs of contests, asks and disputes: they open with a bond, move, and end."""
+"""Applies events of contests, queries and disputes: they open with a bond, move, and end."""
 
 from dataclasses import replace
 
@@ -19,16 +19,16 @@ from touchstone.protocol.spec.game.purse import bond_of, credit_of
 from touchstone.protocol.spec.game.state import OpenAsk, RootContest, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import compute_dispute_clock
 
-# Numbers of the ends in `IContests.Turn`, `IAsks.Ending` and `IDisputes.Stage`.
+# The numbers of the ends in `IContests.Turn`, `IAsks.Ending` and `IDisputes.Stage`.
 _CONTEST_ENDS = {4: GameOutcome.STANDS, 5: GameOutcome.FALLS, 6: GameOutcome.MOOT}
 _ASK_ENDS = {1: GameOutcome.CLEARED, 2: GameOutcome.CONVICTED, 3: GameOutcome.MOOT}
 _DISPUTE_ENDS = {7: GameOutcome.CLEARED, 8: GameOutcome.CONVICTED, 9: GameOutcome.MOOT}
 _LOSSES = (GameOutcome.STANDS, GameOutcome.CLEARED)
-"""Who opened it has lost its bond."""
+"""Ends in which the opener loses its bond."""
 
 
 def apply_contested(ledger: Ledger, values: Values) -> None:
-    """Applies Contested: the contest is of the posting that stands now."""
+    """Applies Contested: the contest is about the posting that stands now."""
     number, index = ledger.open(values["id"]), int(values["round"])
     until, clock = ledger.state.rounds[index].root_until, int(values["clock_block"])
     opened = RootContest(number, index, values["root"], until, values["contester"], ContestTurn.ANSWER, clock)
@@ -37,7 +37,7 @@ def apply_contested(ledger: Ledger, values: Values) -> None:
 
 
 def apply_nodes_posted(ledger: Ledger, values: Values) -> None:
-    """Applies NodesPosted: the contester has to name one."""
+    """Applies NodesPosted: the contester must name one."""
     _move_contest(ledger, values, turn=ContestTurn.CONTESTER, answerer=values["answerer"])
 
 
@@ -56,17 +56,17 @@ def _move_contest(ledger: Ledger, values: Values, **changes: object) -> None:
 
 
 def apply_contest_ended(ledger: Ledger, values: Values) -> None:
-    """Applies ContestEnded. A fall is told by the logs behind it."""
+    """Applies ContestEnded. The next events tell of a fall."""
     number, outcome = ledger.close(values["id"]), _CONTEST_ENDS[int(values["outcome"])]
     contest = ledger.state.contests[number]
-    # Who brought the leaf is told by the purse's log behind it (`apply_given`).
+    # The purse's next event names the account that brought the leaf (`apply_given`).
     answerer = UNNAMED if contest.turn == ContestTurn.LEAF else contest.answerer or UNNAMED
     _end_bond(ledger, number, outcome, contest.contester, answerer)
     ledger.emit(ContestOver(number, outcome))
 
 
 def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome, owner: str, answerer: str) -> None:
-    """answerer: the account that had to answer."""
+    """Ends a bond. `answerer` is the account that had to answer."""
     if outcome in _LOSSES:
         forfeit_bond(ledger, number, answerer)
     else:
@@ -74,7 +74,7 @@ def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome, owner: str, ans
 
 
 def apply_given(ledger: Ledger, values: Values) -> None:
-    """Applies Given, an event of the purse: names the account that got the money of a bond."""
+    """Applies Given, an event of the purse: it names the account that got the money of a bond."""
     if UNNAMED in ledger.game.money.accounts:
         money = name_account(ledger.game.money, values["account"])
         ledger.state = replace(ledger.game, money=money)
@@ -90,7 +90,7 @@ def apply_ask_opened(ledger: Ledger, values: Values) -> None:
 
 
 def apply_ask_ended(ledger: Ledger, values: Values) -> None:
-    """Applies AskEnded. A conviction is told by the logs behind it."""
+    """Applies AskEnded. The next events tell of a conviction."""
     number, outcome = ledger.close(values["id"]), _ASK_ENDS[int(values["ending"])]
     ask = ledger.state.asks[number]
     _end_bond(ledger, number, outcome, ask.asker, ledger.state.seats[ask.seat].account)
@@ -98,7 +98,7 @@ def apply_ask_ended(ledger: Ledger, values: Values) -> None:
 
 
 def apply_dispute_opened(ledger: Ledger, values: Values) -> None:
-    """Applies DisputeOpened. The log has the clock of the first turn, the machine that of the last."""
+    """Applies DisputeOpened. The event has the deadline of the first turn, the machine that of the last."""
     number, ref = ledger.open(values["dispute"]), read_statement(values["statement"])
     clock = compute_dispute_clock(ledger.state, ledger.block)
     opened = RunningDispute(number, ref, int(values["seat"]), values["opener"], clock)
@@ -107,7 +107,7 @@ def apply_dispute_opened(ledger: Ledger, values: Values) -> None:
 
 
 def apply_dispute_ended(ledger: Ledger, values: Values) -> None:
-    """Applies DisputeEnded. A conviction is told by the logs behind it."""
+    """Applies DisputeEnded. The next events tell of a conviction."""
     number, outcome = ledger.close(values["dispute"]), _DISPUTE_ENDS[int(values["outcome"])]
     dispute = ledger.state.disputes[number]
     _end_bond(ledger, number, outcome, dispute.opener, ledger.state.seats[dispute.seat].account)

@@ -1,4 +1,4 @@
-"""What counted votes make of draws and claims. Votes decide merging and pay, never a stake."""
+"""Derives the status of draws and claims from counted votes, which decide merging and pay, never a stake."""
 
 from collections.abc import Mapping
 
@@ -17,8 +17,8 @@ def get_votes(game_round: GameRound, slot: int, draw: int) -> Mapping[int, Count
 
 
 def compute_draw_status(votes: Mapping[int, CountedVote]) -> DrawStatus:
-    """Returns the status of a draw. ACCEPTED: the primary, or both reserves, vote ACCEPT. FAILED: that has
-    become impossible."""
+    """Returns the status of a draw. It is ACCEPTED once the primary, or both reserves, vote ACCEPT, and
+    FAILED once that has become impossible."""
     accepts = {rank: vote.word == VoteWord.ACCEPT for rank, vote in votes.items()}
     if accepts.get(0) or (accepts.get(1) and accepts.get(2)):
         return DrawStatus.ACCEPTED
@@ -28,7 +28,7 @@ def compute_draw_status(votes: Mapping[int, CountedVote]) -> DrawStatus:
 
 
 def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
-    """Returns whether two of three auditors counted with UNSERVED."""
+    """Returns whether two of a draw's three auditors voted UNSERVED."""
     return sum(vote.word == VoteWord.UNSERVED for vote in votes.values()) >= 2
 
 
@@ -40,19 +40,19 @@ def count_unserved(game_round: GameRound, slot: int) -> int:
 
 def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
     """Returns whether a late audit takes a claim's pay. It does if it has failed, and two auditors say that
-    the claim is false or was not served. An auditor that abstains says nothing against it."""
+    the claim is false or was not served. An auditor that abstains does not count against it."""
     against = sum(vote.word in REJECT_WORDS or vote.word == VoteWord.UNSERVED for vote in votes.values())
     return against >= 2 and compute_draw_status(votes) == DrawStatus.FAILED
 
 
 def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
-    """Returns the block in which an accepted draw was decided. No vote counts after the one that decides. (In
-    a failed draw an UNSERVED still does.)"""
+    """Returns the block in which an accepted draw was decided. No vote counts after that. (In a failed draw
+    an UNSERVED still does.)"""
     return max(vote.block for vote in votes.values())
 
 
 def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> int | None:
-    """Returns the block in which the votes had accepted a claim, None if they have not."""
+    """Returns the block in which the votes had accepted a claim; None if they have not."""
     if game_round.seed is None:
         return None
     all_votes = [get_votes(game_round, slot, d) for d in range(count_claim_draws(state, game_round, slot))]
@@ -80,13 +80,13 @@ def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: 
 
 
 def has_undecided(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether a claim of the round is still to be decided in time for the merge."""
+    """Returns whether the votes on a claim of the round are still open, with time left for the merge."""
     statuses = (get_claim_status(state, game_round, slot, block) for slot in game_round.claims)
     return any(status == ClaimStatus.UNDECIDED for status in statuses)
 
 
 def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
-    """Returns slots of the claims that may be merged: accepted by close + audit_max, not convicted."""
+    """Returns the slots of claims that may be merged: accepted by close + audit_max, not convicted."""
     closed, merged = game_round.closed, []
     for slot in sorted(game_round.claims):
         accepted = get_accepted_block(state, game_round, slot)
@@ -99,7 +99,7 @@ def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple
 
 def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
     """Returns whether a draw is decided, or its time is over. Then no vote counts any more, except an
-    UNSERVED in a draw that failed (`is_taking_unserved`)."""
+    UNSERVED in a failed draw (`is_taking_unserved`)."""
     start = get_votes_from(state, game_round, draw)
     if start is None or get_drawn_segment(state, game_round, slot, draw) is None:
         return False
@@ -108,8 +108,8 @@ def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, 
 
 
 def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
-    """Returns whether an UNSERVED counts in a draw that has failed: until its time is over. Otherwise a
-    solver that serves no auditor would save its fee by a reserve of its own that abstains first."""
+    """Returns whether an UNSERVED counts in a failed draw: it does until the draw's time is over. Otherwise a
+    solver that serves no auditor could save its fee with its own reserve that abstains first."""
     start = get_votes_from(state, game_round, draw)
     has_failed = compute_draw_status(get_votes(game_round, slot, draw)) == DrawStatus.FAILED
     return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max

@@ -1,4 +1,4 @@
-"""What a slash makes good: the pay of accepted work that the convicted seat's fault made void."""
+"""Pays from a slash for accepted work that the convicted seat's fault made void."""
 
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.claim_status import (
@@ -19,8 +19,8 @@ from touchstone.protocol.spec.game.timing import is_late_draw
 
 def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
     """Returns whether a statement of a seat is a counted REJECT that helped to void its claim or to take its
-    pay. What a seat says that was not drawn does not count. An undone round has paid nothing that a late
-    audit could take, and a claim that was not served had no pay to lose."""
+    pay. Votes of a seat that was not drawn do not count. An undone round has paid nothing that a late audit
+    could take, and a claim that was not served had no pay to lose."""
     game_round = state.rounds[ref.round]
     if ref.draw is None or ref.slot not in game_round.claims or count_unserved(game_round, ref.slot):
         return False
@@ -35,7 +35,7 @@ def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) 
 
 
 def restore_pay(draft: Draft, ref: StatementRef) -> None:
-    """Pays for a claim, once, as much as is left of the slash."""
+    """Pays for a claim, once, as far as the rest of the slash reaches."""
     state, game_round = draft.state, draft.state.rounds[ref.round]
     seat = find_claimant(state, game_round, game_round.claims[ref.slot])
     if ref.slot in game_round.restored or seat is None:
@@ -47,9 +47,9 @@ def restore_pay(draft: Draft, ref: StatementRef) -> None:
 
 
 def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:
-    """Burns what the escrow had for a claim that a slash pays. Otherwise the submitter would keep what the
-    slash made good, and a slash among friends would burn nothing. If the claim's seat has settled, settlement
-    has already burned it, except in an undone round."""
+    """Burns what the escrow had for a claim that a slash pays. Otherwise the submitter would keep that money,
+    and a slash between friends would burn nothing. If the claim's seat has settled, settlement has already
+    burned it, except in an undone round."""
     seat = find_claimant(draft.state, game_round, game_round.claims[slot])
     is_settled = seat is not None and seat.settled > game_round.index
     if not is_settled or game_round.phase == RoundPhase.UNDONE:
@@ -57,24 +57,24 @@ def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:
 
 
 def find_claimant(state: GameState, game_round: GameRound, claim: SlotClaim) -> Seat | None:
-    """Returns the seat that made a claim, also after it was paid out. None if it was convicted, or if its
-    number has been used again since."""
+    """Returns the seat that made a claim, even after it was paid out. None if it was convicted, or if its
+    number was used again."""
     seat = state.seats.get(claim.seat) or state.former.get(claim.seat)
     is_claimant = seat is not None and seat.joined <= game_round.index
     return seat if is_claimant and seat is not None and seat.status != SeatStatus.CLOSED else None
 
 
 def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int:
-    """Returns what an accepted claim earns: the round's pay for its share of the segments, in wei, rounded
+    """Returns the pay of an accepted claim: its share of the round's pay by segments, in wei, rounded
     down."""
     terms = state.terms
     return terms.amounts.solver_pay * game_round.claims[slot].segments // terms.segment_count
 
 
 def compute_owed(state: GameState, indices: list[int], block: int) -> int:
-    """Returns the pay of the accepted claims of some rounds. Claims of convicted seats, and claims that a
-    slash has paid, are left out. A short claim counts as a whole one: to read the segments of so many rounds
-    would not fit a transaction of the contract."""
+    """Returns the pay of the accepted claims of some rounds, without claims of convicted seats and claims
+    that a slash has paid. A short claim counts as a whole one, because the contract cannot read the segments
+    of so many rounds in one transaction."""
     return sum(
         state.terms.amounts.solver_pay
         for index in indices

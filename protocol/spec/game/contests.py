@@ -1,11 +1,11 @@
-"""CONTEST of a posted root: who opens one, whose move it is, and what it ends with. Twin of `Contests.sol`.
+"""The contest of a posted root: who opens one, whose move it is, how it ends. Twin of `Contests.sol`.
 
-A contest goes from level to level of the root's tree, down to one leaf that the contract computes.
+A contest goes down the root's tree level by level, to one leaf that the contract computes.
 
     contest -> answer (the two roots, then 16 nodes a turn) -> nameChild -> ... -> bringLeaf
 
-The contester brings no rival root (findings, M4). An account that has the tree answers, the contester names
-a child, and in the end the root falls or stands. A fall convicts the signers and undoes later rounds.
+The contester needs no rival root (findings, M4). An account that has the tree answers, the contester names a
+child, and in the end the root falls or stands. A fall convicts the signers and undoes later rounds.
 """
 
 from dataclasses import replace
@@ -51,8 +51,8 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
 
 
 def is_moot(state: GameState, contest: RootContest) -> bool:
-    """Returns whether the contested posting is gone: its root fell, or an earlier root did. The same root
-    posted again is another posting, because in between no account could answer for it."""
+    """Returns whether the contested posting is gone, because its root fell, or an earlier root did. If the
+    same root is posted again, that is another posting, because nobody could answer for it meanwhile."""
     game_round = state.rounds[contest.round]
     is_there = (game_round.root, game_round.root_until) == (contest.root, contest.root_until)
     return game_round.phase != RoundPhase.POSTED or not is_there
@@ -80,7 +80,7 @@ def apply_answer_contest(draft: Draft, call: AnswerContest, sender: str) -> None
 
 
 def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
-    """Moves a contest one level down; on the last level the child is a leaf."""
+    """Moves a contest one level down. On the last level the child is a leaf."""
     contest = _get_turn(draft, call.contest, ContestTurn.CONTESTER)
     require(contest.contester == sender, "NotContester", contest.contester, sender)
     level = contest.level + 1
@@ -89,8 +89,8 @@ def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
 
 
 def apply_bring_leaf(draft: Draft, call: BringLeaf, sender: str) -> None:
-    """Ends a contest by the leaf, which the contract computes from its inputs. A wrong leaf is refused, and
-    the root falls when the clock has run out. So no call has to compute a leaf and undo rounds as well."""
+    """Ends a contest by the leaf, which the contract computes from its inputs. A wrong leaf is refused; then
+    the root falls when the time is over. So no call must both compute a leaf and undo rounds."""
     contest = _get_turn(draft, call.contest, ContestTurn.LEAF)
     require(call.is_right, "ProofInvalid", "the inputs of the named leaf, and the posted leaf")
     _stand(draft, replace(contest, answerer=sender))
@@ -117,8 +117,8 @@ def _stand(draft: Draft, contest: RootContest) -> None:
 
 
 def _fall(draft: Draft, contest: RootContest) -> None:
-    """Makes a root fall, and undoes the later rounds. Other contests of these rounds are moot, and end once
-    an account sends EndRootContest. The `FALLS_MAX`th fall halts the task: no later round opens, and no
+    """Makes a root fall, and undoes the later rounds. Other contests of these rounds become moot, and end
+    once an account sends EndRootContest. The `FALLS_MAX`th fall halts the task: no later round opens, and no
     account can join."""
     state, index = draft.state, contest.round
     signers = state.rounds[index].signers

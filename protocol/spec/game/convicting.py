@@ -1,9 +1,9 @@
-"""What a conviction does: the seat is closed, the whole stake is taken and split. Twin of `Convictions.sol`.
+"""Convicts a seat: closes it, and splits its whole stake. Twin of `Convictions.sol`.
 
-The finder gets a quarter at most, and no more than the cap. The submitter gets a quarter at most, and no
-more than it may still have to pay. The rest, half or more, first pays for accepted work that the fault made
-void (`compensation.py`); what is left is burned. Asks and disputes that are open on the seat end once an
-account sends EndAsk or EndDispute.
+The finder gets a quarter at most, and no more than the cap. The submitter gets a quarter at most, and no more
+than it may still have to pay. The rest, half or more, first pays for accepted work that the fault made void
+(`compensation.py`); then it is burned. Open queries and disputes on the seat end once an account sends EndAsk
+or EndDispute.
 """
 
 from touchstone.protocol.spec.game.compensation import compute_owed, has_taken_pay, restore_pay
@@ -16,8 +16,8 @@ from touchstone.protocol.spec.game.state import Fall, StatementRef
 
 
 def convict(draft: Draft, number: int, proof: ProofKind, finder: str, ref: StatementRef) -> None:
-    """Closes a seat for one of its statements. The claim whose pay a false REJECT took is paid out of the
-    slash, and what the escrow had for it is burned."""
+    """Closes a seat for one of its statements. If a false REJECT took a claim's pay, the slash pays it, and
+    the escrow's part for it is burned."""
     is_restored = has_taken_pay(draft.state, number, ref, draft.block)
     draft.emit(SeatConvicted(number, proof, ref))
     take_stakes(draft, (number,), finder)
@@ -29,8 +29,8 @@ def convict(draft: Draft, number: int, proof: ProofKind, finder: str, ref: State
 def convict_signers(
     draft: Draft, signers: tuple[int, ...], finder: str, index: int, undone: list[int]
 ) -> None:
-    """Closes all seats that signed the root of round `index`, which fell. For accepted claims of the rounds
-    that are undone with it the rest is held until they settle."""
+    """Closes all seats that signed the root of round `index`, which fell. The rest of the slash is held for
+    accepted claims of the undone rounds until they settle."""
     left = tuple(number for number in signers if not is_closed(draft.state, number))
     for number in left:
         draft.emit(SeatConvicted(number, ProofKind.WRONG_MERGE, None))

@@ -1,4 +1,4 @@
-"""Logs of convictions: of a seat, of what it is convicted, and of what the slash pays for."""
+"""Applies events of convictions: of a seat, for a statement, and what the slash pays for."""
 
 from dataclasses import replace
 
@@ -12,21 +12,21 @@ from touchstone.protocol.spec.game.state import Fall
 
 
 def apply_seat_convicted(ledger: Ledger, values: Values) -> None:
-    """Applies SeatConvicted: takes the stake. The next log shares it."""
+    """Applies SeatConvicted: takes the stake. The next event splits it."""
     ledger.state = replace(ledger.game, finder=values["finder"])
     ledger.emit(SeatConvicted(int(values["seat"]), ProofKind(int(values["proof"])), None))
     ledger.move(stake_of(int(values["seat"])), SLASHED, values["stake_wei"])
 
 
 def apply_statement_convicted(ledger: Ledger, values: Values) -> None:
-    """Applies StatementConvicted: it names the convicted statement."""
+    """Applies StatementConvicted, which names the convicted statement."""
     ref, proof = read_statement(values["statement"]), ProofKind(int(values["proof"]))
     ledger.emit(SeatConvicted(int(values["seat"]), proof, ref))
     ledger.share_slash()
 
 
 def apply_pay_restored(ledger: Ledger, values: Values) -> None:
-    """Applies PayRestored: out of what the slash would have burned."""
+    """Applies PayRestored: pay out of the part of the slash that would be burned."""
     index, slot, account = int(values["round"]), int(values["slot"]), values["account"]
     ledger.move(BURNED, credit_of(account), values["wei_"])
     burn_lost_pay(ledger, ledger.state.rounds[index], slot)
@@ -34,7 +34,7 @@ def apply_pay_restored(ledger: Ledger, values: Values) -> None:
 
 
 def apply_restitution_held(ledger: Ledger, values: Values) -> None:
-    """Applies RestitutionHeld: the end of a fall."""
+    """Applies RestitutionHeld, the last event of a fall."""
     number, held = int(values["fall"]), int(values["held_wei"])
     owed = int(values["owed_wei"])
     ledger.emit(PayHeld(Fall(number, int(values["first_round"]), int(values["last_round"]), owed, held)))

@@ -1,4 +1,4 @@
-"""Whose move it is in a dispute, until when, and how it ends if a party is silent."""
+"""Says whose move it is in a dispute, until when, and how it ends if a party is silent."""
 
 from enum import Enum
 
@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.state import StatementRef
 
 
 class Move(Enum):
-    """What an account may do in a dispute."""
+    """A move that an account may make in a dispute."""
 
     POST_ROOTS = "post roots"
     NAME_STEP = "name a step"
@@ -29,14 +29,14 @@ CLAIMANT_MOVES = {
     DisputeStage.TRACE: (Move.POST_TRACE,),
     DisputeStage.LEAVES: (Move.SHOW_LEAVES,),
 }
-"""Stages in which silence convicts."""
+"""Stages in which silence convicts the claimant."""
 OPENER_MOVES = {
     DisputeStage.NAME: (Move.NAME_STEP,),
     DisputeStage.PROVE: (Move.PROVE, Move.DEMAND),
     DisputeStage.LEAVES: (Move.PROVE,),
     DisputeStage.LAST: (Move.PROVE,),
 }
-"""What the opener may do; in LEAVES it need not wait for the leaves."""
+"""Moves of the opener. In LEAVES it need not wait for the leaves."""
 TURNS_LEFT = {
     DisputeStage.ROOTS: 5,
     DisputeStage.NAME: 4,
@@ -45,14 +45,14 @@ TURNS_LEFT = {
     DisputeStage.LEAVES: 1,
     DisputeStage.LAST: 0,
 }
-"""How many turns may follow the one that runs, each of `respond` blocks."""
+"""How many turns may follow the present one, each of `respond` blocks."""
 
 
 def list_moves(
     dispute: InnerDispute, account: str, claimant: str, block: int, is_closed: bool = False
 ) -> tuple[Move, ...]:
-    """Returns what `account` may do in `block`. claimant: the account of the accused seat; is_closed: whether
-    that seat was convicted elsewhere. Then the dispute has no object, and any account may end it."""
+    """Returns the moves of `account` in `block`. `claimant` is the account of the accused seat. `is_closed`
+    says that this seat was convicted in another case; then any account may end the dispute."""
     if not dispute.is_open:
         return ()
     if is_closed or block > dispute.clock:
@@ -66,8 +66,7 @@ def list_moves(
 
 
 def find_outcome(dispute: InnerDispute, is_closed: bool = False) -> DisputeStage:
-    """Returns the outcome of a dispute whose clock has run out: the side that was silent at its turn
-    loses."""
+    """Returns the outcome of a dispute whose time is over: the side that was silent at its turn loses."""
     if is_closed:
         return DisputeStage.MOOT
     return DisputeStage.CONVICTED if dispute.stage in CLAIMANT_MOVES else DisputeStage.CLEARED
@@ -81,17 +80,17 @@ def compute_last_end(dispute: InnerDispute, respond: int) -> int:
 def is_pursued(
     dispute: InnerDispute, own_step: int | None, until_block: int, margin: int, respond: int
 ) -> bool:
-    """Returns whether another account's dispute makes one's own on the same statement needless (findings,
-    H1). It must name the very step that one would name. It must also end, however it is played, `margin`
-    blocks before the last block in which one's own can be opened."""
+    """Returns whether another account's dispute makes an own dispute about the same statement needless
+    (findings, H1). It must name the same step. However it is played, it must also end `margin` blocks before
+    the last block in which the own one can be opened."""
     is_same = own_step is not None and dispute.step == own_step
     is_in_time = compute_last_end(dispute, respond) + margin <= until_block
     return dispute.is_open and is_same and is_in_time
 
 
 def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -> set[int]:
-    """Returns the segments of a claim of `account` whose start it needs: the claim is disputed there, or
-    `account` itself disputes a vote on it."""
+    """Returns the segments of a claim of `account` whose start it needs, because the claim is disputed there,
+    or because it disputes a vote there."""
     return {
         one.segment
         for one in book.disputes.values()
@@ -100,7 +99,7 @@ def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -
 
 
 def is_about_own(dispute: InnerDispute, claim: StatementRef, account: str) -> bool:
-    """Returns whether `account` has opened a dispute on a vote about a claim, which is its own."""
+    """Returns whether `account` has opened a dispute about a vote on its own claim."""
     ref = dispute.statement
     is_vote = ref.draw is not None and (ref.round, ref.slot) == (claim.round, claim.slot)
     return is_vote and dispute.opener == account

@@ -1,7 +1,6 @@
-"""The reducer of what is said inside disputes and asks: `fold_inner`, by the events of `Disputes.sol` and
-`Asks.sol`.
+"""Folds the events inside disputes and queries, by the events of `Disputes.sol` and `Asks.sol`.
 
-Events come as they are decoded: the name as in Solidity, values by their names in snake case.
+Events come decoded: the name as in Solidity, values by their names in snake case.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,8 +20,8 @@ from touchstone.protocol.spec.game.log_values import Values, read_statement, rea
 
 
 def fold_inner(book: InnerBook, event: str, values: Values, block: int) -> InnerBook:
-    """Returns the book after an event of the task, named as in Solidity, that was logged in `block`. Events
-    of other contracts change nothing."""
+    """Returns the book after an event of the task, named as in Solidity, from `block`. Events of other
+    contracts change nothing."""
     return _FOLDS[event](book, values, block) if event in _FOLDS else book
 
 

@@ -1,8 +1,7 @@
-"""DISPUTE of a claim or a vote, seen from outside. Twin of `Disputes.sol`.
+"""The dispute of a claim or a vote, seen from outside. Twin of `Disputes.sol`.
 
 Any number of disputes may run at once (findings, H1). Each ends by a block that is known when it opens, and
-it holds up only the seat that it names (M3). The dispute's own machine (D1 to D4) decides it; here its
-outcome is a fact.
+delays only the accused seat (M3). The moves inside (D1 to D4) decide it; here its outcome is a fact.
 """
 
 from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
@@ -39,8 +38,8 @@ def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
 
 
 def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
-    """Ends a dispute. A dispute that its opener loses acquits the seat of nothing: other disputes go on. If
-    the seat is already closed, the dispute is moot."""
+    """Ends a dispute. If its opener loses, the seat is not acquitted: other disputes go on. If the seat is
+    already closed, the dispute is moot."""
     state = draft.state
     require(call.dispute in state.disputes, "NothingOpen", "an open dispute", call.dispute)
     dispute = state.disputes[call.dispute]

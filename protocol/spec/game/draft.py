@@ -1,4 +1,4 @@
-"""A draft is one call under way: it emits events and folds each."""
+"""Holds one call while it runs: it emits events and folds each."""
 
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.purse import Pot, credit_of
@@ -8,8 +8,8 @@ from touchstone.protocol.spec.game.state import GameState
 
 
 class Draft:
-    """state: after all events so far; block: in which the call is made. A refusal throws the draft away, so a
-    refused call changes nothing."""
+    """A running call. `state` is that after all events so far; `block` is the block of the call. A refusal
+    discards the draft, so a refused call changes nothing."""
 
     def __init__(self, state: GameState, block: int) -> None:
         self.state = state
@@ -22,7 +22,7 @@ class Draft:
         self.state = fold(self.state, event, self.block)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Logs a movement of money; nothing if the amount is zero."""
+        """Logs a movement of money, unless the amount is zero."""
         if wei:
             self.emit(WeiMoved(source, target, wei))
 

@@ -1,4 +1,4 @@
-"""The audits that the chain asks for: place, segment, and the seat that is drawn for each."""
+"""Finds the audits that the chain has drawn: place, segment, and the drawn seat."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import Sealed, VoteWord
 
 COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
-"""Words after which both ends were compared."""
+"""Verdicts after which both ends were compared."""
 
 
 @dataclass(frozen=True, order=True)
@@ -31,7 +31,7 @@ class AuditPlace:
 
 @dataclass(frozen=True)
 class DrawnAudit:
-    """An audit that the chain asks for: its place, the segment of the claim, and the drawn seat."""
+    """A drawn audit: its place, the segment of the claim, and the drawn seat."""
 
     place: AuditPlace
     segment: int
@@ -49,8 +49,8 @@ def get_place(said: Sealed) -> AuditPlace:
 
 def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
     """Returns the audit of a rank of a draw as the chain has it now. None if there is none, if the round is
-    undone, or if the auditor was convicted. A convicted solver's claim is audited all the same: votes on it
-    are paid, and a primary that is silent is missed."""
+    undone, or if the auditor was convicted. The claim of a convicted solver is still audited: votes on it are
+    paid, and a silent primary counts as missing."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.phase == RoundPhase.UNDONE:
         return None
@@ -58,8 +58,8 @@ def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> 
 
 
 def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
-    """Returns the audit of a rank of a draw, as `get_drawn` does, but also in a round that is undone. Nothing
-    is audited there any more, but what was said is answered for: votes are read, and auditors shown steps."""
+    """Returns the audit of a rank of a draw, as `get_drawn` does, but also in an undone round. There nothing
+    is audited any more, but signers still answer for their votes: votes are read, and auditors see steps."""
     game_round = state.rounds.get(index)
     if game_round is None or slot not in game_round.claims:
         return None
@@ -74,14 +74,14 @@ def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int
 
 
 def find_drawn(state: GameState, place: AuditPlace) -> DrawnAudit | None:
-    """Returns the audit of a place, if the chain has drawn it; None otherwise."""
+    """Returns the audit of a place if the chain has drawn it, else None."""
     drawn = get_drawn(state, place.round, place.slot, place.draw, place.rank)
     return drawn if drawn is not None and drawn.place == place else None
 
 
 def find_stated(state: GameState, place: AuditPlace) -> DrawnAudit | None:
-    """Returns the audit that a seal or a vote is of. Unlike `find_drawn`, also in a round that is undone:
-    what an auditor said there can still be asked about and disputed, and it answers."""
+    """Returns the audit of a seal or a vote. Unlike `find_drawn`, also in an undone round, because the
+    auditor's statements there can still be queried and disputed."""
     stated = get_ever_drawn(state, place.round, place.slot, place.draw, place.rank)
     return stated if stated is not None and stated.place == place else None
 

@@ -1,4 +1,4 @@
-"""The enumerations of the rounds: roles, phases, what becomes of a draw or a claim, kinds of proof."""
+"""The enumerations of the rounds: roles, phases, statuses of draws and claims, kinds of proof."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
 class SeatRole(IntEnum):
-    """What a seat is for."""
+    """The role of a seat."""
 
     SOLVER = 1
     VERIFIER = 2
@@ -14,8 +14,8 @@ class SeatRole(IntEnum):
 
 
 class SeatStatus(IntEnum):
-    """OPEN: takes part in coming pools. LEAVING: serves only in frozen pools, then its stake is paid out.
-    CLOSED: was convicted; its stake is gone and nothing that it does counts."""
+    """The status of a seat. OPEN takes part in coming pools. LEAVING serves only in frozen pools, then its
+    stake is paid out. CLOSED was convicted: its stake is gone and nothing that it does counts."""
 
     OPEN = 1
     LEAVING = 2
@@ -23,9 +23,9 @@ class SeatStatus(IntEnum):
 
 
 class RoundPhase(IntEnum):
-    """RUNNING until its root is posted or its base root stands. FALLEN: its posted root lost a contest and it
-    waits for a new majority. UNDONE: an earlier root fell, so it merges nothing and pays no solver; auditors
-    are paid for what was opened before."""
+    """The phase of a round. RUNNING lasts until its root is posted or its base root stands. FALLEN means that
+    its posted root lost a contest and it waits for a new majority. UNDONE means that an earlier root fell, so
+    it merges nothing and pays no solver; auditors are paid for what was opened before."""
 
     RUNNING = 1
     POSTED = 2
@@ -36,11 +36,11 @@ class RoundPhase(IntEnum):
 
 REJECT_WORDS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START})
 OPENED_WORDS = COMPARED
-"""Votes that are paid with a fitting opening only."""
+"""Verdicts that are paid only with a fitting opening."""
 
 
 class DrawStatus(IntEnum):
-    """The result of a draw's counted votes. FAILED: it can no longer be accepted."""
+    """The result of a draw's counted votes. FAILED means that it can no longer be accepted."""
 
     UNDECIDED = 0
     ACCEPTED = 1
@@ -48,8 +48,8 @@ class DrawStatus(IntEnum):
 
 
 class ClaimStatus(IntEnum):
-    """The status of a claim at a block. LATE_UNDECIDED: it is no longer merged, but may be accepted for
-    pay."""
+    """The status of a claim at a block. LATE_UNDECIDED means that it can no longer be merged, but may be
+    accepted for pay."""
 
     UNDECIDED = 0
     ACCEPTED = 1
@@ -58,7 +58,7 @@ class ClaimStatus(IntEnum):
 
 
 class ContestTurn(IntEnum):
-    """Who has to move in a contest of a posted root."""
+    """Whose move it is in a contest of a posted root."""
 
     ANSWER = 1
     CONTESTER = 2
@@ -66,7 +66,8 @@ class ContestTurn(IntEnum):
 
 
 class GameOutcome(IntEnum):
-    """How a contest, an ask or a dispute ended. MOOT: its subject is gone, and the bond was returned."""
+    """How a contest, a query or a dispute ended. MOOT means that its subject is gone, and the bond was
+    returned."""
 
     STANDS = 1
     FALLS = 2
@@ -78,9 +79,9 @@ class GameOutcome(IntEnum):
 class ProofKind(IntEnum):
     """Why a seat was closed.
 
-    CARRIED_ROOT: the carried root is not that of the claim's own last boundary. TWO_STATEMENTS: two votes,
-    two seals, or a vote and a seal of one draw and rank that differ. FALSE_WORD: a REJECT_DELTA or
-    REJECT_START that the opened data show to be wrong."""
+    CARRIED_ROOT: the carried root is not that of the claim's last boundary. TWO_STATEMENTS: two votes, two
+    seals, or a vote and a seal of one draw and rank differ. FALSE_WORD: the opened data show that a
+    REJECT_DELTA or REJECT_START is wrong."""
 
     BOUNDARY_ZERO = 1
     DELTA_LEAF = 2
@@ -95,4 +96,4 @@ class ProofKind(IntEnum):
 
 SOLVER_PROOFS = frozenset({ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind.CARRIED_ROOT})
 AUDITOR_PROOFS = frozenset({ProofKind.VOTE_LEAF, ProofKind.TWO_STATEMENTS, ProofKind.FALSE_WORD})
-"""What any account may prove in one transaction."""
+"""Proofs that any account may bring in one transaction."""

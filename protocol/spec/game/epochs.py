@@ -1,4 +1,4 @@
-"""Epochs: the rounds that a seat settles at once, and the ring of places that they take."""
+"""Computes epochs: rounds that a seat settles together, and the ring of places that they take."""
 
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS

@@ -1,6 +1,6 @@
-"""What the machine logs: one frozen class for each event.
+"""Defines the machine's events, one frozen class each.
 
-An event is all that a node needs to fold. It carries no block, because `fold` is told in which block it was
+An event is all that a node needs to fold. It has no block, because `fold` gets the block in which it was
 logged.
 """
 
@@ -14,7 +14,7 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class GameEvent:
-    """Base of all events."""
+    """The base of all events."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class SeatJoined(GameEvent):
 
 @dataclass(frozen=True)
 class SeatLeft(GameEvent):
-    """A seat takes part in no pool that is frozen later: it left, was silent, or was paid out."""
+    """A seat takes part in no pool that is frozen later, because it left, was silent, or was paid out."""
 
     seat: int
 
 
 @dataclass(frozen=True)
 class SeatConvicted(GameEvent):
-    """A seat was closed. statement: what it was convicted of, None for a merge signature."""
+    """A seat was convicted. `statement` is the false statement, None for a merge signature."""
 
     seat: int
     proof: ProofKind
@@ -60,7 +60,7 @@ class SeatFreed(GameEvent):
 
 @dataclass(frozen=True)
 class SeatSettled(GameEvent):
-    """A seat has settled all rounds up to and with `until_round`."""
+    """A seat has settled all rounds up to and including `until_round`."""
 
     seat: int
     until_round: int
@@ -73,7 +73,7 @@ class TaskHalted(GameEvent):
 
 @dataclass(frozen=True)
 class EpochFreed(GameEvent):
-    """The places of an epoch's rounds may be used again: no call can name these rounds any more."""
+    """The places of an epoch's rounds may be used again. No call can name these rounds any more."""
 
     epoch: int
 
@@ -85,7 +85,7 @@ class GameClosed(GameEvent):
 
 @dataclass(frozen=True)
 class StartAsked(GameEvent):
-    """The pools of one round or of two were frozen; the randomness of beacon_block is their beacon."""
+    """The pools of one or two rounds were frozen. The randomness of `beacon_block` will be their beacon."""
 
     first_round: int
     beacon_block: int
@@ -108,7 +108,7 @@ class RoundOpened(GameEvent):
 
 @dataclass(frozen=True)
 class RoundDealt(GameEvent):
-    """A round that opened without a beacon has one."""
+    """A round that opened without a beacon got one."""
 
     round: int
     randomness: bytes
@@ -116,7 +116,7 @@ class RoundDealt(GameEvent):
 
 @dataclass(frozen=True)
 class ClaimTaken(GameEvent):
-    """A seat committed."""
+    """A seat committed to a claim."""
 
     round: int
     slot: int
@@ -126,7 +126,7 @@ class ClaimTaken(GameEvent):
 
 @dataclass(frozen=True)
 class RoundClosed(GameEvent):
-    """Commitments ended with closing_block; the pool after next was frozen as it was at the end of that
+    """Commitments ended with `closing_block`. The pool after next was frozen as it was at the end of that
     block, if the ring has a place for it."""
 
     round: int
@@ -135,7 +135,7 @@ class RoundClosed(GameEvent):
 
 @dataclass(frozen=True)
 class AuditsDrawn(GameEvent):
-    """The audits of a round, the late audits of rounds before it and later shards are drawn."""
+    """The audits of a round, the late audits of earlier rounds and the shards of later rounds are drawn."""
 
     round: int
     randomness: bytes
@@ -143,7 +143,7 @@ class AuditsDrawn(GameEvent):
 
 @dataclass(frozen=True)
 class ClosingDrawn(GameEvent):
-    """The late audits of the last rounds are drawn; their votes count from from_block."""
+    """The late audits of the last rounds are drawn. Their votes count from `from_block`."""
 
     from_block: int
     randomness: bytes
@@ -162,7 +162,7 @@ class VoteCounted(GameEvent):
 
 @dataclass(frozen=True)
 class VoteOpened(GameEvent):
-    """A counted vote was opened: it is paid."""
+    """A counted vote was opened, so it is paid."""
 
     round: int
     slot: int
@@ -189,19 +189,19 @@ class RootStood(GameEvent):
 
 @dataclass(frozen=True)
 class TaskStood(GameEvent):
-    """No round follows for now."""
+    """The task pauses: no round follows for now."""
 
 
 @dataclass(frozen=True)
 class RootFell(GameEvent):
-    """A posted root lost a contest; later rounds are undone."""
+    """A posted root lost a contest, and later rounds are undone."""
 
     round: int
 
 
 @dataclass(frozen=True)
 class PayRestored(GameEvent):
-    """A slash has paid `account` this many wei for a claim that a false REJECT made void."""
+    """A slash has paid `account` so many wei for a claim that a false REJECT made void."""
 
     round: int
     slot: int
@@ -211,14 +211,14 @@ class PayRestored(GameEvent):
 
 @dataclass(frozen=True)
 class PayHeld(GameEvent):
-    """The pay that a fall has made undone, and what the slash holds for it."""
+    """The pay that a fall has undone, and what the slash holds for it."""
 
     fall: Fall
 
 
 @dataclass(frozen=True)
 class ContestMoved(GameEvent):
-    """A contest was opened, or its turn has passed on."""
+    """A contest was opened, or its turn has changed."""
 
     contest: RootContest
 
@@ -233,14 +233,14 @@ class ContestOver(GameEvent):
 
 @dataclass(frozen=True)
 class AskOpened(GameEvent):
-    """A signer was asked."""
+    """A query was opened."""
 
     ask: OpenAsk
 
 
 @dataclass(frozen=True)
 class AskOver(GameEvent):
-    """An ask has ended: CLEARED, CONVICTED or MOOT."""
+    """A query has ended: CLEARED, CONVICTED or MOOT."""
 
     ask: int
     outcome: GameOutcome
@@ -263,7 +263,7 @@ class DisputeOver(GameEvent):
 
 @dataclass(frozen=True)
 class ProofSealed(GameEvent):
-    """`sender` has sealed a proof that it may show from the next block on."""
+    """`sender` has committed to a proof, which it may show from the next block on."""
 
     sender: str
     digest: bytes

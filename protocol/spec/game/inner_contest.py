@@ -1,6 +1,6 @@
-"""What is said inside a contest, folded from the events of `Contests.sol`: its moves, and whose turn it is.
+"""Folds the moves inside a contest from the events of `Contests.sol`, and says whose turn it is.
 
-Events come as they are decoded: the name as in Solidity, values by their names in snake case.
+Events come decoded: the name as in Solidity, values by their names in snake case.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ ENDED = frozenset({InnerTurn.STANDS, InnerTurn.FALLS, InnerTurn.MOOT})
 
 @dataclass(frozen=True)
 class InnerContest:
-    """A contest as its events tell it. tensor: 0 weights, 1 momentum; level: 0 at the posted root, else 1 +
-    the contested node's depth in its tensor's tree, of which it is the index-th; nodes: posted by the last
-    answer; clock: the last block of the next move."""
+    """A contest by its events. `tensor` is 0 for weights, 1 for momentum. `level` is 0 at the posted root,
+    else 1 + the depth of the contested node in its tensor's tree, where it is node `index`. `nodes` were
+    posted by the last answer. `clock` is the last block of the next move."""
 
     name: bytes
     round: int
@@ -46,14 +46,14 @@ class InnerContest:
 
 @dataclass(frozen=True)
 class ContestFolds:
-    """Contests of one task by their names. depth: of the task's tensor trees."""
+    """The contests of one task by their names. `depth` is that of the task's tensor trees."""
 
     depth: int
     contests: Mapping[bytes, InnerContest] = field(default_factory=dict)
 
 
 def fold_contest(book: ContestFolds, event: str, values: Values) -> ContestFolds:
-    """Returns the book after an event of the task; events of other contracts change nothing."""
+    """Returns the book after an event of the task. Events of other contracts change nothing."""
     if event not in _FOLDS:
         return book
     contest = _FOLDS[event](book, values)
@@ -92,6 +92,6 @@ _FOLDS: Mapping[str, Callable[[ContestFolds, Values], InnerContest]] = {
 
 
 def compute_answer(contest: InnerContest, tensor: Levels) -> tuple[bytes, ...]:
-    """Returns the nodes below the contested one, for an answer below the posted root's two roots. tensor: the
-    levels of the contested tree, leaves first."""
+    """Returns the nodes below the contested one, for an answer below the posted root's two roots. `tensor` is
+    all levels of the contested tree, leaves first."""
     return tuple(compute_nodes_below(tensor, contest.level - 1, contest.index))

@@ -1,10 +1,10 @@
-"""A dispute and an ask from inside: the stages of `Disputes.sol`, and what has been posted so far.
+"""A dispute and a query from inside: the stages of `Disputes.sol`, and what was posted so far.
 
     claimant: ROOTS       TRACE        LEAVES (if demanded)
     opener:         NAME        PROVE         LAST
 
 The machine (`disputes.py`) sees a dispute from outside: which account opened it on which seat. A node that
-plays in one needs what is here: its moves (`dispute_moves.py`), and the last block of each.
+takes part needs the inside: the moves (`dispute_moves.py`), and the last block for each.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote
 
 LEAVES_MAX = 8
-"""Leaves that an opener may demand, once in a dispute."""
+"""The most leaves that an opener may demand, once in a dispute."""
 
 
 class DisputeStage(IntEnum):
-    """Where a dispute stands; the last three are ends."""
+    """The stage of a dispute; the last three are ends."""
 
     ROOTS = 1
     NAME = 2
@@ -34,7 +34,7 @@ class DisputeStage(IntEnum):
 
 
 class AskEnding(IntEnum):
-    """How an ask ended."""
+    """How a query ended."""
 
     OPEN = 0
     CLEARED = 1
@@ -44,7 +44,7 @@ class AskEnding(IntEnum):
 
 @dataclass(frozen=True)
 class DemandedLeaf:
-    """A leaf of the buffer at a place of a node (0 its output, 1 and up its operands)."""
+    """A leaf of the buffer at a place of a node (0 is the output, 1 and up are operands)."""
 
     node: int
     place: int
@@ -62,8 +62,8 @@ class PostedTrace:
 
 @dataclass(frozen=True)
 class InnerDispute:
-    """One dispute. seat: the claimant's; clock: the last block of the running turn; roots: those of the k + 1
-    states of the segment; shown: the bytes of demanded leaves, in their order."""
+    """One dispute. `seat` is the claimant's. `clock` is the last block of the present turn. `roots` are those
+    of the segment's k + 1 states. `shown` are the bytes of demanded leaves, in order."""
 
     name: bytes
     seat: int
@@ -86,7 +86,7 @@ class InnerDispute:
 
 @dataclass(frozen=True)
 class InnerAsk:
-    """One ask. vote: the vote whose signer is asked; clock: the last block for an answer."""
+    """One query. `vote` is the queried vote; `clock` is the last block for an answer."""
 
     name: bytes
     seat: int
@@ -104,7 +104,8 @@ class InnerAsk:
 
 @dataclass(frozen=True)
 class InnerBook:
-    """All disputes and asks of a task by their names on chain. respond: the task's window for one answer."""
+    """All disputes and queries of a task by their names on chain. `respond` is the task's window for one
+    answer."""
 
     respond: int
     disputes: Mapping[bytes, InnerDispute] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How values of logs are read: statements, votes, bitmaps."""
+"""Reads values of events: statements, votes, bitmaps."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -8,21 +8,21 @@ from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 Values = Mapping[str, Any]
-"""What a log says, by names in snake case, in the order of the declaration."""
+"""The values of an event, by name in snake case, in declaration order."""
 
 
 NO_DRAW = (1 << 32) - 1
-"""In place of a draw: the statement is the claim."""
+"""Stands for a draw if the statement is the claim itself."""
 
 
 def read_statement(ref: Any) -> StatementRef:
-    """Returns a statement as a log names it."""
+    """Returns a statement, as an event names it."""
     draw = None if ref.draw == NO_DRAW else int(ref.draw)
     return StatementRef(int(ref.round), int(ref.slot), draw, int(ref.rank))
 
 
 def read_vote(said: Any) -> Vote:
-    """Returns a vote as a log names it."""
+    """Returns a vote, as an event names it."""
     vote = Vote(**{one.name: getattr(said, one.name) for one in fields(Vote)})
     return replace(vote, word=VoteWord(vote.word))
 

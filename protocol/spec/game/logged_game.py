@@ -1,8 +1,9 @@
-"""A task as a chain's logs tell it: its state, its money, and a log under way.
+"""Folds a task out of a chain's events: its state and its money.
 
-The state is the machine's, but for two things that the contracts keep for all tasks together: credits, of
-which a task's own logs do not tell (money that comes from one or goes to one is OUTSIDE here), and seals of
-proofs. And it has names, what the chain calls an open contest, ask or dispute; and the book of the money.
+The state is the machine's, except for two things that the contracts keep for all tasks together. One is
+credits, which a task's own events do not tell, so money from or to a credit is OUTSIDE here. The other is
+commitments to proofs. Beyond the machine's state it has the on-chain names of open contests, queries and
+disputes, and the book of the money.
 """
 
 from collections.abc import Mapping
@@ -24,21 +25,22 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass(frozen=True)
 class LoggedGame(GameState):
-    """A task folded from its logs. names: numbers of open contests, asks and disputes, by their names on the
-    chain; money: what each account has won and lost; finder: who convicted last."""
+    """A task folded from its events. `names` maps names on chain to the numbers of open contests, queries and
+    disputes. `money` is what each account has won and lost. `finder` is the account of the last
+    conviction."""
 
     names: Mapping[bytes, int] = field(default_factory=dict)
     money: MoneyBook = field(default_factory=MoneyBook)
     finder: str = ""
 
     def find_name(self, number: int) -> bytes | None:
-        """Returns the chain's name of an open contest, ask or dispute."""
+        """Returns the on-chain name of an open contest, query or dispute."""
         return next((name for name, one in self.names.items() if one == number), None)
 
 
 class Ledger(Draft):
-    """Applies one log. It emits the machine's events, and moves money that the log does not name item by
-    item."""
+    """Applies one event. It emits the machine's events, and moves the money that the contract's event does
+    not list item by item."""
 
     @property
     def game(self) -> LoggedGame:
@@ -46,12 +48,12 @@ class Ledger(Draft):
         return cast(LoggedGame, self.state)
 
     def emit(self, event: GameEvent) -> None:
-        """Folds an event, and notes what it means for the money."""
+        """Folds an event, and notes its effect on money."""
         self._note(event)
         super().emit(event)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Logs a movement of money, and notes whose money it is. The state itself does not keep credits."""
+        """Logs a movement of money, and notes the owner. The state itself keeps no credits."""
         if wei:
             self._note(WeiMoved(source, target, wei))
             super().emit(WeiMoved(_leave_credits(source), _leave_credits(target), wei))
@@ -62,22 +64,22 @@ class Ledger(Draft):
             self.state = replace(self.game, money=money)
 
     def open(self, name: bytes) -> int:
-        """Returns the number of what is opened now."""
+        """Returns a number for what is opened now."""
         number = self.state.next_number
         self.state = replace(self.game, names={**self.game.names, name: number})
         return number
 
     def close(self, name: bytes) -> int:
-        """Returns the number of the contest, ask or dispute of this name, which has ended. Raises KeyError if
-        none is open."""
+        """Returns the number of the ended contest, query or dispute with this name. Raises KeyError if none
+        is open."""
         number = self.game.names[name]
         names = {one: held for one, held in self.game.names.items() if one != name}
         self.state = replace(self.game, names=names)
         return number
 
     def share_slash(self, held: Pot | None = None, wei: int = 0) -> None:
-        """Shares the stakes that were taken: the finder and the submitter get their parts, `held` gets its
-        wei, and the rest is burned."""
+        """Splits the taken stakes: the finder and the submitter get their parts, `held` gets its wei, the
+        rest is burned."""
         take_stakes(self, (), self.game.finder)
         if held is not None:
             self.move(SLASHED, held, wei)

@@ -1,4 +1,4 @@
-"""The terms of a task as the log TaskPosted has them."""
+"""Reads the terms of a task from the event TaskPosted."""
 
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -39,8 +39,8 @@ def read_terms(values: Values, signing: SigningDomain) -> GameTerms:
 
 
 def count_contest_levels(parameter_count: int) -> int:
-    """Returns how often a contester names a child before a leaf is reached: first one of the two tensors,
-    then a node of each answer."""
+    """Returns how often a contester names a child before a leaf is reached: first a tensor, then a node of
+    each answer."""
     depth = compute_depth(max(1, count_tensor_leaves(parameter_count)))
     return 1 + (depth + FANOUT_LEVELS - 1) // FANOUT_LEVELS
 

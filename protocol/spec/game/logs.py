@@ -1,11 +1,11 @@
-"""The reducer of the contracts' logs: what they make of a task is the machine's own state.
+"""Folds the contracts' events into the machine's own state of a task.
 
-Logs come as they are decoded: the event's name as in Solidity, its values by their names in snake case.
-Each becomes events of the machine; `reducer.py` does the rest. A node that takes all logs of a task in the
-chain's order has the state that the contracts have.
+Events come decoded: the name as in Solidity, values by their names in snake case. Each becomes events of the
+machine, which `reducer.py` folds. A node that applies all events of a task in the chain's order has the
+contracts' state.
 
-A log says less than the machine's event. What it leaves out follows from the state: how deep a contest is,
-by when a dispute is over at the latest, how a slash is shared.
+A contract's event says less than the machine's. The rest follows from the state: how deep a contest is, when
+a dispute ends at the latest, how a slash is split.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,12 +45,11 @@ from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.statements import VoteWord
 
 VOTE_BYTES = 4
-"""slot, draw, rank and word of a vote, a byte each."""
+"""Slot, draw, rank and verdict of a vote, a byte each."""
 
 
 def apply_log(game: LoggedGame, name: str, values: Values, block: int) -> LoggedGame:
-    """Returns the game after a log of its task in `block`. Logs with names unknown to the round change
-    nothing."""
+    """Returns the game after an event of its task in `block`. Events with unknown names change nothing."""
     handle = _HANDLERS.get(name)
     if handle is None:
         return game
@@ -96,7 +95,7 @@ _SAME: Mapping[str, Callable[[Values], GameEvent]] = {
     "TaskStood": lambda v: events.TaskStood(),
     "RootFell": lambda v: events.RootFell(v["round"]),
 }
-"""Logs that say what an event of the machine says."""
+"""Events of the contracts that equal one of the machine's."""
 
 
 def _apply_same(name: str) -> Callable[[Ledger, Values], None]:

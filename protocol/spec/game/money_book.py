@@ -1,10 +1,10 @@
-"""The book of a task's money: what each account has won, lost and spent in it, and why.
+"""Keeps the book of a task's money: what each account has won, lost and spent in it, and why.
 
-Its events tell:
+It is made from the task's events:
 
-    events (WeiMoved, SeatSettled, PayRestored) --> MoneyBook --> `account_money.py`, with the state of now
+    events (WeiMoved, SeatSettled, PayRestored) --> MoneyBook --> `account_money.py`, with the present state
 
-What is locked, or earned and not settled, stands in the state; the book has what is over. So of each account
+The state has money that is locked, or earned and not settled; the book has the rest. So for each account
 
     settled - lost - spent - locked = what its credit got from the task - what the task took of it.
 """
@@ -24,15 +24,14 @@ from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.terms import RING_ROUNDS
 
 UNNAMED = ""
-"""The account of money whose log comes before the log that says whose it is."""
+"""Stands for the account of money whose event comes before the event that names the account."""
 Noted = tuple[str, MoneyReason, int]
-"""(account, why, wei)."""
+"""(account, reason, wei)"""
 
 
 @dataclass(frozen=True)
 class SettledRound:
-    """A round that a seat has settled. block: when it settled it; sums: what the round gave and took, in
-    wei."""
+    """A round that a seat has settled, in `block`. `sums` is what the round gave and took, in wei."""
 
     block: int
     sums: Sums
@@ -40,8 +39,8 @@ class SettledRound:
 
 @dataclass(frozen=True)
 class AccountBook:
-    """sums: wei by reason since the task was posted; rounds: by seat and round, those that were settled. A
-    round is forgotten when the epoch eight epochs after its own is freed."""
+    """The book of one account. `sums` is wei by reason since the task was posted. `rounds` are settled rounds
+    by seat and round; a round is forgotten when the epoch eight epochs later is freed."""
 
     sums: Sums = field(default_factory=dict)
     rounds: Mapping[tuple[int, int], SettledRound] = field(default_factory=dict)
@@ -49,8 +48,9 @@ class AccountBook:
 
 @dataclass(frozen=True)
 class MoneyBook:
-    """accounts: the book of each account; burned: wei by the kind of pot they came from; settling: wei that
-    the running settlement has paid to its seat, and taken from its stake."""
+    """The book of a task. `accounts` has the book of each account. `burned` is wei by the kind of pot they
+    came from. `settling` is wei that the running settlement has paid to its seat, and taken from its
+    stake."""
 
     accounts: Mapping[str, AccountBook] = field(default_factory=dict)
     burned: Mapping[PotKind, int] = field(default_factory=dict)
@@ -62,8 +62,8 @@ class MoneyBook:
 
 
 def note_event(book: MoneyBook, state: GameState, event: GameEvent, block: int) -> MoneyBook:
-    """Returns the book after an event that was logged in `block`. state: before the event. Money names the
-    accounts that it comes from and goes to."""
+    """Returns the book after an event of `block`. `state` is that before the event. A movement of money names
+    the accounts on both sides."""
     note = _NOTES.get(type(event))
     return book if note is None else note(book, state, event, block)
 
@@ -97,16 +97,16 @@ def _note_moved(book: MoneyBook, state: GameState, event: WeiMoved, block: int) 
 
 
 def _is_settling(state: GameState, event: WeiMoved) -> bool:
-    """Returns whether a settlement pays its seat or takes its fees: SeatSettled says what for. Without a seat
-    the escrow goes back to its submitter."""
+    """Returns whether a settlement pays its seat or takes its fees; SeatSettled then says for what. Without a
+    seat, the escrow goes back to its submitter."""
     kinds = (event.source.kind, event.target.kind)
     is_pay = kinds == (PotKind.ESCROW, PotKind.CREDIT) and bool(state.seats)
     return is_pay or kinds == (PotKind.STAKE, PotKind.BURNED)
 
 
 def _list_noted(state: GameState, event: WeiMoved) -> Iterator[Noted]:
-    """Yields what a movement means to accounts, but for the seat that settles. A stake or a bond that is put
-    down or comes back stays its account's, and is not noted."""
+    """Yields what a movement means to accounts, except the settling seat. Stakes and bonds that are put down
+    or returned stay their accounts' money, so they are not noted."""
     source, target, wei = event.source, event.target, event.wei
     if source.kind == PotKind.BOND:
         yield from _list_of_bond(state, source, target, wei)
@@ -128,8 +128,7 @@ def _list_noted(state: GameState, event: WeiMoved) -> Iterator[Noted]:
 
 
 def _list_of_bond(state: GameState, bond: Pot, target: Pot, wei: int) -> Iterator[Noted]:
-    """Describes a bond that ends: one that comes back comes back whole; one that is lost goes in two
-    parts."""
+    """Yields what the end of a bond means: it is returned whole, or lost in two parts."""
     owner, reason = _find_owner(state, int(bond.key))
     is_credit = target.kind == PotKind.CREDIT
     if is_credit and (target.key, wei) == (owner, state.purse.get_wei(bond)):
@@ -148,14 +147,14 @@ def _find_owner(state: GameState, number: int) -> tuple[str, MoneyReason]:
 
 
 def _note_settled(book: MoneyBook, state: GameState, event: SeatSettled, block: int) -> MoneyBook:
-    """Returns what was paid and taken, round by round: the same rules say it that the settlement followed."""
+    """Notes what was paid and taken round by round, by the same rules as the settlement."""
     seat, (paid, fees) = state.seats[event.seat], book.settling
     rounds = dict[tuple[int, int], SettledRound]()
     for index in range(seat.settled, event.until_round + 1):
         if index in state.rounds and is_in_pool(state.rounds[index], seat):
             sums, paid, fees = _split(state, seat, index, block, paid, fees)
             rounds[seat.number, index] = SettledRound(block, sums)
-    # Restitution is noted as it moves.
+    # Restitution is noted when it moves.
     noted = [
         (seat.account, reason, wei)
         for one in rounds.values()
@@ -172,8 +171,8 @@ def _note_settled(book: MoneyBook, state: GameState, event: SeatSettled, block: 
 def _split(
     state: GameState, seat: Seat, index: int, block: int, paid: int, fees: int
 ) -> tuple[Sums, int, int]:
-    """Returns the sums of a round, as far as `paid` and `fees` reach, and what is left of both. Fees are
-    taken only as far as the stake reaches."""
+    """Returns the sums of a round, as far as `paid` and `fees` reach, and the rest of both. Fees are taken
+    only as far as the stake reaches."""
     sums = dict(list_round_sums(state, seat, state.rounds[index], block))
     for reason, wei in sums.items():
         if reason in PAID:
@@ -187,7 +186,7 @@ def _split(
 
 
 def _note_restored(book: MoneyBook, state: GameState, event: PayRestored, block: int) -> MoneyBook:
-    """Notes pay that came as a share of a slash."""
+    """Notes pay that came out of a slash."""
     reasons = {MoneyReason.SLASH_SHARE: -event.wei, MoneyReason.RESTORED_PAY: event.wei}
     return _add(book, ((event.account, reason, wei) for reason, wei in reasons.items()))
 

@@ -1,4 +1,4 @@
-"""Why money of a task comes to an account or goes from it.
+"""Lists the reasons why money of a task comes to an account or leaves it.
 
 Values are names for programs; with spaces for underscores they are words for people.
 """
@@ -8,10 +8,10 @@ from enum import StrEnum
 
 
 class MoneyKind(StrEnum):
-    """What a reason does to the account that it names. SETTLED: the money is credit of the account. OPEN: pay
-    of a claim that audits still decide. UNPAID: pay that a claim could have had; nothing of the account's own
-    is gone. LOST: the account had it. SPENT: what a submitter has paid out of its escrow, and who pays
-    revenue."""
+    """What a reason does to the account that it names. SETTLED: the money is the account's credit. OPEN: pay
+    of a claim that is still audited. UNPAID: pay that a claim could have had; the account has lost nothing.
+    LOST: the account had it. SPENT: a submitter's payments out of its escrow, and revenue that the account
+    paid."""
 
     SETTLED = "settled"
     OPEN = "open"
@@ -21,8 +21,8 @@ class MoneyKind(StrEnum):
 
 
 class MoneyReason(StrEnum):
-    """Why. UNDECIDED_CLAIM: the time of its audits ran out; MISSED_DRAW: nobody recorded the randomness of
-    the round; PAY, FEE: of a settlement, if the rounds do not explain it (never seen)."""
+    """The reason. UNDECIDED_CLAIM: the time of its audits ran out. MISSED_DRAW: nobody recorded the
+    randomness of the round. PAY, FEE: of a settlement that the rounds do not explain (never seen)."""
 
     ACCEPTED_CLAIM = "accepted_claim"
     AUDIT = "audit"
@@ -60,12 +60,12 @@ class MoneyReason(StrEnum):
 
 
 Sums = Mapping[MoneyReason, int]
-"""wei by reason; a reason that is not there has none."""
+"""Wei by reason; a missing reason means none."""
 
 PAID = frozenset({MoneyReason.ACCEPTED_CLAIM, MoneyReason.AUDIT, MoneyReason.LATE_AUDIT})
-"""What a settlement pays out of the escrow for a round."""
+"""What a settlement pays from the escrow for a round."""
 FEES = frozenset({MoneyReason.MISSED_ROUND, MoneyReason.UNSERVED_FEE, MoneyReason.UNSERVED_VOTE})
-"""What a settlement burns of the stake for a round."""
+"""What a settlement burns from the stake for a round."""
 BURNED_PAY = frozenset(
     {
         MoneyReason.OPEN_CLAIM,
@@ -76,8 +76,8 @@ BURNED_PAY = frozenset(
         MoneyReason.CONVICTED_SEAT,
     }
 )
-"""Pay that a settlement burns of the escrow (no claim is open by then). Of other claims that are not paid the
-escrow keeps it."""
+"""Pay that a settlement burns from the escrow (no claim is open by then). The escrow keeps the pay of other
+unpaid claims."""
 
 _KINDS = {
     MoneyKind.SETTLED: (

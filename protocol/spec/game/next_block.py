@@ -1,4 +1,4 @@
-"""When to look at a task again: the next block in which the clock alone changes something."""
+"""Finds the next block in which the clock alone changes something in a task."""
 
 from collections.abc import Iterator
 

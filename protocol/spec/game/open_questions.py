@@ -1,4 +1,4 @@
-"""What is open about a seat's statements, and on whose bond: asks, disputes, contests."""
+"""Finds what is open about a seat's statements, and on whose bond: queries, disputes, contests."""
 
 from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.pools import find_seat
@@ -6,7 +6,7 @@ from touchstone.protocol.spec.game.state import GameState, OpenAsk, RunningDispu
 
 
 def count_open_asks(state: GameState, number: int) -> int:
-    """Returns the number of open asks on a seat."""
+    """Returns the number of open queries on a seat."""
     return sum(ask.seat == number for ask in state.asks.values())
 
 
@@ -16,32 +16,31 @@ def count_open_disputes(state: GameState, number: int) -> int:
 
 
 def is_questioned(state: GameState, number: int, until_round: int) -> bool:
-    """Returns whether a statement of a seat in an epoch up to that of `until_round` is asked about or
+    """Returns whether a statement of a seat, in an epoch up to that of `until_round`, is queried or
     disputed."""
     questions = list_questions(state, number)
     return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
 
 
 def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDispute, ...]:
-    """Returns the open asks and disputes about statements of a seat."""
+    """Returns the open queries and disputes about statements of a seat."""
     asks = tuple(one for one in state.asks.values() if one.seat == number)
     return (*asks, *(one for one in state.disputes.values() if one.seat == number))
 
 
 def has_bond(state: GameState, account: str) -> bool:
-    """Returns whether an account has a bond in an open ask, dispute or contest, with a seat or without
-    one."""
+    """Returns whether an account has a bond in an open query, dispute or contest, with or without a seat."""
     asks = (one.asker for one in state.asks.values())
     disputes = (one.opener for one in state.disputes.values())
     return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
 
 
 def has_bond_alone(state: GameState, account: str) -> bool:
-    """Returns whether an account has a bond and no seat: then it trains nothing, and audits nothing."""
+    """Returns whether an account has a bond and no seat. Then it neither trains nor audits."""
     return find_seat(state, account) is None and has_bond(state, account)
 
 
 def has_duties(state: GameState, account: str) -> bool:
-    """Returns whether an account has a seat, or a bond in an open game, which needs its moves even without a
+    """Returns whether an account has a seat, or a bond in an open game, in which it must move even without a
     seat."""
     return find_seat(state, account) is not None or has_bond(state, account)

@@ -1,4 +1,4 @@
-"""How many draws a seat can have before the fees of the first are taken.
+"""Counts how many draws a seat can have before the fees of the first are taken.
 
 Fees are taken at settlement, long after the vote, for sixteen rounds at once. Until then the stake does not
 show them.
@@ -15,12 +15,12 @@ from touchstone.protocol.spec.game.terms import (
 )
 
 ROUNDS_AHEAD = 2
-"""Pools of so many rounds are frozen before a settlement can take a seat out of them."""
+"""The pools of so many rounds are frozen before a settlement can remove a seat from them."""
 
 
 def count_round_draws(terms: GameTerms, role: SeatRole) -> int:
     """Returns the most draws of a round in which one seat is primary or reserve, in any pool that can play.
-    Draws take the places round and round, each rank by itself."""
+    Draws use the places cyclically, each rank by itself."""
     if role == SeatRole.SOLVER or (role == SeatRole.WHISTLEBLOWER and not terms.late_chance):
         return 0
     if role == SeatRole.VERIFIER:
@@ -29,8 +29,9 @@ def count_round_draws(terms: GameTerms, role: SeatRole) -> int:
 
 
 def compute_settling_blocks(terms: GameTerms, round_blocks: int) -> int:
-    """Blocks from the close of a round until a seat can settle it, at the latest: `get_duty_until` with late
-    audits a round later, and then a dispute that is opened in its last block. Its own owner may open it."""
+    """Returns the most blocks from the close of a round until a seat can settle it. That is `get_duty_until`
+    with late audits a round later, and then a dispute that is opened in its last block, perhaps by the seat's
+    owner."""
     duty = round_blocks + compute_duty_blocks(terms.windows)
     return duty + 2 * ANSWERS_MAX * terms.windows.respond
 
@@ -38,7 +39,8 @@ def compute_settling_blocks(terms: GameTerms, round_blocks: int) -> int:
 def count_pending_rounds(terms: GameTerms, round_blocks: int) -> int:
     """Returns the most rounds whose fees a seat can owe at once. They are an epoch, which it settles as a
     whole, the rounds that close before the last of it settles, and those whose pools are frozen by then. This
-    holds if no contest is open and rounds take `round_blocks`. Never more than the ring has places for."""
+    assumes that no contest is open and rounds take `round_blocks`. It never exceeds the places in the
+    ring."""
     later = compute_settling_blocks(terms, round_blocks) // round_blocks
     return min(RING_ROUNDS, EPOCH_ROUNDS + later + ROUNDS_AHEAD)
 

@@ -1,4 +1,4 @@
-"""Which seats sit in a round. A pool is frozen before the seed that gives the round its beacon is known."""
+"""Decides which seats are in a round's pool, which is frozen before the seed of its beacon is known."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ def get_required_stake(state: GameState, role: SeatRole) -> int:
 
 
 def is_active(state: GameState, seat: Seat) -> bool:
-    """Returns whether a pool that is frozen now takes the seat: open, and with its stake whole."""
+    """Returns whether a pool that is frozen now includes the seat: it must be open, with its whole stake."""
     has_stake = get_stake(state, seat.number) >= get_required_stake(state, seat.role)
     return seat.status == SeatStatus.OPEN and has_stake
 
@@ -36,7 +36,7 @@ def find_seat(state: GameState, account: str) -> Seat | None:
 
 
 def freeze_pool(state: GameState) -> Pool:
-    """Returns the pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the
+    """Returns the pool of a round that is frozen now. It takes the solvers with the largest stakes; the
     others stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces
     another also serves in the pool."""
     active = sorted(number for number, seat in state.seats.items() if is_active(state, seat))
@@ -46,8 +46,8 @@ def freeze_pool(state: GameState) -> Pool:
 
 
 def choose_largest(state: GameState, numbers: Iterable[int]) -> tuple[int, ...]:
-    """Returns as many solver seats as there are places: those with the largest stakes; of equal stakes, the
-    lower number first."""
+    """Returns as many solver seats as there are places: those with the largest stakes, and of equal stakes
+    the lower numbers."""
     ordered = sorted(numbers, key=lambda number: (-get_stake(state, number), number))
     return tuple(ordered[: state.terms.solver_seats])
 
@@ -60,12 +60,12 @@ def is_held(pool: Pool, seat: Seat) -> bool:
 
 
 def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns those of the seats that were not convicted."""
+    """Returns the seats that were not convicted."""
     return tuple(n for n in numbers if state.seats[n].status != SeatStatus.CLOSED)
 
 
 def is_enough(state: GameState, pool: Pool) -> bool:
-    """Returns whether a round can be played with a pool: convicted seats do not count."""
+    """Returns whether a pool is large enough for a round; convicted seats do not count."""
     terms = state.terms
     leasts = (terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers)
     return all(

@@ -1,4 +1,4 @@
-"""The terms of a task as they are posted: the twin of `GameTerms` in `contracts/game/GameTypes.sol`."""
+"""Defines the terms of a task as they are posted. Twin: `GameTerms` in `contracts/game/GameTypes.sol`."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -9,9 +9,9 @@ from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TaskTerms, Trai
 
 @dataclass(frozen=True)
 class PostedTerms:
-    """What the contracts must know of a task; names and order as in Solidity. format: number of the numeric
-    format; outer_learning_rate, outer_momentum: float32 bits; late_chance: in 1/65536; limits: what honest
-    hardware may differ by, unused in exact tasks."""
+    """What the contracts must know of a task, with names and order as in Solidity. `format` is the number of
+    the numeric format. `outer_learning_rate` and `outer_momentum` are float32 bits. `late_chance` is in
+    1/65536. `limits` are how far honest hardware may differ; exact tasks do not use them."""
 
     submitter: str
     salt: bytes
@@ -40,8 +40,8 @@ class PostedTerms:
 
 
 def make_spec(terms: Any, training: TrainingSpec) -> TaskSpec:
-    """Returns the task as training, replays and comparisons need it, from its posted terms (`PostedTerms`, or
-    what an event has)."""
+    """Returns the spec of a task, which training, replays and comparisons need, from its posted terms
+    (`PostedTerms`, or an event's values)."""
     limits = Limits(**{field.name: getattr(terms.limits, field.name) for field in fields(Limits)})
     same = {field.name for field in fields(TaskTerms)} - {"submitter", "limits"}
     values = {name: getattr(terms, name) for name in same}

@@ -1,6 +1,6 @@
-"""All money of a task in one value: whole numbers of wei in pots, moved and never made.
+"""Holds all money of a task in one value: whole wei in pots, moved and never made.
 
-The sum changes by deposits from OUTSIDE and by withdrawals to it, and by nothing else.
+The sum changes only by deposits from OUTSIDE and withdrawals to it.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 
 class PotKind(IntEnum):
-    """What the money of a pot is. SLASHED is empty between calls; RESTITUTION is held for work that a
-    fall made undone; REVENUE belongs to the holders of the task's shares, whom the machine does not know."""
+    """The kind of a pot. SLASHED is empty between calls. RESTITUTION is held for work that a fall undid.
+    REVENUE belongs to the holders of the task's shares, whom the machine does not know."""
 
     OUTSIDE = 0
     ESCROW = 1
@@ -27,8 +27,8 @@ class PotKind(IntEnum):
 
 
 class Pot(NamedTuple):
-    """A place for money. key: a seat's number (STAKE), a bond's number (BOND), an account (CREDIT), a fall's
-    number (RESTITUTION), else 0."""
+    """A place for money. `key` is a seat's number (STAKE), a bond's number (BOND), an account (CREDIT), a
+    fall's number (RESTITUTION), else 0."""
 
     kind: PotKind
     key: int | str = 0
@@ -40,33 +40,33 @@ REVENUE = Pot(PotKind.REVENUE)
 
 
 def stake_of(seat: int) -> Pot:
-    """Returns the stake of a seat."""
+    """Returns the pot of a seat's stake."""
     return Pot(PotKind.STAKE, seat)
 
 
 def bond_of(number: int) -> Pot:
-    """Returns the pot of the bond of a contest, an ask or a dispute."""
+    """Returns the pot of a bond of a contest, a query or a dispute."""
     return Pot(PotKind.BOND, number)
 
 
 def credit_of(account: str) -> Pot:
-    """Returns what an account may withdraw."""
+    """Returns the pot of an account's credit."""
     return Pot(PotKind.CREDIT, account)
 
 
 def restitution_of(fall: int) -> Pot:
-    """Returns the pot of what a slash holds for accepted claims of rounds that a fall made undone."""
+    """Returns the pot that a slash fills for accepted claims of rounds that a fall undid."""
     return Pot(PotKind.RESTITUTION, fall)
 
 
 @dataclass(frozen=True)
 class Purse:
-    """wei by pot; a pot that is not there holds nothing."""
+    """Wei by pot; a missing pot is empty."""
 
     wei: Mapping[Pot, int] = field(default_factory=dict)
 
     def get_wei(self, pot: Pot) -> int:
-        """Returns what a pot holds."""
+        """Returns the wei in a pot."""
         return self.wei.get(pot, 0)
 
     def compute_total(self) -> int:
@@ -76,7 +76,7 @@ class Purse:
 
 def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
     """Returns the purse after `wei` moved from source to target. Raises InvalidInput if the source holds
-    less. The rules never ask for that, so it would be a bug of ours."""
+    less, which would be a bug, because the rules never do that."""
     held = wei if source == OUTSIDE else purse.get_wei(source)
     if not 0 <= wei <= held:
         raise InvalidInput(

@@ -1,8 +1,7 @@
-"""The reducer, `fold`: the state after an event. A node that folds the chain's events has the contract's
-state.
+"""The reducer, `fold`, gives the state after an event. Folding the chain's events gives the contract's state.
 
-It trusts the chain: the machine has checked, an event only records. What follows from an event without a
-choice (a pool as it is at this moment, which claims are void with their solver) is worked out here.
+It trusts the chain: the machine has checked, an event only records. Consequences of an event that leave no
+choice (a pool as of this moment, claims that become void with their solver) are computed here.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +36,7 @@ Key = TypeVar("Key")
 
 
 def fold(state: GameState, event: GameEvent, block: int) -> GameState:
-    """Returns the state after an event that was logged in `block`."""
+    """Returns the state after an event of `block`."""
     return _FOLDS[type(event)](state, event, block)
 
 
@@ -70,7 +69,7 @@ def _fold_freed(state: GameState, event: events.SeatFreed, block: int) -> GameSt
 
 
 def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -> GameState:
-    """Closes the seat: its undecided claims are void, and a claim that is the statement is marked."""
+    """Closes the seat, makes its undecided claims void, and marks the claim if it is the false statement."""
     for game_round in state.rounds.values():
         state = _void_undecided(state, game_round, event.seat, block)
     if event.statement is not None and event.statement.draw is None:
@@ -114,14 +113,14 @@ def _freeze(state: GameState, index: int) -> GameState:
 
 
 def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) -> GameState:
-    """An older seed may have given the frozen rounds their beacons meanwhile; it was known when their pools
-    were frozen."""
+    """Handles a recorded start. An older seed may have given the frozen rounds their beacons meanwhile,
+    although it was known when their pools were frozen."""
     beacons = {index: beacon for index, beacon in state.beacons.items() if index < state.next_round}
     return _deal(replace(state, start=None, beacons=beacons), event.randomness, state.terms.rounds)
 
 
 def _deal(state: GameState, randomness: bytes, last_round: int) -> GameState:
-    """Returns beacons for all frozen rounds up to `last_round` that have neither a beacon nor begun."""
+    """Gives beacons to all frozen rounds up to `last_round` that have neither a beacon nor begun."""
     beacons = dict(state.beacons)
     for index in state.pools:
         if state.next_round <= index <= last_round and index not in beacons:
@@ -222,7 +221,7 @@ def _fold_task_stood(state: GameState, event: events.TaskStood, block: int) -> G
 
 
 def _drop_unopened(state: GameState) -> GameState:
-    """Forgets pools and beacons of rounds that were not opened: nothing needs them any more."""
+    """Forgets pools and beacons of rounds that were not opened, because nothing needs them any more."""
     pools = {r: pool for r, pool in state.pools.items() if r < state.next_round}
     beacons = {r: beacon for r, beacon in state.beacons.items() if r < state.next_round}
     return replace(state, pools=pools, beacons=beacons, start=None)
@@ -246,14 +245,15 @@ def _fold_restored(state: GameState, event: events.PayRestored, block: int) -> G
 
 
 def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) -> GameState:
-    """Forgets these rounds: an account that needs them later must have kept them."""
+    """Forgets these rounds. An account that needs them later must have kept them."""
     rounds = {index: one for index, one in state.rounds.items() if get_epoch(index) > event.epoch}
     pools = {index: pool for index, pool in state.pools.items() if get_epoch(index) > event.epoch}
     return replace(state, rounds=rounds, pools=pools, freed_epochs=event.epoch + 1)
 
 
 def _fold_contest_over(state: GameState, event: events.ContestOver, block: int) -> GameState:
-    """A root that stood once may fall to another contest, which needs a block to be opened in."""
+    """Ends a contest. A root that survived may fall to another contest, which needs a block to be opened
+    in."""
     is_standing = event.outcome == GameOutcome.STANDS
     until = block + state.terms.windows.respond if is_standing else state.contested_until
     return replace(state, contests=_without(state.contests, event.contest), contested_until=until)

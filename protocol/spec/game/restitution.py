@@ -1,4 +1,4 @@
-"""What a seat gets of the money that a slash holds for work which a fall made undone."""
+"""Computes a seat's share of the slash that is held for work which a fall undid."""
 
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.compensation import compute_claim_pay
@@ -7,7 +7,7 @@ from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat
 
 
 def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
-    """Returns the fall that undid a round: the first one that reached it."""
+    """Returns the fall that undid a round: the first that reached it."""
     if game_round.phase != RoundPhase.UNDONE:
         return None
     return next(fall for fall in state.falls if fall.first_round <= game_round.index <= fall.last_round)
@@ -15,8 +15,8 @@ def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
 
 def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
     """Returns the number of the fall that undid a round, and the seat's share of what is held for it. A
-    convicted seat has none, nor has a claim that a slash has paid. What no seat takes is burned at the
-    end."""
+    convicted seat gets none, and neither does a claim that a slash has paid. What nobody takes is burned at
+    the end."""
     fall = find_fall(state, game_round)
     slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
     is_claim = slot in game_round.claims and slot not in game_round.restored

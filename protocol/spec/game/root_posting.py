@@ -1,7 +1,7 @@
-"""POST and STAND: which root a round gets, and what stands without one. Twin of `RoundPosting.sol`.
+"""Gives a round its root: posted by a majority, or the base root. Twin of `RoundPosting.sol`.
 
-A root needs those who merged it: more than half of the round's solver seats that are not convicted
-(findings, C1).
+A root needs the signatures of those who merged it: more than half of the round's solver seats that are not
+convicted (findings, C1).
 """
 
 from touchstone.protocol.spec.game.calls import LetStand, PostRoot
@@ -22,8 +22,8 @@ def get_waiting_round(state: GameState) -> GameRound | None:
 
 
 def get_post_window(state: GameState, game_round: GameRound, block: int) -> tuple[int, int]:
-    """Returns the first and last block in which a closed round can be posted. The first is now once no claim
-    is undecided. A round whose root fell has `post` blocks from then on."""
+    """Returns the first and last block in which a closed round can be posted. The first is now if no claim is
+    undecided. A round whose root fell has `post` blocks from then on."""
     windows, closed = state.terms.windows, game_round.closed or 0
     if game_round.fallen is not None:
         return game_round.fallen, game_round.fallen + windows.post - 1
@@ -49,8 +49,8 @@ def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
 
 
 def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether the base root of a closed round stands: no claim can be merged, or no merge was posted
-    in time."""
+    """Returns whether the base root of a closed round stands, because no claim can be merged, or no merge was
+    posted in time."""
     if block > get_post_window(state, game_round, block)[1]:
         return True
     if has_undecided(state, game_round, block):
@@ -59,8 +59,8 @@ def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def apply_stand(draft: Draft, call: LetStand, sender: str) -> None:
-    """Lets the base root of a round stand. The round adds nothing to the model; its accepted work is paid all
-    the same."""
+    """Lets the base root of a round stand. The round adds nothing to the model, but its accepted work is
+    paid."""
     game_round = get_waiting_round(draft.state)
     require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
     assert game_round is not None

@@ -1,4 +1,5 @@
-"""The machine: which rule a call follows. `apply` is the contract, `fold` (in `reducer.py`) is a node."""
+"""The machine: finds the rule for a call. `apply` acts as the contract, `fold` (in `reducer.py`) as a
+node."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,14 +63,14 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.CloseGame: task_closing.apply_close,
 }
 _MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
-"""Refused once the task is closed. Every other rule needs a seat, a round that is not over or an open window,
-and a task closes only if there is none: what still passes then moves no money (`halt`, votes and openings
-that do not count, `freeEpoch`)."""
+"""Calls that are refused once the task is closed. All other rules need a seat, a round that is not over or an
+open window, and a task closes only if there is none. What still passes then moves no money (`halt`, votes and
+openings that do not count, `freeEpoch`)."""
 
 
 def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:
-    """Returns the events of a call made in `block`, after those that the clock made due. Raises GameRefusal,
-    named as the contract's error; then nothing has changed."""
+    """Returns the events of a call in `block`, after those that the clock made due. Raises GameRefusal with
+    the name of the contract's error; then nothing has changed."""
     draft = Draft(state, block)
     require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
     rounds.sync(draft)
@@ -85,7 +86,7 @@ def fold_all(state: GameState, logged: tuple[GameEvent, ...], block: int) -> Gam
 
 
 def get_state_at(state: GameState, block: int) -> GameState:
-    """Returns the state as a call of `block` finds it: closed if the clock has closed it."""
+    """Returns the state as a call in `block` finds it: a round is closed if its time is over."""
     draft = Draft(state, block)
     rounds.sync(draft)
     return draft.state

@@ -1,4 +1,4 @@
-"""How rounds start and open, and how a task is halted. Twin of `RoundOpening.sol`."""
+"""Starts and opens rounds, and halts a task. Twin of `RoundOpening.sol`."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from touchstone.protocol.spec.round_seeds import compute_grid_block
 
 
 def get_start_flaw(state: GameState, block: int) -> str | None:
-    """Returns why rounds cannot be started at `block`, None if they can."""
+    """Returns why rounds cannot be started at `block`; None if they can."""
     flaws: dict[str, Callable[[], bool]] = {
         "TaskHalted": lambda: state.is_halted,
         "TaskOver": lambda: state.next_round >= state.terms.rounds,
@@ -36,7 +36,7 @@ def apply_start(draft: Draft, call: StartRounds, sender: str) -> None:
 
 
 def apply_seal_start(draft: Draft, call: SealStart, sender: str) -> None:
-    """Deals the frozen rounds and opens the first."""
+    """Gives the frozen rounds their beacon and opens the first."""
     start = draft.state.start
     require(start is not None, "NothingToSeal")
     assert start is not None
@@ -58,11 +58,11 @@ def open_next(draft: Draft) -> None:
 
 
 SHARES = "shares"
-"""The account under which the machine knows the contract that halts a task for the majority of its shares."""
+"""The account of the shares' contract, which halts a task for the majority."""
 
 
 def apply_halt(draft: Draft, call: HaltTask, sender: str) -> None:
-    """Halts the task: the submitter, or the majority of the shares, wants no later round."""
+    """Halts the task, because the submitter, or the majority of the shares, wants no later round."""
     may_halt = sender in (draft.state.terms.submitter, SHARES)
     require(may_halt, "NotSubmitter", draft.state.terms.submitter, sender)
     require(not draft.state.is_halted, "TaskHalted")

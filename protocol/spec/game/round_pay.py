@@ -1,4 +1,4 @@
-"""What a round is worth to a seat: its pay and its fees, by reason."""
+"""Computes what a round pays and costs a seat, by reason."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class RoundMoney:
-    """What rounds give and take, in wei: paid to the seat, burned from the escrow, fees from the stake."""
+    """The money of rounds in wei: paid to the seat, burned from the escrow, fees from the stake."""
 
     paid: int = 0
     burned: int = 0
@@ -45,14 +45,14 @@ def compute_round_money(state: GameState, seat: Seat, game_round: GameRound, blo
 
 
 def list_round_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
-    """Returns pay and fees of a seat for a round by reason, in wei, as a settlement in `block` finds them."""
+    """Returns pay and fees of a seat for a round by reason, in wei, as of a settlement in `block`."""
     if seat.role == SeatRole.SOLVER:
         return _close_sums(seat, _list_solver_sums(state, seat, game_round, block))
     return _close_sums(seat, sum_audits(state, game_round).get(seat.number, {}))
 
 
 def _close_sums(seat: Seat, sums: Sums) -> Sums:
-    """Returns what a seat gets of a round's pay and fees. A convicted one earns nothing: its pay is
+    """Returns what a seat gets of a round's pay and fees. A convicted seat earns nothing; its pay is
     burned."""
     if seat.status != SeatStatus.CLOSED:
         return {reason: wei for reason, wei in sums.items() if wei}
@@ -62,7 +62,8 @@ def _close_sums(seat: Seat, sums: Sums) -> Sums:
 
 
 def _list_solver_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
-    """Of an undone round nothing but what a slash holds, and that is not the escrow's."""
+    """Returns a solver's sums for a round. An undone round gives only what a slash holds, and that is not the
+    escrow's."""
     amounts, slot = state.terms.amounts, game_round.pool.solvers.index(seat.number)
     if slot not in game_round.claims:
         return {MoneyReason.MISSED_ROUND: amounts.dropped_fee} if is_missed(game_round, seat) else {}
@@ -74,7 +75,7 @@ def _list_solver_sums(state: GameState, seat: Seat, game_round: GameRound, block
 
 
 def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) -> MoneyReason:
-    """Returns why a claim of a round that was not undone is paid or is not. It is paid if it was accepted,
+    """Returns why a claim of a round that was not undone is paid or not. It is paid if it was accepted,
     served, not rejected late, and not paid by a slash. If a slash paid it, the escrow's part is already
     burned."""
     claim = game_round.claims[slot]
@@ -103,7 +104,7 @@ def _judge_void(state: GameState, game_round: GameRound, slot: int, block: int) 
 
 
 _sums_of_audits: dict[int, tuple[GameRound, GameTerms, Mapping[int, Sums]]] = {}
-"""What `sum_audits` has found, by the identity of the round: all seats ask for the same rounds."""
+"""Results of `sum_audits` by the round object, because all seats ask for the same rounds."""
 
 
 def sum_audits(state: GameState, game_round: GameRound) -> Mapping[int, Sums]:
@@ -121,8 +122,8 @@ def sum_audits(state: GameState, game_round: GameRound) -> Mapping[int, Sums]:
 
 
 def _list_audit_wei(state: GameState, game_round: GameRound) -> Iterator[tuple[int, MoneyReason, int]]:
-    """For each vote the number of its seat, and what it earns or costs. Paid is what counted and was opened,
-    in undone rounds too: by then it stood."""
+    """Yields for each vote the number of its seat, and what it earns or costs. Votes that counted and were
+    opened are paid, in undone rounds too, because the round was valid then."""
     amounts = state.terms.amounts
     for (slot, draw), votes in game_round.votes.items():
         is_late = is_late_draw(state, draw)

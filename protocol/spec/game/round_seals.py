@@ -1,6 +1,5 @@
-"""How the randomness of a round is sealed: of its beacon, its audits, and the last late audits. Twin of
-`RoundDraws.sol`.
-"""
+"""Records the randomness of a round: for its beacon, its audits, and the last late audits. Twin of
+`RoundDraws.sol`."""
 
 from touchstone.protocol.spec.game.calls import SealAudits, SealClosing, SealRound
 from touchstone.protocol.spec.game.draft import Draft
@@ -13,7 +12,7 @@ from touchstone.protocol.spec.game.timing import compute_draw_window, get_closin
 
 
 def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
-    """Returns when the beacon of a round without one can be sealed; None if it has one or is over."""
+    """Returns when the beacon of a round without one can be recorded; None if it has one or is over."""
     if game_round.beacon is not None or game_round.beacon_block is None:
         return None
     if game_round.phase != RoundPhase.RUNNING:
@@ -22,7 +21,7 @@ def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int,
 
 
 def apply_seal_round(draft: Draft, call: SealRound, sender: str) -> None:
-    """Gives a round its beacon. Training begins: train_min and train_max count from here."""
+    """Gives a round its beacon. Training begins, and train_min and train_max count from here."""
     window = get_seal_round_window(draft.state, get_round(draft.state, call.round))
     require(window is not None, "NothingToSeal", actual=call.round)
     assert window is not None
@@ -31,15 +30,16 @@ def apply_seal_round(draft: Draft, call: SealRound, sender: str) -> None:
 
 
 def get_seal_audits_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
-    """Returns when the draw of a round can be sealed; None while it runs, once it is sealed or undone."""
+    """Returns when the drawing of a round can be recorded; None while it runs, and once it is recorded or
+    undone."""
     if game_round.closed is None or game_round.seed is not None or game_round.phase == RoundPhase.UNDONE:
         return None
     return compute_draw_window(state, game_round.closed)
 
 
 def apply_seal_audits(draft: Draft, call: SealAudits, sender: str) -> None:
-    """Draws by one seed the audits of this round, late audits of earlier rounds, and shards of later
-    rounds."""
+    """Draws the audits of this round, late audits of earlier rounds, and shards of later rounds from one
+    seed."""
     window = get_seal_audits_window(draft.state, get_round(draft.state, call.round))
     require(window is not None, "NothingToSeal", actual=call.round)
     assert window is not None

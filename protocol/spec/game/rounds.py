@@ -1,4 +1,4 @@
-"""An opened round: which commitments it takes, until the clock closes it."""
+"""Takes commitments of an opened round, until the clock closes it."""
 
 from touchstone.protocol.spec.game.calls import CommitRound
 from touchstone.protocol.spec.game.draft import Draft
@@ -12,8 +12,8 @@ from touchstone.protocol.spec.game.timing import compute_closing_block, get_live
 
 
 def sync(draft: Draft) -> None:
-    """Brings the state up to date before every call: closes a round whose closing block is past. The pool
-    after next is frozen as it was then. So nothing that a later block changes can get into that pool."""
+    """Brings the state up to date before every call: closes a round after its closing block. The pool after
+    next is frozen as of that block, so that no later block can change it."""
     game_round = get_live_round(draft.state)
     if game_round is None or game_round.closed is not None:
         return
@@ -29,7 +29,7 @@ def get_round(state: GameState, index: int) -> GameRound:
 
 
 def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
-    """Records a claim: one for each seat and round, on the chain's root and beacon, until the closing
+    """Records a claim, one for each seat and round, on the chain's root and beacon, until the closing
     block."""
     game_round, seat = get_round(draft.state, call.round), find_seat(draft.state, sender)
     require(game_round.phase == RoundPhase.RUNNING, "RoundUndone", actual=call.round)

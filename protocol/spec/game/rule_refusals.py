@@ -1,4 +1,4 @@
-"""Refusals of the round's rules, by the name that the contract's error has, with what to do about each."""
+"""Lists the refusals of the round's rules, by the name of the contract's error, with a remedy for each."""
 
 from functools import partial
 from typing import Any
@@ -58,18 +58,18 @@ REMEDIES = {
     "WrongSegments": "Claim as many segments as all audits of a claim need, and at most the round's number.",
     "WrongTurn": "Wait for your turn.",
 }
-"""Name of each refusal and what the caller does about it. Names that the machine cannot give are the
-contracts' own: ContestExists and DisputeExists (a bond's number is new here, a salt may not be), TooManyOpen
-(more than 2,047 at once about one epoch)."""
+"""What the caller can do about each refusal, by name. Some names are the contracts' own: ContestExists and
+DisputeExists (a salt may be reused there; here each bond has a new number), and TooManyOpen (more than 2,047
+open about one epoch)."""
 
 
 EXPECTED = "a call that the contracts take now"
-"""Where a rule has no value of its own."""
+"""The expectation of rules that have no value of their own."""
 
 
 class GameRefusal(InvalidInput):
-    """The machine refuses a call; the state is as before. name: that of the contract's error, which stands in
-    for what was found if nothing is said."""
+    """The machine refuses a call, and the state is unchanged. `name` is that of the contract's error; it also
+    stands for what was found if nothing else is given."""
 
     def __init__(self, *, name: str, expected: object = "", actual: object = "") -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Logs that move the money of seats and of the task: stakes, settlements, the escrow, revenue."""
+"""Applies events that move the money of seats and of the task: stakes, settlements, escrow, revenue."""
 
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.enums import SeatRole
@@ -11,20 +11,20 @@ from touchstone.protocol.spec.game.settling import is_in_pool
 
 
 def apply_joined(ledger: Ledger, values: Values) -> None:
-    """Applies SeatJoined: the stake comes out of the account's credit."""
+    """Applies SeatJoined: the stake leaves the account's credit."""
     seat = int(values["seat"])
     ledger.emit(events.SeatJoined(seat, SeatRole(seat >> 16), values["account"]))
     ledger.move(credit_of(values["account"]), stake_of(seat), values["stake_wei"])
 
 
 def apply_topped_up(ledger: Ledger, values: Values) -> None:
-    """Applies SeatToppedUp: more stake."""
+    """Applies SeatToppedUp: the stake grows."""
     seat = int(values["seat"])
     ledger.move(credit_of(ledger.state.seats[seat].account), stake_of(seat), values["wei_"])
 
 
 def apply_freed(ledger: Ledger, values: Values) -> None:
-    """Applies SeatFreed: the stake goes back."""
+    """Applies SeatFreed: the stake is returned."""
     seat = int(values["seat"])
     account = ledger.state.seats[seat].account
     ledger.move(stake_of(seat), credit_of(account), get_stake(ledger.state, seat))
@@ -32,8 +32,8 @@ def apply_freed(ledger: Ledger, values: Values) -> None:
 
 
 def apply_settled(ledger: Ledger, values: Values) -> None:
-    """Applies SeatSettled. The log has the sums of pay and fees; what a slash holds for undone rounds is
-    computed."""
+    """Applies SeatSettled. The event has the sums of pay and fees; what a slash holds for undone rounds is
+    computed here."""
     seat, until = ledger.state.seats[int(values["seat"])], int(values["until_round"])
     credit = credit_of(seat.account)
     for index in range(seat.settled, until + 1):
@@ -48,7 +48,7 @@ def apply_settled(ledger: Ledger, values: Values) -> None:
 
 
 def apply_closed(ledger: Ledger, values: Values) -> None:
-    """Applies GameClosed: what is left of the escrow goes to the submitter."""
+    """Applies GameClosed: the rest of the escrow goes to the submitter."""
     for fall in ledger.state.falls:
         pot = restitution_of(fall.number)
         ledger.move(pot, BURNED, ledger.state.purse.get_wei(pot))

@@ -1,6 +1,6 @@
-"""Money of members that comes and goes: deposits, stakes that are paid out, withdrawals.
+"""Moves members' money in and out: deposits, paid-out stakes, withdrawals.
 
-All money comes and goes through credits.
+All money goes through credits.
 """
 
 from touchstone.protocol.spec.game.calls import Deposit, PayOut, WithdrawCredit
@@ -17,8 +17,8 @@ from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_sta
 
 
 def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
-    """Returns whether a frozen pool that the seat has not settled holds it. Pools of rounds that were not
-    opened count as long as they may still open: a start that has lapsed holds no seat."""
+    """Returns whether the seat is in a frozen pool that it has not settled. Pools of unopened rounds count
+    while they may still open; a start that has expired holds no seat."""
     may_open = get_live_round(state) is not None or is_start_alive(state, block)
     until = state.terms.rounds if may_open else state.next_round
     pools = (pool for index, pool in state.pools.items() if seat.settled <= index < until)
@@ -26,7 +26,7 @@ def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
 
 
 def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
-    """Returns why a stake cannot be paid out yet, None if it can."""
+    """Returns why a stake cannot be paid out yet; None if it can."""
     if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_outbid(state, seat):
         return "TaskRuns"
     is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
@@ -34,8 +34,8 @@ def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
 
 
 def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
-    """Pays a stake out to the seat's account. Any account may send the call. A convicted seat has no stake
-    left. The number becomes free."""
+    """Pays a stake to the seat's account, and frees the seat's number. Any account may send the call. A
+    convicted seat has no stake left."""
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
     require(flaw is None, flaw or "", actual=call.seat)

@@ -1,4 +1,4 @@
-"""Members: who takes a seat, who adds to its stake, who leaves. Twin of `SeatMembership.sol`."""
+"""Lets members take seats, add to their stakes, and leave. Twin of `SeatMembership.sol`."""
 
 from touchstone.protocol.spec.game.calls import JoinSeat, LeaveSeat, TopUp
 from touchstone.protocol.spec.game.draft import Draft
@@ -19,8 +19,8 @@ def get_seat(state: GameState, number: int) -> Seat:
 
 
 def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
-    """Takes a seat in pools that are frozen later. If all places of solvers are taken, the seat needs a
-    larger stake than the smallest one, which waits from the next freeze on."""
+    """Takes a seat in pools that are frozen later. If all solver places are taken, the seat needs a larger
+    stake than the smallest, which then waits from the next freeze on."""
     state = draft.state
     require(not state.is_halted, "TaskHalted")
     has_rounds = state.next_round < state.terms.rounds and not is_over(state, draft.block)
@@ -38,7 +38,7 @@ def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
 
 
 def _find_free_seat(state: GameState, role: SeatRole) -> int | None:
-    """Returns the lowest number of the role that no seat holds. A seat holds its number until it is paid
+    """Returns the lowest number of the role that no seat holds. A seat keeps its number until it is paid
     out."""
     count = SOLVER_SEATS_MAX if role == SeatRole.SOLVER else AUDITOR_SEATS_MAX
     numbers = (compute_seat_id(role, i) for i in range(count))
@@ -46,7 +46,7 @@ def _find_free_seat(state: GameState, role: SeatRole) -> int | None:
 
 
 def _require_place(state: GameState, wei: int) -> None:
-    """Refuses SeatsTaken unless a place is free or `wei` is more than the smallest stake that holds one. No
+    """Refuses SeatsTaken unless a place is free or `wei` is more than the smallest stake that has one. No
     seat is displaced here. Otherwise an account could displace one for free, by leaving before the freeze."""
     largest = choose_largest(state, list_open_solvers(state))
     if len(largest) == state.terms.solver_seats:
@@ -55,7 +55,7 @@ def _require_place(state: GameState, wei: int) -> None:
 
 
 def list_open_solvers(state: GameState) -> tuple[int, ...]:
-    """Returns the open solver seats, whether they are in the pool or wait."""
+    """Returns the open solver seats, in the pool or waiting."""
     kind = (SeatRole.SOLVER, SeatStatus.OPEN)
     return tuple(number for number, seat in state.seats.items() if (seat.role, seat.status) == kind)
 
@@ -68,7 +68,7 @@ def is_outbid(state: GameState, seat: Seat) -> bool:
 
 
 def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
-    """Adds to the stake of an open seat of the sender."""
+    """Adds to the stake of the sender's open seat."""
     seat, greatest = get_seat(draft.state, call.seat), draft.state.limits.amount_max
     require(seat.account == sender, "NotHolder", seat.account, sender)
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)

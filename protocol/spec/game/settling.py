@@ -1,6 +1,6 @@
-"""SETTLE: when a seat settles its rounds, epoch after epoch, and what it is paid. Twin of `Settlement.sol`.
+"""Settles rounds of a seat, epoch after epoch, and pays it. Twin of `Settlement.sol`.
 
-A seat settles a round once nothing that it said or did in it can cost it any more.
+A seat settles a round once nothing that it said or did there can cost it any more.
 """
 
 from touchstone.protocol.spec.game.calls import SettleSeat
@@ -25,8 +25,8 @@ def is_in_pool(game_round: GameRound, seat: Seat) -> bool:
 
 
 def get_settle_flaw(state: GameState, seat: Seat, until_round: int, block: int) -> str | None:
-    """Returns why a seat cannot settle up to a round at `block`, None if it can. A seat settles its part
-    of an epoch at once, and waits for whatever is open there."""
+    """Returns why a seat cannot settle up to a round at `block`; None if it can. A seat settles its part of
+    an epoch at once, and waits for whatever is open there."""
     if until_round not in state.rounds:
         return "RoundUnknown"
     rounds = [state.rounds[index] for index in range(seat.settled, until_round + 1)]
@@ -44,7 +44,7 @@ def has_later(state: GameState, seat: Seat, until_round: int) -> bool:
 
 
 def is_contested(state: GameState, until_round: int) -> bool:
-    """Returns whether a contest of a round in an epoch up to that of `until_round` has not ended."""
+    """Returns whether a contest is open, of a round in an epoch up to that of `until_round`."""
     return any(get_epoch(one.round) <= get_epoch(until_round) for one in state.contests.values())
 
 
@@ -62,7 +62,7 @@ def get_settled_until(state: GameState, seat: Seat, block: int) -> int:
 
 
 def is_duty_over(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether nothing that a seat said or did in a round can cost it anything any more."""
+    """Returns whether nothing that a seat said or did in a round can cost it any more."""
     until = get_duty_until(state, game_round)
     return until is not None and block > until
 
@@ -79,8 +79,9 @@ def apply_settle(draft: Draft, call: SettleSeat, sender: str) -> None:
 
 
 def _pay(draft: Draft, seat: Seat, indices: range) -> None:
-    """Fees of all rounds are taken together, as far as the stake reaches. What a slash makes good is burned
-    of the escrow: else the submitter kept it, and a slash among friends burned nothing."""
+    """Pays a settlement. Fees of all rounds are taken together, as far as the stake reaches. If a slash pays
+    for something, the escrow's part is burned; otherwise the submitter would keep it, and a slash between
+    friends would burn nothing."""
     state, money = draft.state, RoundMoney()
     for game_round in (state.rounds[index] for index in indices):
         if is_in_pool(game_round, seat):

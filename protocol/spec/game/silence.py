@@ -1,6 +1,6 @@
-"""Silence: a seat that is not heard of any more leaves, unharmed. Twin of `Silence.sol`.
+"""Makes a seat leave, without a loss, if it is not heard of any more. Twin of `Silence.sol`.
 
-Who says so names what the seat has missed.
+The account that reports the silence names what the seat has missed.
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ def _list_missed_rounds(state: GameState, seat: Seat, block: int) -> Iterator[Mi
 
 
 def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPlace, ...]]:
-    """Returns all open seats that have missed something since they last acted, and what, ascending: rounds of
-    a solver, draws of an auditor. It walks over the draws once."""
+    """Returns all open seats that have missed something since they last acted, with what they missed,
+    ascending: rounds of a solver, draws of an auditor. It walks over the draws once."""
     seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.OPEN]
     found = {s.number: list(_list_missed_rounds(state, s, block)) for s in seats if s.role == SeatRole.SOLVER}
     since = min((s.last_voted for s in seats if s.role != SeatRole.SOLVER), default=state.next_round)
@@ -51,8 +51,8 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
 
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
     """Returns whether a seat has missed a place, did not settle its round, and has not acted since. While a
-    contest runs, and for `respond` blocks after one was lost, no solver is silent: an honest one does not
-    train on a wrong root."""
+    contest runs, and for `respond` blocks after one was lost, no solver counts as silent, because an honest
+    one does not train on a wrong root."""
     game_round = state.rounds.get(place.round)
     if game_round is None or place.round < seat.settled:
         return False
@@ -66,7 +66,7 @@ def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> 
 def _is_draw_missed(
     state: GameState, game_round: GameRound, seat: Seat, place: MissedPlace, block: int
 ) -> bool:
-    """Returns whether a draw whose primary is the seat is over without its vote."""
+    """Returns whether a draw with this seat as primary is over without its vote."""
     slot, draw = place.slot, place.draw
     if game_round.phase == RoundPhase.UNDONE or not is_draw_over(state, game_round, slot, draw, block):
         return False

@@ -1,7 +1,7 @@
-"""The state of a task's rounds. The reducer moves it on, every other module reads it.
+"""Defines the state of a task's rounds. The reducer changes it, all other modules read it.
 
-Nothing in it depends on the clock. What a block alone decides (a window is over, a claim is late) is
-computed for that block by the functions of `timing.py` and `rounds.py`.
+Nothing in it depends on the clock. Whatever the block alone decides (a window is over, a claim is late) is
+computed for that block by functions of `timing.py` and `rounds.py`.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, com
 from touchstone.protocol.spec.statements import VoteWord
 
 DrawPlace = tuple[int, int]
-"""(slot, draw). The late draw of a claim has the number q, which no other draw of it has."""
+"""(slot, draw). The late draw of a claim has the number q, which none of its other draws has."""
 
 
 def compute_seat_id(role: SeatRole, number: int) -> int:
-    """Returns what names a seat everywhere: its role, and its number among the seats of the role."""
+    """Returns the id that names a seat everywhere: its role, and its number within the role."""
     return role << 16 | number
 
 
 @dataclass(frozen=True)
 class Seat:
-    """A member of the task. number: `compute_seat_id`; joined: the next round when it joined; settled: the
-    first round that this seat has not settled; last_commit, last_voted: the greatest round with a commitment,
-    or with a counted vote on a claim of that round (the round before it joined, if none)."""
+    """A member of the task. `number` is from `compute_seat_id`. `joined` is the next round when it joined.
+    `settled` is the first round that it has not settled. `last_commit` and `last_voted` are the latest rounds
+    with a commitment, or with a counted vote (the round before it joined, if none)."""
 
     number: int
     role: SeatRole
@@ -39,7 +39,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class Pool:
-    """Seat numbers of a round by role, ascending. A solver's slot is its place in `solvers`."""
+    """The seat numbers of a round by role, ascending. A solver's slot is its place in `solvers`."""
 
     solvers: tuple[int, ...] = ()
     verifiers: tuple[int, ...] = ()
@@ -52,9 +52,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class SlotClaim:
-    """What a seat committed. account, joined: of the seat then; its number may be another's later. is_void:
-    it was undecided when its seat was convicted of something else; is_convicted: a fault was proven in this
-    very claim."""
+    """A seat's claim. `account` and `joined` are those of the seat at that time; its number may be another's
+    later. `is_void` says that it was undecided when its seat was convicted of something else. `is_convicted`
+    says that this very claim was proven false."""
 
     seat: int
     account: str
@@ -76,11 +76,11 @@ class CountedVote:
 
 @dataclass(frozen=True)
 class GameRound:
-    """A round that was opened. counted: seats of the pool that were not closed at OPEN; beacon_block: whose
-    randomness is its beacon if no seed gave it one; trained_from: from when its shards were known; filled:
-    when the last counted seat committed; closed: the closing block, None while it runs; late_from: from where
-    its late votes count; root_until: contests of its root open until then; fallen: when its root fell;
-    restored: slots that a slash has paid."""
+    """A round that was opened. `counted` are seats of the pool that were not closed when it opened.
+    `beacon_block` gives the randomness of its beacon if no seed did. `trained_from` is when its shards were
+    known, `filled` when the last counted seat committed. `closed` is the closing block, None while it runs.
+    `late_from` is from when its late votes count. `root_until` is the last block to contest its root.
+    `fallen` is when its root fell. `restored` are slots that a slash has paid."""
 
     index: int
     pool: Pool
@@ -110,7 +110,8 @@ class GameRound:
 
 @dataclass(frozen=True)
 class PendingStart:
-    """A start that was asked for. Its pools are frozen; the randomness of `beacon_block` is its beacon."""
+    """A start that was asked for. Its pools are frozen; the randomness of `beacon_block` will be its
+    beacon."""
 
     first_round: int
     beacon_block: int
@@ -118,7 +119,7 @@ class PendingStart:
 
 @dataclass(frozen=True)
 class StatementRef:
-    """A claim (draw is None), or the vote of a rank of a draw."""
+    """A claim (`draw` is None), or the vote of a rank of a draw."""
 
     round: int
     slot: int
@@ -137,8 +138,8 @@ class MissedPlace:
 
 @dataclass(frozen=True)
 class Fall:
-    """What the fall of a root made undone: rounds first_round to last_round, except those undone before.
-    owed: the pay of their accepted claims; held: what the slash had for it."""
+    """The rounds that the fall of a root undid: first_round to last_round, except those undone before. `owed`
+    is the pay of their accepted claims, `held` what the slash had for it."""
 
     number: int
     first_round: int
@@ -149,8 +150,8 @@ class Fall:
 
 @dataclass(frozen=True)
 class RootContest:
-    """An open contest of a posted root. root, root_until: which posting of which root it contests; level: how
-    often a child was named; answerer: who answered last."""
+    """An open contest of a posted root. `root` and `root_until` identify the posting. `level` is how often a
+    child was named. `answerer` is the account that answered last."""
 
     number: int
     round: int
@@ -165,7 +166,7 @@ class RootContest:
 
 @dataclass(frozen=True)
 class OpenAsk:
-    """An open question to the signer of a vote: show this state leaf of both ends."""
+    """An open query to the signer of a vote: show this state leaf of both ends."""
 
     number: int
     statement: StatementRef
@@ -178,7 +179,7 @@ class OpenAsk:
 
 @dataclass(frozen=True)
 class RunningDispute:
-    """An open dispute of a claim or a vote, from outside: it ends by `clock`, convicted or not."""
+    """An open dispute about a claim or a vote, seen from outside: it ends by `clock`, convicted or not."""
 
     number: int
     statement: StatementRef
@@ -189,11 +190,12 @@ class RunningDispute:
 
 @dataclass(frozen=True)
 class GameState:
-    """A task. root: what the next round starts from; stands_since: when it last stopped (of no meaning while
-    a round runs); former: seats that were paid out, until their number is used again; pools, beacons: frozen
-    and given a beacon, by round; next_round: the next to open; freed_epochs: epochs whose rounds are
-    forgotten; contested_until: no solver is silent up to this block: time to contest a root that has stood
-    once; next_number: of the next bond; seals: blocks of sealed proofs by sender and digest."""
+    """The state of a task. `root` is what the next round starts from. `stands_since` is when the task last
+    paused (meaningless while a round runs). `former` are seats that were paid out, until their number is used
+    again. `pools` and `beacons` are those frozen and given, by round. `next_round` is the next to open.
+    `freed_epochs` are epochs whose rounds are forgotten. Up to block `contested_until` no solver is silent,
+    so that a surviving root can be contested again. `next_number` is that of the next bond. `seals` are
+    blocks of commitments to proofs, by sender and digest."""
 
     terms: GameTerms
     limits: DeploymentLimits
@@ -220,6 +222,6 @@ class GameState:
 
 
 def create_game(terms: GameTerms, limits: DeploymentLimits, block: int) -> GameState:
-    """Returns the state of a task in the block in which its submitter posted it with the whole escrow."""
+    """Returns the state of a task in the block in which its submitter posted it, with the whole escrow."""
     purse = Purse({ESCROW: compute_escrow(terms)})
     return GameState(terms, limits, purse, terms.root, stands_since=block)

@@ -1,4 +1,4 @@
-"""Which seat answers for a statement. A statement is a claim or a vote."""
+"""Finds the seat that answers for a statement: a claim or a vote."""
 
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import get_draw_role, get_drawn_seat
@@ -13,8 +13,9 @@ from touchstone.protocol.spec.game.timing import get_statement_until, get_votes_
 def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int | None:
     """Returns the seat that committed the claim, or that signed the vote; None if there is neither.
 
-    The signer is answerable, drawn or not: to work the draw out again would cost the contract too much, and
-    an honest seat signs no vote of a draw that is not its own. signer: its seat, None for the drawn one."""
+    A signer answers even if it was not drawn, because the contract cannot afford to compute the draw again,
+    and an honest seat signs no vote of a draw that is not its own. `signer` is its seat, None for the drawn
+    one."""
     game_round = state.rounds.get(ref.round)
     if game_round is None or ref.slot not in game_round.claims:
         return None
@@ -30,8 +31,9 @@ def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None 
 
 
 def get_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int:
-    """As `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown if no seat answers for it any
-    more. A seat that has settled the round does not, nor does another account's seat with its number."""
+    """Returns the seat as `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown if no seat
+    answers for the statement any more. A seat that has settled the round does not, nor does another account's
+    seat with the same number."""
     get_round(state, ref.round)
     number = find_statement_seat(state, ref, signer)
     is_there = number is not None and number in state.seats and state.seats[number].settled <= ref.round

@@ -1,4 +1,4 @@
-"""How a task ends: epochs that all have settled are freed, then the task is closed."""
+"""Ends a task: frees epochs that all seats have settled, then closes the task."""
 
 from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch
 from touchstone.protocol.spec.game.draft import Draft
@@ -31,8 +31,8 @@ def is_closable(state: GameState, block: int) -> bool:
 
 
 def apply_close(draft: Draft, call: CloseGame, sender: str) -> None:
-    """Closes the task. The rest of the escrow goes to the submitter; restitutions that no seat took are
-    burned. Credits stay until their accounts withdraw them."""
+    """Closes the task. The rest of the escrow goes to the submitter; unclaimed restitution is burned. Credits
+    stay until their accounts withdraw them."""
     require(is_closable(draft.state, draft.block), "TaskRuns")
     for fall in draft.state.falls:
         pot = restitution_of(fall.number)

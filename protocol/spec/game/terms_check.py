@@ -1,7 +1,8 @@
-"""Which terms a deployment allows: the bounds of windows, amounts and numbers. Twin of `GameTermsCheck.sol`.
+"""Checks whether a deployment allows a task's terms: windows, amounts and numbers. Twin of
+`GameTermsCheck.sol`.
 
-A node checks the same limits as the contract before it stakes, whenever it joins: a task with a window of
-one block would convict an honest seat (findings, C2).
+A node checks the same limits as the contract before it stakes, because a task with a window of one block
+would convict an honest seat (findings, C2).
 """
 
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def _bound(
 
 
 def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefusal]:
-    """Windows that must fit into one another."""
+    """Yields the bounds of windows that must fit into one another."""
     w = terms.windows
     seal = w.delay + w.draw_grid
     leasts = {
@@ -64,8 +65,8 @@ def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefu
 
 
 def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[GameRefusal]:
-    """Checks that a bond is at most what a seat costs: an account that could take a seat can then
-    challenge."""
+    """Yields the bounds of bonds: at most the price of a seat, so that an account that could take a seat can
+    also challenge."""
     seat = min(amounts.solver_stake, amounts.auditor_stake)
     for name, wei in asdict(amounts).items():
         least = limits.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
@@ -74,8 +75,8 @@ def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[G
 
 
 def _bound_contest(terms: GameTerms) -> Iterator[GameRefusal]:
-    """Checks that a contest which is opened in time ends within another window: it holds up the settlement of
-    all."""
+    """Yields the bound of a contest: if opened in time it must end within another window, because it delays
+    the settlement of all."""
     least = 2 * terms.contest_levels * terms.windows.respond
     if terms.windows.dispute < least:
         rule = f"dispute >= 2 contest_levels respond ({least})"

@@ -1,6 +1,6 @@
-"""What the clock says: closing blocks, the windows of seals, votes, contests and statements.
+"""Computes deadlines: closing blocks, and the windows of draws, votes, contests and statements.
 
-All follow from blocks that events fixed. `compute_` functions may give a block that is still to come.
+All follow from blocks that events fixed. `compute_` functions may return a block that is still to come.
 """
 
 from touchstone.protocol.spec.game.enums import RoundPhase
@@ -9,18 +9,18 @@ from touchstone.protocol.spec.game.terms import ANSWERS_MAX
 from touchstone.protocol.spec.round_seeds import compute_grid_block
 
 REORG_BLOCKS = 16
-"""A chain may take back its last blocks. So a window counts as open for so many blocks more, wherever a node
-gives something away, or deletes it, once no window is open any more."""
+"""A chain may undo its last blocks. So a window counts as open for so many more blocks, wherever a node gives
+something away, or deletes it, once no window is open."""
 
 
 def find_first_round(state: GameState) -> int | None:
-    """Returns the first round whose pool may have a seat that is taken now. Pools are frozen ahead, so it may
-    come after the task's last round. None while no round runs."""
+    """Returns the first round whose pool may include a seat that is taken now. Pools are frozen ahead, so it
+    may come after the task's last round. None while no round runs."""
     return None if get_live_round(state) is None else max((*state.pools, *state.rounds)) + 1
 
 
 def get_live_round(state: GameState) -> GameRound | None:
-    """Returns the round that has no root yet: it runs, or its root fell. There is at most one."""
+    """Returns the round that has no root yet, because it runs or its root fell. There is at most one."""
     for game_round in state.rounds.values():
         if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
             return game_round
@@ -28,15 +28,15 @@ def get_live_round(state: GameState) -> GameRound | None:
 
 
 def is_start_alive(state: GameState, block: int) -> bool:
-    """Returns whether a start that was asked for can still be sealed at `block`."""
+    """Returns whether a start that was asked for can still be recorded at `block`."""
     if state.start is None or state.is_halted:
         return False
     return block <= state.start.beacon_block + state.limits.seal_blocks
 
 
 def is_over(state: GameState, block: int) -> bool:
-    """Returns whether no round runs or is to come. Then all rounds are used, the task was halted, or it has
-    paused for `dispute` blocks."""
+    """Returns whether no round runs or is to come, because all rounds are used, the task was halted, or it
+    has paused for `dispute` blocks."""
     if get_live_round(state) is not None:
         return False
     if state.is_halted or state.next_round >= state.terms.rounds:
@@ -46,10 +46,10 @@ def is_over(state: GameState, block: int) -> bool:
 
 
 def compute_closing_block(state: GameState, game_round: GameRound) -> int:
-    """Returns the last block that takes commitments, as far as the commitments so far decide it. It is the
+    """Returns the last block that takes commitments, as far as the present commitments decide it. It is the
     first of these: the block in which the last counted seat committed; train_min, or the block in which two
     thirds had committed, whichever is later; train_max. A round whose beacon is missing closes with the last
-    block that could seal it."""
+    block that could record it."""
     windows, trained_from = state.terms.windows, game_round.trained_from
     if game_round.closed is not None:
         return game_round.closed
@@ -64,8 +64,8 @@ def compute_closing_block(state: GameState, game_round: GameRound) -> int:
 
 
 def compute_draw_window(state: GameState, from_block: int) -> tuple[int, int]:
-    """Returns the first and last block in which a draw asked for at `from_block` (a close) can be sealed. The
-    block whose randomness decides is the one before the first."""
+    """Returns the first and last block in which a draw asked for at `from_block` (a close) can be recorded.
+    The deciding block is the one before the first."""
     windows = state.terms.windows
     block = compute_grid_block(from_block + windows.delay, windows.draw_grid)
     reserves = compute_reserve_block(state, from_block)
@@ -73,7 +73,7 @@ def compute_draw_window(state: GameState, from_block: int) -> tuple[int, int]:
 
 
 def compute_reserve_block(state: GameState, from_block: int) -> int:
-    """Returns the block from which reserves count without a word of the primary."""
+    """Returns the block from which reserves count without a vote of the primary."""
     return from_block + state.terms.windows.audit_max // 3
 
 
@@ -89,15 +89,15 @@ def is_late_draw(state: GameState, draw: int) -> bool:
 
 
 def get_votes_from(state: GameState, game_round: GameRound, draw: int) -> int | None:
-    """Returns the close from which the windows of a draw count; None while it is not sealed."""
+    """Returns the close from which the windows of a draw count; None while it is not recorded."""
     if is_late_draw(state, draw):
         return game_round.late_from
     return None if game_round.seed is None else game_round.closed
 
 
 def get_statement_until(state: GameState, ref: StatementRef) -> int:
-    """Returns the last block in which a statement can be disputed or convicted. An open round: no end yet, so
-    the latest that it can be."""
+    """Returns the last block in which a statement can be disputed or convicted. For an open round it is the
+    latest possible one."""
     game_round = state.rounds[ref.round]
     start = compute_closing_block(state, game_round)
     if ref.draw is not None and is_late_draw(state, ref.draw):
@@ -106,8 +106,8 @@ def get_statement_until(state: GameState, ref: StatementRef) -> int:
 
 
 def get_ask_until(state: GameState, ref: StatementRef) -> int | None:
-    """Returns the last block in which the signer of a vote can be asked. None while its draw is not
-    sealed."""
+    """Returns the last block in which the signer of a vote can be queried. None while its draw is not
+    recorded."""
     start = None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)
     windows = state.terms.windows
     return None if start is None else start + 2 * windows.audit_max + windows.ask
@@ -130,8 +130,8 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
 
 
 def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
-    """Returns the last block for an answer that is asked for in `block`. An answer shows both end roots,
-    which a reserve could copy. So the signer need not answer while votes of the draw count."""
+    """Returns the last block for an answer to a query of `block`. An answer shows both end roots, which a
+    reserve could copy. So the signer need not answer while votes of the draw count."""
     windows, until = state.terms.windows, get_ask_until(state, ref)
     votes_until = 0 if until is None else until - windows.ask
     return max(block, votes_until) + windows.respond
@@ -144,8 +144,8 @@ def compute_dispute_clock(state: GameState, block: int) -> int:
 
 
 def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
-    """Returns closed rounds whose late audits are not drawn but still can be, until they settle. An undone
-    round gets none."""
+    """Returns closed rounds whose late audits are not drawn yet but still can be, until they settle. An
+    undone round gets none."""
     if not state.terms.late_chance:
         return ()
     dispute = state.terms.windows.dispute
@@ -161,8 +161,8 @@ def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
 
 
 def get_closing_from(state: GameState, block: int) -> int | None:
-    """Returns the block from which the closing seed counts: the last round's close + audit_max, at the
-    earliest when the task came to stand still. None if no closing seed is due."""
+    """Returns the block from which the closing seed counts: the last round's close + audit_max, or when the
+    task paused, if later. None if no closing seed is due."""
     missing = list_late_missing(state, block)
     if not missing or get_live_round(state) is not None or is_start_alive(state, block):
         return None

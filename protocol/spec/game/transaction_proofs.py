@@ -1,4 +1,4 @@
-"""Proofs in one transaction, which convict a seat at once. Twin of `Evidence.sol`."""
+"""Applies proofs in one transaction, which convict a seat at once. Twin of `Evidence.sol`."""
 
 from touchstone.protocol.spec.game.calls import ConvictSeat, SealProof
 from touchstone.protocol.spec.game.convicting import convict
@@ -11,19 +11,19 @@ from touchstone.protocol.spec.game.statement_seats import get_accused
 
 
 def apply_seal_proof(draft: Draft, call: SealProof, sender: str) -> None:
-    """Seals a proof by its digest. The digest names its sender, so a copy of it seals nothing for another
+    """Commits to a proof by its digest. The digest names its sender, so a copy of it is useless to another
     account."""
     draft.emit(ProofSealed(sender, call.digest))
 
 
 def is_sealed(state: GameState, sender: str, digest: bytes, block: int) -> bool:
-    """Returns whether a proof was sealed by its sender in an earlier block, not too long ago."""
+    """Returns whether the sender has committed to a proof in an earlier block, not too long ago."""
     sealed = state.seals.get((sender, digest))
     return sealed is not None and sealed < block <= sealed + state.limits.proof_seal_blocks
 
 
 def apply_convict(draft: Draft, call: ConvictSeat, sender: str) -> None:
-    """Closes a seat at once, by a proof without a clock."""
+    """Convicts a seat at once, by a proof that needs no answer."""
     sealed = is_sealed(draft.state, sender, call.digest, draft.block)
     require(sealed, "SealMissing", "an earlier block", draft.block)
     number = get_accused(draft, call.statement, call.signer, sender)

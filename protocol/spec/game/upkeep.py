@@ -1,7 +1,7 @@
-"""Permissionless upkeep: which calls are due that any account may send.
+"""Lists the due calls that any account may send.
 
-The members send them, so that their task goes on (`upkeep_turns.py`: who sends each first). An account that
-sends all of them drives the task to its end, even if every other account is silent.
+The members send them, so that their task goes on (`upkeep_turns.py` decides who sends each first). A single
+account that sends all of them brings the task to its end, even if every other account is silent.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from touchstone.protocol.spec.game.terms import SILENCES_MAX
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_start_alive
 
 SETTLE_SEATS = 24
-"""Seats that are settled in one transaction."""
+"""The seats that are settled in one transaction."""
 
 
 def list_upkeep(state: GameState, block: int) -> tuple[GameCall, ...]:
-    """Returns every upkeep call that would pass at `block`, if it were sent alone. The randomness of a seal
-    is left out: the contract takes it from the header."""
+    """Returns every upkeep call that would pass at `block` if it were sent alone. The randomness of a draw is
+    left out, because the contract takes it from the header."""
     now = get_state_at(state, block)
     if now.is_closed:
         return ()
@@ -73,7 +73,7 @@ def _list_roots(state: GameState, block: int) -> Iterator[GameCall]:
 
 
 def _list_ends(state: GameState, block: int) -> Iterator[GameCall]:
-    """Clocks that have run out, and what has no object any more."""
+    """Yields calls that end games whose time is over, or whose subject is gone."""
     for number, contest in state.contests.items():
         if block > contest.clock or is_moot(state, contest):
             yield calls.EndRootContest(number)

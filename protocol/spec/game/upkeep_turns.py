@@ -1,6 +1,6 @@
-"""Whose turn it is to send an upkeep call.
+"""Decides whose turn it is to send an upkeep call.
 
-For each call the members take turns in a rotation, whose start a hash decides. So not all of them send at
+For each call the members take turns in a rotation; a hash decides who begins. So not all of them send at
 once, and if one member is silent the next one sends. If the window of a call is known, the rotation takes at
 most half of it, and every account may send in the rest.
 """
@@ -16,16 +16,16 @@ from touchstone.protocol.spec.hashing import hash_words, tag_word
 
 TAG_KEEPER = "touchstone.keeper"
 SPREAD_BLOCKS = 16
-"""A task must not wait long for dead nodes: after so many blocks every member has had a turn."""
+"""After so many blocks every member has had a turn, so that dead nodes delay a task only so long."""
 OUTSIDERS_ROUNDS = 4
-"""An account without a seat has one turn while the members' rotation goes round so often."""
+"""An account without a seat has one turn after so many rotations of the members."""
 
 Window = tuple[int, int]
 
 
 def get_seal_window(state: GameState, call: GameCall, block: int) -> Window | None:
-    """Returns the first and last block in which a seal counts; None if the call is no seal, or there is
-    nothing to seal. The block whose randomness it takes is the one before the first. state: as a call of
+    """Returns the first and last block in which a draw can be recorded; None if the call records none, or
+    there is nothing to record. The deciding block is the one before the first. `state` is as a call of
     `block` finds it (`get_state_at`)."""
     if isinstance(call, calls.SealStart):
         start = state.start
@@ -44,8 +44,8 @@ def _find_start_window(state: GameState, beacon_block: int) -> Window:
 
 
 def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int:
-    """Returns the first block from `block` on in which the account has the turn to send a due call. state: as
-    a call of `block` finds it."""
+    """Returns the first block from `block` on in which it is the account's turn to send a due call. `state`
+    is as a call of `block` finds it."""
     members = list_members(state)
     if not members:
         return block
@@ -63,7 +63,7 @@ def list_members(state: GameState) -> tuple[str, ...]:
 
 
 def _compute_offset(state: GameState, call: GameCall) -> int:
-    """Returns which call it is: each has a rotation of its own."""
+    """Returns a number that depends on the call, so that each call has its own rotation."""
     numbers = [getattr(call, name, 0) for name in ("round", "seat", "contest", "ask", "dispute")]
     ref: StatementRef | None = getattr(call, "statement", None)
     if ref is not None:
@@ -73,13 +73,14 @@ def _compute_offset(state: GameState, call: GameCall) -> int:
 
 
 def _find_in_window(window: Window, place: int | None, count: int) -> int:
-    """Returns the block from which on an account may send. Accounts without a seat come after all members."""
+    """Returns the block from which an account may send. Accounts without a seat come after all members."""
     spread = max(1, min(SPREAD_BLOCKS, count, (window[1] - window[0]) // 2))
     return window[0] + (spread if place is None else place * spread // count)
 
 
 def _find_in_rotation(block: int, place: int | None, count: int) -> int:
-    """No node knows since when such a call is due, so the turn goes round with the blocks."""
+    """Returns the account's next turn for a call without a known window. No node knows since when it is due,
+    so the turn moves with the blocks."""
     groups = min(SPREAD_BLOCKS, count)
     if place is None:
         return block + -block % (OUTSIDERS_ROUNDS * groups)

@@ -1,7 +1,7 @@
-"""JUDGE: which votes count, and which openings are paid. Twin of `VoteJudging.sol` and `VoteCounting.sol`.
+"""Decides which votes count, and which openings are paid. Twin of `VoteJudging.sol` and `VoteCounting.sol`.
 
-A vote that does not count is skipped, never refused: who hands in one vote of a batch first must not make
-the batch fail.
+A vote that does not count is skipped, never refused. Otherwise an account could make a whole batch fail by
+handing in one of its votes first.
 """
 
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
@@ -17,7 +17,7 @@ from touchstone.protocol.spec.statements import VoteWord
 
 
 def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> str | None:
-    """Returns why a vote does not count at `block`, None if it counts."""
+    """Returns why a vote does not count at `block`; None if it counts."""
     seat_number = get_drawn_seat(state, game_round, vote.slot, vote.draw, vote.rank)
     start = get_votes_from(state, game_round, vote.draw)
     if seat_number is None or start is None:
@@ -37,7 +37,7 @@ def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, blo
 
 
 def is_too_late(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> bool:
-    """Returns whether the draw of a vote takes no word like it any more."""
+    """Returns whether the draw takes no vote with this verdict any more."""
     if not is_draw_over(state, game_round, vote.slot, vote.draw, block):
         return False
     is_unserved = vote.word == VoteWord.UNSERVED
@@ -55,8 +55,8 @@ def is_about(state: GameState, game_round: GameRound, vote: SignedVote) -> bool:
 def get_opening_flaw(
     state: GameState, game_round: GameRound, opening: HandedOpening, block: int
 ) -> str | None:
-    """Returns why an opening does not count at `block`, None if it does. It comes with or after the
-    decision: earlier it would give reserves something to copy (findings, M2)."""
+    """Returns why an opening does not count at `block`; None if it does. It must come with or after the
+    decision, because reserves could copy an earlier one (findings, M2)."""
     slot, draw = opening.slot, opening.draw
     vote, start = get_votes(game_round, slot, draw).get(opening.rank), get_votes_from(state, game_round, draw)
     if vote is None or start is None:
@@ -75,7 +75,7 @@ def get_opening_flaw(
 
 
 def apply_judge(draft: Draft, call: JudgeVotes, sender: str) -> None:
-    """Counts votes in their order, then openings."""
+    """Counts votes in order, then openings."""
     require(call.round in draft.state.rounds, "RoundUnknown", actual=call.round)
     for vote in call.votes:
         if get_vote_flaw(draft.state, draft.state.rounds[call.round], vote, draft.block) is None:
