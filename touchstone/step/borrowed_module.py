@@ -1,6 +1,6 @@
-"""A module whose parameters are others for a while, and which is left as it was: its buffers too.
+"""Gives a module other parameters for a while, then leaves it as it was, with its buffers.
 
-`torch.func.functional_call` leaves the given tensors in a module that has one submodule under two names.
+`torch.func.functional_call` would leave the given tensors in a module that has one submodule under two names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 @contextmanager
 def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[None]:
-    """`module` in evaluation mode, with these tensors in the place of its parameters, under whatever names
-    they are known; all other parameters need no gradient meanwhile. Raises InvalidInput if the module has
-    put another tensor into a buffer: what it remembers from batch to batch is in no state of a task."""
+    """Puts `module` into evaluation mode with these tensors as its parameters, under all their names; other
+    parameters need no gradient meanwhile. Raises InvalidInput if the module has put another tensor into a
+    buffer, because what it remembers between batches is in no state of a task."""
     given = {id(own): parameters.get(name, own.detach()) for name, own in module.named_parameters()}
     modes = [(one, one.training) for one in module.modules()]
     places = [

@@ -1,8 +1,8 @@
-"""Writing a program node by node.
+"""Writes a program node by node.
 
-Here the rules of `spec/program.py` are met by construction: sums are cut into chunks whose partial results
-are added in pairs, equal operations on equal operands are computed once, loops that follow each other in all
-operands become one, and what does not vary along a broadcast dimension is not computed again along it.
+It keeps the rules of `spec/program.py` by construction. Sums are cut into chunks whose partial results are
+added in pairs. Equal operations on equal operands are computed once. Loops that continue each other in all
+operands become one. What does not vary along a broadcast dimension is not computed again along it.
 """
 
 from collections.abc import Sequence
@@ -33,18 +33,19 @@ from touchstone.step.views import (
 
 LARGEST = torch.finfo(torch.float32).max
 DOT_BITS = 20
-"""Of products that are no matrix products, whatever the task chooses: norms of gradients add squares of very
-different sizes, and they cost little."""
+"""The bits of products that are no matrix products, whatever the task chooses: norms of gradients add squares
+of very different sizes, and they cost little."""
 WIDE_TERMS = 2048
-"""The longest sum of products of 20-bit integers: 4,096 of four bytes each would cost 1.4 million gas."""
+"""The longest sum of products of 20-bit integers. 4,096 terms of four bytes would cost 1.4 million gas."""
 Loop = tuple[int, tuple[int, ...]]
-"""Size, and the stride of each operand."""
+"""The size of a loop, and the stride of each operand."""
 _Key = tuple[Operation, tuple[View, ...], int, int]
 
 
 class Builder:
-    """Collects buffers and nodes. chunk_terms: the longest sum; product_bits: of quantized matrix products,
-    0 if products are of floats; shares_pieces: a piece of a whole is read where it lies."""
+    """Collects buffers and nodes. `chunk_terms` is the longest sum. `product_bits` is for quantized matrix
+    products, 0 if products are of floats. `shares_pieces` says that a piece of a whole is read where it
+    lies."""
 
     def __init__(self, chunk_terms: int, product_bits: int = 0, shares_pieces: bool = True) -> None:
         self.chunk_terms, self.product_bits, self.shares_pieces = chunk_terms, product_bits, shares_pieces
@@ -53,35 +54,33 @@ class Builder:
         self.numbers: list[float] = []
         self.numbers_buffer = self.add_buffer(Role.CONSTANT, 1)
         self.weighted: dict[Node, int] = {}
-        """Products of the chances of positions with what stands there, and which operand that is
-        (`quantized.py`)."""
+        """For products of chances and values of positions, the operand with the values (`quantized.py`)."""
         self._weighted: int | None = None
         self.constants: dict[int, Tensor] = {}
-        """Flat values of the buffers that `add_constant` made."""
+        """The flat values of the buffers that `add_constant` made."""
         self._tables: dict[tuple[bytes, int], int] = {}
         self._known: dict[_Key, View] = {}
 
     def add_buffer(self, role: Role, size: int) -> int:
-        """Returns a new buffer; its number."""
+        """Adds a buffer, and returns its number."""
         self.buffers.append(Buffer(role, size))
         return len(self.buffers) - 1
 
     def add_tensor(self, shape: Sequence[int]) -> View:
-        """Returns a new tensor, row-major."""
+        """Adds a tensor, and returns a row-major view of it."""
         return make_contiguous(self.add_buffer(Role.TENSOR, prod(shape)), 0, shape)
 
     def add_number(self, value: float) -> View:
         """Returns a constant of rank 0, rounded to float32; equal numbers share one place. Infinities become
-        the largest numbers, as masks have them."""
+        the largest numbers, because masks have them."""
         rounded = nearest(min(max(value, -LARGEST), LARGEST))
         if rounded not in self.numbers:
             self.numbers.append(rounded)
         return View(self.numbers_buffer, self.numbers.index(rounded), ())
 
     def add_constant(self, values: Tensor, where: str = "") -> View:
-        """Returns a table, rounded to float32, of any shape; tables of equal elements share one buffer.
-        Raises InvalidInput, with the line `where`, for what is not a number. Infinities become the largest
-        numbers."""
+        """Returns a table of any shape, rounded to float32; tables of equal elements share one buffer. Raises
+        InvalidInput, with the line `where`, if a value is NaN. Infinities become the largest numbers."""
         flat = values.detach().to(torch.float32).reshape(-1).contiguous()
         if flat.isnan().any():
             raise InvalidInput(
@@ -92,7 +91,7 @@ class Builder:
                 remedy="Correct the module: one of its buffers, or what it computes from them, is no number.",
             )
         flat = flat.nan_to_num()
-        # Zeros at the end of the last leaf change no root.
+        # Zeros at the end of the last leaf do not change the root.
         name = (compute_data_root(flat.numpy().tobytes()), flat.numel())
         if name not in self._tables:
             self._tables[name] = self.add_buffer(Role.CONSTANT, flat.numel())
@@ -102,26 +101,26 @@ class Builder:
     def map(
         self, operation: Operation, *operands: View | float, out: View | None = None, selected: int = 0
     ) -> View:
-        """Returns an elementwise operation on broadcast operands; a number becomes a constant. selected:
+        """Returns an elementwise operation on broadcast operands; a number becomes a constant. `selected` is
         GATHER's stride for its index, or the logical dimension that EQUAL_SELECT compares with."""
         views = [one if isinstance(one, View) else self.add_number(one) for one in operands]
         shape = _broadcast(views)
         return self._emit(operation, [expand(view, shape) for view in views], 0, out, selected)
 
     def add(self, a: View | float, b: View | float) -> View:
-        """a + b."""
+        """Returns a + b."""
         return self.map(Operation.ADD, a, b)
 
     def subtract(self, a: View | float, b: View | float) -> View:
-        """a - b."""
+        """Returns a - b."""
         return self.map(Operation.SUBTRACT, a, b)
 
     def multiply(self, a: View | float, b: View | float) -> View:
-        """a * b."""
+        """Returns a * b."""
         return self.map(Operation.MULTIPLY, a, b)
 
     def divide(self, a: View | float, b: View | float) -> View:
-        """a / b."""
+        """Returns a / b."""
         return self.map(Operation.DIVIDE, a, b)
 
     def maximum(self, a: View | float, b: View | float) -> View:
@@ -129,7 +128,7 @@ class Builder:
         return self.map(Operation.MAXIMUM, a, b)
 
     def copy(self, view: View, out: View) -> View:
-        """Returns every element, to another place."""
+        """Returns a copy of every element in another place."""
         return self.map(Operation.COPY, view, out=out)
 
     def contract(
@@ -141,7 +140,7 @@ class Builder:
         selected: int = 0,
     ) -> View:
         """Returns a sum over the last `reduced` dimensions of the operands, which have one shape. A sum that
-        is longer than allowed is cut into chunks. `selected`: the dimension that SELECTED_SUM compares
+        is longer than allowed is cut into chunks. `selected` is the dimension that SELECTED_SUM compares
         with."""
         rank = len(operands[0].dimensions)
         merged = [join(view, rank - reduced, rank - 1) for view in operands] if reduced > 1 else operands
@@ -162,8 +161,9 @@ class Builder:
     def multiply_matrices(
         self, a: View, b: View, out: View | None = None, weighted: int | None = None
     ) -> View:
-        """[..., M, K] and [..., K, N]: both are spread over [..., M, N, K], the last of which is summed.
-        weighted: the operand that holds what stands at positions, where the other one holds their chances."""
+        """Returns the matrix product of [..., M, K] and [..., K, N]: both are spread over [..., M, N, K], and
+        the last dimension is summed. `weighted` is the operand with the values of positions, if the other one
+        has their chances."""
         rank = len(a.dimensions)
         *batch, rows, terms = a.shape
         full = (*batch, rows, b.shape[-1], terms)
@@ -176,8 +176,8 @@ class Builder:
             self._weighted = None
 
     def reduce_maximum(self, view: View) -> View:
-        """Returns the largest element along the last dimension, in chunks as for a sum. A row of a vocabulary
-        is longer than what a proof can open. Those of the chunks lie next to each other: they are one run
+        """Returns the largest element along the last dimension, in chunks as for a sum, because a row of a
+        vocabulary is longer than a proof can open. Results of chunks are contiguous, so they are one run
         again."""
         terms, last = view.shape[-1], len(view.shape) - 1
         if terms <= self.chunk_terms:
@@ -194,7 +194,7 @@ class Builder:
         return self.reduce_maximum(partial)
 
     def _find_limit(self, operation: Operation, operands: Sequence[View]) -> int:
-        """Of the terms of a sum: wide integers take twice the bytes of a proof."""
+        """Returns the most terms of a sum; wide integers take twice the bytes of a proof."""
         if operation is not Operation.PRODUCT_SUM or not self.product_bits:
             return self.chunk_terms
         outer = zip(*(view.dimensions[:-1] for view in operands), strict=True)
@@ -204,7 +204,7 @@ class Builder:
 
     def add_up(self, partial: View, out: View | None = None) -> View:
         """Returns the sum over the first dimension by elementwise additions. Halves are added to each other
-        until one is left; an odd one waits and is added at the end."""
+        until one is left; an odd one is added at the end."""
         waiting: list[View] = []
         while partial.shape[0] > 1:
             half, odd = divmod(partial.shape[0], 2)
@@ -222,11 +222,11 @@ class Builder:
     def _emit(
         self, operation: Operation, operands: Sequence[View], reduced: int, out: View | None, selected: int
     ) -> View:
-        """Returns a node over operands of one shape, whose last `reduced` dimensions are summed over."""
+        """Returns a node over operands of one shape, whose last `reduced` dimensions are summed."""
         key = (operation, tuple(operands), reduced, selected)
-        # A copy of a copy would depend on it: a second one is made from the source.
+        # Make a second copy from the source, because a copy of a copy would depend on it.
         is_known = key in self._known and (out is None or operation is not Operation.COPY)
-        # In one whole the copy would read it before it is complete: computed again.
+        # A copy into the same whole would be read before it is complete, so compute the elements again.
         if is_known and (out is None or out.buffer != self._known[key].buffer):
             return self._known[key] if out is None else self.copy(self._known[key], out)
         shape = operands[0].shape
@@ -243,7 +243,7 @@ class Builder:
         return result
 
     def _add_result(self, shape: Sequence[int], is_still: Sequence[bool]) -> View:
-        """Returns a row-major tensor over the dimensions along which anything varies, repeated along the
+        """Returns a row-major tensor over the dimensions along which something varies, repeated along the
         others."""
         compact = [1 if still else size for size, still in zip(shape, is_still, strict=True)]
         return expand(self.add_tensor(compact), shape)
@@ -293,8 +293,8 @@ def _moves(dimension: tuple[tuple[int, int], ...]) -> bool:
 
 
 def _choose_length(operands: Sequence[View], terms: int, limit: int) -> int:
-    """The longest equal chunks that all operands can be cut into, if they are at least half as long as
-    allowed; else full ones and a rest."""
+    """Returns the longest equal chunk length that divides all operands, if it is at least half the allowed
+    one; else full chunks and a rest."""
     for chunks in range(-(-terms // limit), -(-2 * terms // limit) + 1):
         if terms % chunks == 0 and all(_can_split(v, (chunks, terms // chunks)) for v in operands):
             return terms // chunks
@@ -310,7 +310,7 @@ def _can_split(view: View, sizes: tuple[int, ...]) -> bool:
 
 
 def _chunk(view: View, chunks: int, length: int) -> View:
-    """Returns the last dimension cut into chunks, whose number becomes the first dimension."""
+    """Cuts the last dimension into chunks; the chunk number becomes the first dimension."""
     cut = divide(view, len(view.dimensions) - 1, (chunks, length)).dimensions
     return replace(view, dimensions=(cut[-2], *cut[:-2], cut[-1]))
 

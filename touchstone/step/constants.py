@@ -9,12 +9,12 @@ from touchstone.step.views import View, expand, simplify
 from touchstone.step.writer import Value
 
 MOST_SPREAD = 4
-"""A constant that reads one in so many elements of what it is a view of is copied."""
+"""A constant is copied if it reads less than one in so many elements of the tensor that it is a view of."""
 
 
 def place_constant(builder: Builder, given: Tensor, where: str = "") -> Value:
-    """Returns the value of a constant; where: the line that reads it. Views of one tensor share its elements,
-    equal tensors share one buffer, and what has one value everywhere is a number."""
+    """Returns the value of a constant. `where` is the line that reads it. Views of one tensor share its
+    elements, equal tensors share one buffer, and a tensor with one value everywhere becomes a number."""
     tensor = given.detach()
     if not tensor.numel() or not tensor.is_floating_point() and tensor.dtype is not torch.bool:
         return Indices(tensor)
@@ -42,7 +42,8 @@ def _drop_repeats(tensor: Tensor) -> Tensor:
 
 
 def _find_base(tensor: Tensor) -> Tensor | None:
-    """All elements of the storage that the tensor is a view of, flat; None if it reads few of them."""
+    """Returns all elements of the storage that the tensor is a view of, flat; None if it reads few of
+    them."""
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
     if tensor.dtype is not torch.float32 or elements > MOST_SPREAD * tensor.numel():
         return None

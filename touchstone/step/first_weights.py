@@ -1,4 +1,4 @@
-"""What a module's weights are before any training, and how a seed would draw them again."""
+"""Describes a module's weights before training, and how a seed can draw them again."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry,
 from touchstone.step.optimizers import Parameter
 
 DIGITS = 2
-"""Of a deviation, behind the first one: it is measured from what a module drew by chance."""
+"""Digits of a deviation after the first one. It is measured from what a module drew by chance."""
 
 
 def flatten(module: nn.Module, parameters: Sequence[Parameter]) -> Tensor:
-    """W of a module: flat float32."""
+    """Returns W of a module, flat float32."""
     named = dict(module.named_parameters())
     return torch.cat([named[parameter.name].detach().reshape(-1) for parameter in parameters])
 
 
 def describe_weights(module: nn.Module, parameters: Sequence[Parameter], config: str = "") -> WeightsLayout:
-    """Returns the layout of a module's W. What is all ones or all zeros starts so; anything else is drawn
-    with the deviation that the module's own values have. A frozen parameter is a constant of the program, or
+    """Returns the layout of a module's W. Parameters that are all ones or all zeros start so; others are
+    drawn with the deviation of the module's own values. A frozen parameter is a constant of the program, or
     one number everywhere."""
     trained = {parameter.name for parameter in parameters}
     named = dict(module.named_parameters())

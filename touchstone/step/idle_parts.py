@@ -1,11 +1,11 @@
-"""Elements of parameters whose gradient is rounding noise alone, found before a step is recorded.
+"""Finds elements of parameters whose gradient is only rounding noise, before a step is recorded.
 
-The bias of keys in an attention shifts all scores of a query alike, and softmax does not see it. Its gradient
+The bias of keys in an attention shifts all scores of a query alike, and softmax cancels it. Its true gradient
 is zero, and float32 gives noise. An optimizer that divides a gradient by its size would turn noise into full
 steps. So the gradient of such elements is cut off: it is the constant 0 of the program.
 
-The loss is computed in float32 and in float64, on tokens that follow no rule, from the module's weights moved
-a little. If float64 finds next to nothing of what float32 found, that was noise.
+The loss is computed in float32 and in float64, on random tokens, from the module's weights moved a little. If
+float64 finds almost none of the gradient that float32 found, that was noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,12 @@ from touchstone.step.borrowed_module import borrowed
 from touchstone.step.optimizers import Parameter
 
 SHARE = 2.0**-10
-"""Of a float32 gradient: if float64 has less, it was noise. A real one has all but a millionth."""
+"""If float64 finds less than this share of a float32 gradient, it was noise. A real gradient keeps all but a
+millionth."""
 MOVED = 2.0**-6
 LOOKS = 2
-"""With other tokens each: an element that is near zero once by chance is not so again. If float32 itself
-gives zero, a look says nothing."""
+"""So many looks, each with other tokens, because an element that is near zero by chance is not so again. If
+float32 itself gives zero, a look says nothing."""
 
 
 def find_idle(
@@ -31,8 +32,8 @@ def find_idle(
     batch: tuple[int, int],
     vocabulary_size: int,
 ) -> dict[str, Tensor]:
-    """Returns, by name of the parameters that have an idle part, bool of the parameter's shape, true where an
-    element is idle. batch: rows and tokens that the loss takes."""
+    """Returns, by name of each parameter that has an idle part, a bool tensor of its shape, true for idle
+    elements. `batch` is rows and tokens that the loss takes."""
     noise: dict[str, Tensor] = {}
     real: dict[str, Tensor] = {}
     for look in range(LOOKS):
@@ -73,7 +74,7 @@ def _compute_gradients(
         given[parameter.name] = moved.requires_grad_()
     before = torch.get_default_dtype()
     try:
-        # What a module makes on its way (masks, positions) has the type of its parameters too.
+        # Tensors that a module makes (masks, positions) must have the type of its parameters too.
         torch.set_default_dtype(dtype)
         for one, name, value in buffers:
             if value is not None and value.is_floating_point():

@@ -1,7 +1,7 @@
-"""Adapters of low rank beside frozen matrices (LoRA, Hu et al., arXiv 2106.09685).
+"""Adds adapters of low rank beside frozen matrices (LoRA, Hu et al., arXiv 2106.09685).
 
 Each chosen linear layer keeps its matrix and gets two narrow ones: W x + (alpha / rank) B A x. B begins at
-zero, so the model begins as it was. An export has each sum as one matrix, and the narrow ones as PEFT's files
+zero, so the model begins unchanged. An export has each sum as one matrix, and the narrow ones as PEFT's files
 (`node/exports/lora_export.py`).
 """
 
@@ -16,8 +16,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Lora:
-    """targets: last parts of the names of layers that are adapted; empty: all linear layers but the last one,
-    which gives logits."""
+    """Settings of adapters. `targets` are the last parts of the names of layers to adapt; if empty, all
+    linear layers except the last one, which gives logits."""
 
     rank: int
     alpha: float
@@ -30,7 +30,7 @@ class Lora:
 
 
 class LoraLinear(nn.Module):
-    """A frozen linear layer with its adapter. lora_scale: frozen as well; exports find it by name."""
+    """A frozen linear layer with its adapter. `lora_scale` is frozen too; exports find it by name."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class LoraLinear(nn.Module):
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in] to [..., out]."""
+        """Maps [..., in] to [..., out]."""
         result: Tensor = self.base(x) + x @ self.lora_A.t() @ self.lora_B.t() * self.lora_scale
         return result
 
 
 def add_lora(module: nn.Module, lora: Lora) -> None:
-    """Puts adapters into a module, and freezes all else. Raises InvalidInput if a target is no linear layer
-    of its own, if there is none, and if adapters are there already."""
+    """Puts adapters into a module, and freezes all else. Raises InvalidInput if a target is no linear layer,
+    if there is none, or if there are adapters already."""
     if any(isinstance(layer, LoraLinear) for layer in module.modules()):
         raise _refuse("a module without adapters", "one that has some")
     if lora.rank < 1 or not lora.alpha > 0:
@@ -60,7 +60,7 @@ def add_lora(module: nn.Module, lora: Lora) -> None:
     if not lora.targets:
         chosen = chosen[:-1]
     if not chosen:
-        # GPT-2's are of a class of its own, Conv1D of transformers.
+        # GPT-2 has a class of its own for them, Conv1D of transformers.
         raise _refuse("two layers or more of torch.nn.Linear: the last one gets no adapter", "fewer")
     own = [one for layer in module.modules() for one in layer.parameters(recurse=False)]
     for name, layer in chosen:

@@ -1,7 +1,7 @@
-"""From PyTorch's operations to the program's: walks a recording once.
+"""Lowers PyTorch's operations to the program's, in one walk over a recording.
 
-One function lowers one aten operation (`operations/`). Views cost nothing (`views.py`). What reads a result
-decides how it is written (`pending.py`).
+One function lowers one aten operation (`operations/`). Views cost nothing (`views.py`). The readers of a
+result decide how it is written (`pending.py`).
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from touchstone.step.writer import Value, Writer
 
 
 class Lowering(Writer):
-    """Walks a record once and writes a program into `builder`."""
+    """Walks over a record once and writes a program into `builder`."""
 
     def __init__(self, builder: Builder) -> None:
         super().__init__(builder)
         self._values: dict[Call, Value] = {}
 
     def run(self, record: Recording, inputs: Sequence[View]) -> tuple[View, ...]:
-        """Writes `record` and returns where its outputs lie. inputs: where its inputs lie. Raises
-        InvalidInput on an operation that programs do not have."""
+        """Writes `record`, and returns the places of its outputs. `inputs` are the places of its inputs.
+        Raises InvalidInput on an operation that programs do not have."""
         self._values.update(zip(record.inputs, inputs, strict=True))
         self.plan(record.calls)
         for call in record.calls:
@@ -36,7 +36,7 @@ class Lowering(Writer):
 
     def _lower(self, call: Call) -> Value:
         if 0 in call.shape:
-            return make_contiguous(self.builder.numbers_buffer, 0, call.shape)  # nothing is read of it
+            return make_contiguous(self.builder.numbers_buffer, 0, call.shape)  # Nothing reads it.
         handler = HANDLERS.get(call.name)
         if handler is None:
             refuse_missing(call.name, call.where)
@@ -60,6 +60,6 @@ class Lowering(Writer):
             self._values[argument] = place_constant(self.builder, argument.tensor, argument.where)
         value = self._values[argument]
         if isinstance(value, Pending) and reader not in READS_PENDING:
-            # Written once, however many read it.
+            # Write it once, however many read it.
             value = self._values[argument] = self.view(value)
         return value

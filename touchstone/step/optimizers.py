@@ -1,8 +1,8 @@
-"""Optimizers: what a step does with W, at most two vectors beside it, and a gradient. All are flat.
+"""Defines optimizers: a step's update of W and at most two vectors, from a gradient. All are flat.
 
 The task's scalars are the learning rate and 1 - beta1^t, 1 - beta2^t of the task's betas. Every update is
-made of separate IEEE-754 operations, so that all machines get equal bits of equal inputs. A gradient whose
-norm is not finite leaves W and both vectors as they are.
+made of separate IEEE-754 operations, so all machines get equal bits from equal inputs. If the gradient's norm
+is not finite, W and both vectors stay as they are.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 FLUSH_BELOW = 2.0**-100
-"""Elements of vectors that are smaller become 0: far above the subnormals, whose handling differs between
-machines."""
+"""Smaller elements of vectors become 0. It is far above the subnormals, which machines handle differently."""
 Vectors = tuple[Tensor, Tensor, Tensor]
 """W and the two vectors beside it, flat float32."""
 
@@ -30,42 +29,41 @@ class Parameter:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     def cut(self, flat: Tensor) -> Tensor:
-        """Returns its elements of a flat vector, in its shape: a view."""
+        """Returns its elements of a flat vector in its shape, as a view."""
         return flat[self.offset : self.offset + self.size].view(self.shape)
 
 
 class Optimizer(Protocol):
-    """What `record_step` needs from an optimizer: any of this kind will do."""
+    """The interface that `record_step` needs of an optimizer."""
 
     @property
     def betas(self) -> tuple[float, float]:
-        """Of the bias corrections that `update` gets, each below 1; zeros if it reads none."""
+        """The betas of the bias corrections that `update` gets, each below 1; zeros if it uses none."""
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
     ) -> Vectors:
-        """Returns the new W and vectors. gradient: flat, as W; scalars: float32 [3], the learning rate and
-        1 - beta1^t, 1 - beta2^t."""
+        """Returns the new W and vectors. `gradient` is flat, as W. `scalars` is float32 [3]: the learning
+        rate and 1 - beta1^t, 1 - beta2^t."""
 
 
 def clip(gradient: Tensor, most: float) -> tuple[Tensor, Tensor]:
-    """Returns the factor, a scalar of at most 1, that brings the gradient's norm down to `most`; and the
-    norm."""
+    """Returns the factor, a scalar of at most 1, that limits the gradient's norm to `most`; and the norm."""
     norm = root(gradient.mul(gradient).sum())
     return (most / norm).clamp(max=1.0), norm
 
 
 def root(x: Tensor) -> Tensor:
-    """Takes the square root through float64, so that it is rounded correctly everywhere."""
+    """Takes the square root through float64, so that it is correctly rounded everywhere."""
     return x.double().sqrt().float()
 
 
 def flush(x: Tensor) -> Tensor:
-    """x without its elements below FLUSH_BELOW."""
+    """Replaces elements smaller than FLUSH_BELOW by 0."""
     return torch.where(x.abs() < FLUSH_BELOW, 0.0, x)
 
 
@@ -77,14 +75,14 @@ def keep_finite(norm: Tensor, new: Vectors, old: Vectors) -> Vectors:
 
 
 def keep_finite_elements(x: Tensor) -> Tensor:
-    """x with zeros for what is not finite: every state of a task can be shown and compared."""
+    """Replaces elements that are not finite by 0, so that every state of a task can be shown and compared."""
     return torch.where(x.abs() < float("inf"), x, 0.0)
 
 
 @dataclass(frozen=True)
 class AdamW:
-    """Loshchilov and Hutter, arXiv 1711.05101, with clipping of the gradient's norm. Bias corrections stand
-    in the rate and in epsilon (Kingma and Ba, arXiv 1412.6980, end of section 2). The betas are also the
+    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping of the gradient's norm. Bias corrections
+    are in the rate and in epsilon (Kingma and Ba, arXiv 1412.6980, end of section 2). The betas are also the
     task's."""
 
     beta1: float = 0.9
@@ -95,7 +93,7 @@ class AdamW:
 
     @property
     def betas(self) -> tuple[float, float]:
-        """Of both averages."""
+        """The betas of both averages."""
         return self.beta1, self.beta2
 
     def update(
@@ -106,7 +104,7 @@ class AdamW:
         return keep_finite(norm, self.move(vectors, gradient, factor, scalars), vectors)
 
     def move(self, vectors: Vectors, gradient: Tensor, factor: Tensor, scalars: Tensor) -> Vectors:
-        """Returns the same for any part of the vectors; factor: that the gradient is scaled by."""
+        """Returns the same for any part of the vectors. `factor` scales the gradient."""
         learning_rate, correction1, correction2 = scalars.unbind()
         correction = root(correction2)
         first_scale = factor * (1 - self.beta1)
@@ -122,7 +120,7 @@ class AdamW:
 
 @dataclass(frozen=True)
 class SGD:
-    """Stochastic gradient descent with momentum as PyTorch's: m = momentum m + g, W = W - rate m."""
+    """Stochastic gradient descent with momentum as in PyTorch: m = momentum m + g, W = W - rate m."""
 
     momentum: float = 0.9
     weight_decay: float = 0.0
@@ -130,13 +128,13 @@ class SGD:
 
     @property
     def betas(self) -> tuple[float, float]:
-        """None: nothing is corrected."""
+        """Zeros, because nothing is corrected."""
         return 0.0, 0.0
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
     ) -> Vectors:
-        """Returns the new W and momentum; the other vector stays."""
+        """Returns the new W and momentum; the other vector is unchanged."""
         rate = scalars[0]
         factor, norm = clip(gradient, self.clip_norm)
         weights, momentum, unused = vectors
@@ -147,7 +145,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class Lion:
-    """Chen et al., arXiv 2302.06675: each element moves by the rate, in the direction of an average's
+    """Lion (Chen et al., arXiv 2302.06675): each element moves by the rate, in the direction of an average's
     sign."""
 
     beta1: float = 0.9
@@ -157,13 +155,13 @@ class Lion:
 
     @property
     def betas(self) -> tuple[float, float]:
-        """None: nothing is corrected."""
+        """Zeros, because nothing is corrected."""
         return 0.0, 0.0
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
     ) -> Vectors:
-        """Returns the new W and average; the other vector stays."""
+        """Returns the new W and average; the other vector is unchanged."""
         rate = scalars[0]
         factor, norm = clip(gradient, self.clip_norm)
         weights, average, unused = vectors
@@ -175,8 +173,9 @@ class Lion:
 
 @dataclass(frozen=True)
 class Muon:
-    """Momentum whose matrices are made orthogonal (Jordan et al., 2024), scaled to the update sizes of AdamW
-    (Liu et al., arXiv 2502.16982); AdamW for all that is no matrix, and for matrices of `skip`."""
+    """Muon: momentum whose matrices are made orthogonal (Jordan et al., 2024), scaled to the update sizes of
+    AdamW (Liu et al., arXiv 2502.16982). AdamW updates everything that is no matrix, and matrices of
+    `skip`."""
 
     momentum: float = 0.95
     weight_decay: float = 0.1
@@ -187,13 +186,13 @@ class Muon:
 
     @property
     def betas(self) -> tuple[float, float]:
-        """Those of AdamW."""
+        """The betas of AdamW."""
         return self.adamw.betas
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
     ) -> Vectors:
-        """Returns the new W and both vectors; of matrices the second one stays."""
+        """Returns the new W and both vectors; for matrices the second one is unchanged."""
         rate = scalars[0]
         factor, norm = clip(gradient, self.adamw.clip_norm)
         decay = 1.0 - rate * self.weight_decay
@@ -217,7 +216,7 @@ class Muon:
         return len(parameter.shape) == 2 and not any(part in parameter.name for part in self.skip)
 
     def _orthogonalize(self, matrix: Tensor) -> Tensor:
-        """Newton-Schulz steps of fifth order: singular values come close to 1."""
+        """Runs Newton-Schulz steps of fifth order, which bring singular values close to 1."""
         is_tall = matrix.shape[0] > matrix.shape[1]
         x = matrix.t() if is_tall else matrix
         x = x / (root(x.mul(x).sum()) + 1e-7)

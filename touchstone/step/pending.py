@@ -1,4 +1,4 @@
-"""Results that no node has computed yet: what reads them decides how they are written.
+"""Defines results that are not written as nodes yet, because their readers decide how.
 
 PyTorch's backward pass makes tensors of which most elements are zero, conditions that one selection reads,
 products that one sum reads. Written as nodes they would cost memory, hashing and a proof each.
@@ -20,29 +20,29 @@ class Pending(ABC):
 
     @abstractmethod
     def write(self, builder: Builder) -> View:
-        """Writes it, and return if it lies."""
+        """Writes it as nodes, and returns where it lies."""
 
 
 @dataclass(frozen=True)
 class Product(Pending):
-    """a * b, element by element."""
+    """The product a * b, element by element."""
 
     a: View
     b: View
 
     def write(self, builder: Builder) -> View:
-        """Returns one node."""
+        """Writes and returns one node."""
         return builder.multiply(self.a, self.b)
 
 
 @dataclass(frozen=True)
 class Absolute(Pending):
-    """|of|."""
+    """The absolute value |of|."""
 
     of: View
 
     def write(self, builder: Builder) -> View:
-        """Returns the larger of x and -x."""
+        """Writes and returns the larger of x and -x."""
         return write_absolute(builder, self.of)
 
 
@@ -53,7 +53,7 @@ class Condition(Pending):
     indicator: View
 
     def write(self, builder: Builder) -> View:
-        """Writes the operation."""
+        """Writes the condition, and returns it."""
         return self.indicator
 
 
@@ -65,14 +65,15 @@ class Below(Pending):
     limit: float
 
     def write(self, builder: Builder) -> View:
-        """1 if limit - |of| is above zero."""
+        """Writes 1 if limit - |of| is above zero, else 0."""
         size = write_absolute(builder, self.of)
         return find_positive(builder, builder.subtract(self.limit, size))
 
 
 @dataclass(frozen=True)
 class Pieces(Pending):
-    """A tensor of `size` along `dimension` that is zero but for `parts`: (start, view), in order, apart."""
+    """A tensor of `size` along `dimension` that is zero except for `parts`: (start, view), in order, without
+    overlap."""
 
     dimension: int
     size: int
@@ -89,11 +90,11 @@ class Pieces(Pending):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the parts fill it."""
+        """Whether the parts fill the tensor."""
         return sum(view.shape[self.dimension] for _, view in self.parts) == self.size
 
     def write(self, builder: Builder) -> View:
-        """Copies of the parts, and of zeros between them."""
+        """Writes copies of the parts, and of zeros between them."""
         shape = list(self.parts[0][1].shape)
         shape[self.dimension] = self.size
         whole, filled = builder.add_tensor(shape), 0
@@ -110,33 +111,34 @@ class Pieces(Pending):
 
 @dataclass(frozen=True)
 class LogSoftmax(Pending):
-    """Over the last dimension: shifted = x - max, powers = exp(max(shifted, -50)), total = their sum."""
+    """The log of a softmax over the last dimension: shifted = x - max, powers = exp(max(shifted, -50)), total
+    = their sum."""
 
     shifted: View
     powers: View
     total: View
 
     def write(self, builder: Builder) -> View:
-        """shifted - log(total)."""
+        """Writes shifted - log(total)."""
         logarithm = builder.map(Operation.LOGARITHM, remove(self.total, len(self.total.dimensions) - 1))
         return builder.subtract(self.shifted, insert(logarithm, len(self.total.dimensions) - 1))
 
 
 @dataclass(frozen=True)
 class LossGradient(Pending):
-    """[..., classes]: -scale at the label of each row, zero elsewhere. scale: a number, or one for each
-    row."""
+    """A tensor [..., classes] with -scale at the label of each row, zero elsewhere. `scale` is one number, or
+    one for each row."""
 
     labels: View
     scale: View
     classes: int
 
     def write(self, builder: Builder) -> View:
-        """Returns the scales at their places, negated."""
+        """Writes the scales at their places, negated."""
         return builder.multiply(self.place(builder), -1.0)
 
     def place(self, builder: Builder) -> View:
-        """scale at the label of each row, zero elsewhere."""
+        """Writes the scale at the label of each row, zero elsewhere."""
         rank = len(self.labels.dimensions)
         shape = (*self.labels.shape, self.classes)
         scale = insert(self.scale, rank) if self.scale.dimensions else self.scale
@@ -146,10 +148,10 @@ class LossGradient(Pending):
 
 @dataclass(frozen=True, eq=False)
 class Indices(Pending):
-    """Whole numbers that every batch shares: positions in a sequence, for example."""
+    """Integers that every batch shares, for example positions in a sequence."""
 
     values: Tensor
 
     def write(self, builder: Builder) -> View:
-        """Returns a table of numbers."""
+        """Writes a table of numbers, and returns it."""
         return builder.add_constant(self.values)

@@ -1,4 +1,4 @@
-"""A decoder in plain PyTorch, to be copied: the model of tasks that name sizes alone.
+"""A decoder in plain PyTorch, to be copied: the model of tasks that only name sizes.
 
 Norms by root mean square, positions by rotation (Su et al., arXiv 2104.09864), gated hidden layers (Shazeer,
 arXiv 2002.05202). Parameters have the names that transformers gives those of Llama, so that an export loads
@@ -14,19 +14,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 DEVIATION = 0.02
-"""Standard deviation of fresh matrices, as in GPT-2; those that write to the residual stream have
+"""The standard deviation of new matrices, as in GPT-2. Matrices that write to the residual stream have
 1/sqrt(2 layers) of it."""
 RESIDUAL = re.compile("o_proj|down_proj")
 EMBEDDING_DEVIATION = 1.0
-"""The first norm divides by an embedding's magnitude, which multiplies gradients and float noise: by fifty at
-0.02 (Takase et al., "Spike No More", arXiv 2312.16903; docs/decisions/0006-limits.md). A tied embedding is
-the output matrix as well, whose logits must start small: it has 0.02."""
+"""The deviation of a new embedding. The first norm divides by an embedding's magnitude, which multiplies
+gradients and float noise: by fifty at 0.02 (Takase et al., "Spike No More", arXiv 2312.16903;
+docs/decisions/0006-limits.md). A tied embedding is the output matrix as well, whose logits must start small,
+so it has 0.02."""
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Sizes in elements. intermediate_size: of the hidden layer between two attentions; kv_head_count: a
-    divisor of head_count; tied: whether the output matrix is the embedding."""
+    """Sizes in elements. `intermediate_size` is that of the hidden layer between two attentions.
+    `kv_head_count` is a divisor of `head_count`. `tied` says that the output matrix is the embedding."""
 
     vocabulary_size: int
     hidden_size: int
@@ -54,7 +55,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(hidden, hidden, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Shape of x, [sequences, tokens, hidden]. cos, sin: [tokens, width]."""
+        """Returns the shape of x, [sequences, tokens, hidden]. `cos` and `sin` are [tokens, width]."""
         projected = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         q, k, v = (one.unflatten(2, (-1, self.width)).transpose(1, 2) for one in projected)
         q, k = q * cos + turn(q) * sin, k * cos + turn(k) * sin
@@ -71,7 +72,7 @@ def turn(x: Tensor) -> Tensor:
 
 
 class Gate(nn.Module):
-    """The hidden layer."""
+    """The gated hidden layer."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -80,13 +81,13 @@ class Gate(nn.Module):
         self.down_proj = nn.Linear(wide, hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape of x."""
+        """Returns the shape of x."""
         out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
 
 class Layer(nn.Module):
-    """An attention and a hidden layer, each beside what it reads."""
+    """An attention and a hidden layer, each added to its input."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ class Layer(nn.Module):
         )
 
     def forward(self, x: Tensor, *places: Tensor) -> Tensor:
-        """Shape of x."""
+        """Returns the shape of x."""
         x = x + self.self_attn(self.input_layernorm(x), *places)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
@@ -114,7 +115,7 @@ class Body(nn.Module):
         self.speeds = config.rope_theta ** -(torch.arange(0, width, 2) / width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """float32 [sequences, tokens, hidden]."""
+        """Returns float32 [sequences, tokens, hidden]."""
         count = tokens.shape[1]
         angles = (torch.arange(count)[:, None] * self.speeds).repeat(1, 2)
         x = self.embed_tokens(tokens)
@@ -125,7 +126,7 @@ class Body(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Next-token logits. seed: of the first weights."""
+    """A decoder that returns next-token logits. `seed` makes the first weights."""
 
     def __init__(self, config: DecoderConfig, seed: int = 0) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ class Decoder(nn.Module):
             self.lm_head.weight = self.model.embed_tokens.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """float32 [sequences, tokens, vocabulary] of int64 [sequences, tokens]."""
+        """Maps int64 [sequences, tokens] to float32 [sequences, tokens, vocabulary]."""
         logits: Tensor = self.lm_head(self.model(tokens))
         return logits
 

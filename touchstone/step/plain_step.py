@@ -1,7 +1,7 @@
-"""A training step in plain PyTorch: what is recorded, and what anybody can run beside a program.
+"""Runs a training step in plain PyTorch: it is recorded, and anybody can run it beside a program.
 
-Vectors are flat float32. Everything but the gradient is made of separate IEEE-754 operations, so that all
-machines get equal bits from equal gradients.
+Vectors are flat float32. Everything but the gradient is made of separate IEEE-754 operations, so all machines
+get equal bits from equal gradients.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +15,13 @@ from touchstone.step.borrowed_module import borrowed
 from touchstone.step.optimizers import Optimizer, Parameter, Vectors, keep_finite_elements
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""From (module, tokens, labels), int64 [sequences, tokens] each, to a scalar."""
+"""Maps (module, tokens, labels), int64 [sequences, tokens] each, to a scalar."""
 
 
 @dataclass(frozen=True)
 class PlainStep:
-    """Forward, backward and the update of a module. parameters: trained ones, in the order of W; idle: by
-    name, bool where a gradient is cut off."""
+    """Forward, backward and the update of a module. `parameters` are trained ones, in the order of W. `idle`
+    maps names to bool tensors that are true where a gradient is cut off."""
 
     module: nn.Module
     parameters: Sequence[Parameter]
@@ -32,14 +32,14 @@ class PlainStep:
     def take(
         self, vectors: Vectors, tokens: Tensor, labels: Tensor, scalars: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns the new W and both vectors, and the loss. scalars: as `Optimizer.update` gets them."""
+        """Returns the new W and both vectors, and the loss. `scalars` are those of `Optimizer.update`."""
         loss, gradient = self.compute_gradient(vectors[0], tokens, labels)
         moved = self.optimizer.update(self.parameters, vectors, gradient, scalars)
         weights, first, second = (keep_finite_elements(one) for one in moved)
         return weights, first, second, loss
 
     def compute_gradient(self, weights: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the loss, a scalar, and its gradient, flat. Raises InvalidInput if the loss is no single
+        """Returns the loss, a scalar, and its gradient, flat. Raises InvalidInput if the loss is not a single
         number, or does not depend on a parameter."""
         trained = {p.name: p.cut(weights).detach().requires_grad_() for p in self.parameters}
         with torch.enable_grad():
@@ -62,7 +62,7 @@ class PlainStep:
         return value
 
     def _cut_off(self, parameter: Parameter, part: Tensor | None) -> Tensor:
-        """Returns the gradient, with zeros where it is noise."""
+        """Returns the gradient with its noise set to zero."""
         assert part is not None
         mask = self.idle.get(parameter.name)
         return part if mask is None else torch.where(mask, 0.0, part)
@@ -71,8 +71,8 @@ class PlainStep:
 def lay_out(
     module: nn.Module, is_frozen: Callable[[str], bool] = lambda name: False
 ) -> tuple[Parameter, ...]:
-    """Returns the trained parameters of a module, in its order. Raises InvalidInput if one is no float32,
-    or there is none."""
+    """Returns the trained parameters of a module, in its order. Raises InvalidInput if one is not float32, or
+    there is none."""
     parameters: list[Parameter] = []
     offset = 0
     for name, tensor in module.named_parameters():

@@ -1,4 +1,4 @@
-"""From a recording to a program: the same bytes on every machine.
+"""Writes a recording as a program, with the same bytes on every machine.
 
 Nodes that no output needs are dropped, terms of sums are copied into runs (`straight.py`), and buffers are
 numbered as they appear.
@@ -26,11 +26,11 @@ from touchstone.step.views import View, make_contiguous
 
 def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0) -> BuiltProgram:
     """Returns the program of a step. Its inputs are those of `spec.program.INPUTS`; its outputs are the new
-    W, two vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others.
-    Raises InvalidInput if the step uses what programs do not have."""
+    W, two vectors and the loss. `product_bits` is for quantized products in exact programs; 0 in all others.
+    Raises InvalidInput if the step uses an operation that programs do not have."""
     built = _write(recording, chunk_terms, product_bits, shares_pieces=True)
     if find_early_reader(built.program) is not None:
-        # A piece is read while its whole is not complete: such pieces lie apart, and are copied.
+        # A piece is read before its whole is complete, so such pieces lie apart, and are copied.
         built = _write(recording, chunk_terms, product_bits, shares_pieces=False)
     require_valid(built.program)
     require_step(built.program)
@@ -65,7 +65,7 @@ def _write(recording: Recording, chunk_terms: int, product_bits: int, *, shares_
 
 
 def keep_constants(built: BuiltProgram, tensors: Iterable[Tensor]) -> BuiltProgram:
-    """Keeps these among the constants, though no node may read them: exports take them from there."""
+    """Keeps these among the constants even if no node reads them, because exports take them from there."""
     buffers, constants = list(built.program.buffers), dict(built.constants)
     roots = {buffer.constant_root for buffer in buffers}
     for tensor in tensors:
@@ -81,7 +81,7 @@ def keep_constants(built: BuiltProgram, tensors: Iterable[Tensor]) -> BuiltProgr
 
 
 def _own(builder: Builder, view: View) -> int:
-    """Returns the buffer of a result: one that holds it alone, in order, and that a node writes."""
+    """Returns the buffer of a result: one that holds only the result, in order, and that a node writes."""
     size, role = builder.buffers[view.buffer].size, builder.buffers[view.buffer].role
     is_whole = view == make_contiguous(view.buffer, 0, view.shape) and prod(view.shape) == size
     if not is_whole or role is not Role.TENSOR:
@@ -97,8 +97,8 @@ def drop_unneeded(program: Program) -> Program:
 
 
 def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:
-    """Returns the program with its buffers numbered anew, and the new numbers by the old ones. The inputs
-    come first, in order, then the others as nodes reach them; buffers that no node touches are left out."""
+    """Returns the program with its buffers renumbered, and the new numbers by the old ones. The inputs come
+    first, in order, then the others as nodes use them; unused buffers are left out."""
     inputs = [n for role in INPUTS for n, buffer in enumerate(program.buffers) if buffer.role is role]
     numbers = {old: new for new, old in enumerate(inputs)}
     for node in program.nodes:

@@ -1,17 +1,18 @@
-"""Quantized operands of exact programs.
+"""Quantizes the operands of product sums in exact programs.
 
-Each product sum reads its operands as integers, quantized row by row (docs/spec.md, 9.1). A row is what one
-output element sums over of one operand. Its scale is found, each element is divided by it and rounded, and
-integers are multiplied. An operand that several sums read in the same rows is quantized once.
+Each product sum reads its operands as integers, quantized row by row (docs/spec.md, 9.1). A row is the terms
+of one operand that one output element sums. Its scale is found, each element is divided by it and rounded,
+and integers are multiplied. If several sums read an operand in the same rows, it is quantized once.
 
     a --> SCALE_OF --> QUANTIZE --> QUANTIZED_PRODUCT_SUM <-- QUANTIZE <-- SCALE_OF <-- b
 
-Attention sums over positions: their chances times the values that stand there. One scale for all positions of
-a value would let later tokens change bits of earlier results. So values are quantized position by position,
-and the scale of a position, a power of two, is multiplied into its chances before these are quantized.
+Attention sums over positions: their chances times their values. With one scale for a value at all positions,
+later tokens could change bits of earlier results. So values are quantized position by position, and the scale
+of a position, a power of two, is multiplied into its chances before these are quantized.
 
-    values v[s, n]: SCALE_OF over n --> scale[s]       chances p[t, s] * scale[s] --> quantized over s, as
-    above"""
+    values v[s, n]: SCALE_OF over n --> scale[s]
+    chances p[t, s] * scale[s] --> quantized over s, as above
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,15 +26,15 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.builder import DOT_BITS
 
 _Operand = tuple[int, int, int, tuple[tuple[int, int], ...], int]
-"""Bits, buffer and offset of what is quantized; size and stride of each loop; how many are reduced."""
+"""Bits, buffer and offset of a quantized operand; size and stride of each loop; how many are reduced."""
 
 
 def quantize_products(
     program: Program, bits: int, weighted: Mapping[Node, int] | None = None, one: Access | None = None
 ) -> Program:
-    """Returns the program with integer product sums in the place of all others. bits: of matrix products, 8,
-    15 or 20; weighted: products over positions, and which operand holds the values; one: where the number 1
-    lies, without strides. New buffers come last."""
+    """Returns the program with all product sums replaced by integer ones. `bits` are those of matrix
+    products: 8, 15 or 20. `weighted` are products over positions, with the operand that holds the values.
+    `one` is where the number 1 lies, without strides. New buffers come last."""
     rows = _Rows(program.chunk_terms, list(program.buffers))
     for node in program.nodes:
         if node.operation is Operation.PRODUCT_SUM:

@@ -1,4 +1,4 @@
-"""A training step of any PyTorch module, as a program."""
+"""Records a training step of any PyTorch module as a program."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ from touchstone.step.step_folder import StepFiles, StepShape, save_step
 
 
 def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Returns the mean cross entropy of the labels, in nats. The module gives logits, or a result that has
+    """Returns the mean cross entropy of the labels, in nats. The module returns logits, or a result that has
     them."""
     has_cache = hasattr(getattr(module, "config", None), "use_cache")
     result = module(tokens, use_cache=False) if has_cache else module(tokens)
@@ -34,9 +34,9 @@ def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a batch: so many sequences of so many tokens. numeric_format: `float32`, or an exact one (`exact` is
-    exact15); chunk_terms: no sum of the program has more terms. Raises InvalidInput if there is no such
-    format, and for what is below 1."""
+    """The shape of a batch: so many sequences of so many tokens. `numeric_format` is `float32`, or an exact
+    one (`exact` means exact15). No sum of the program has more than `chunk_terms` terms. Raises InvalidInput
+    for an unknown format, and for sizes below 1."""
 
     sequences: int
     tokens: int
@@ -64,7 +64,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class RecordedStep(StepFiles):
-    """A step as a program, with what a task needs beside it; parameters: of W, in their order."""
+    """A step as a program, with what a task needs beside it. `parameters` are those of W, in order."""
 
     parameters: tuple[Parameter, ...]
 
@@ -81,9 +81,9 @@ def record_step(
     is_frozen: Callable[[str], bool] = lambda name: False,
     config: str = "",
 ) -> RecordedStep:
-    """Records one training step of `module`. is_frozen: by a parameter's name whether it stays as it is, as a
-    constant of the program; config: the `config.json` that an export gets, as text. Raises InvalidInput, with
-    the line of the module, for what programs do not have."""
+    """Records one training step of `module`. `is_frozen` says by a parameter's name whether it stays
+    unchanged, as a constant of the program. `config` is the text of the `config.json` that an export gets.
+    Raises InvalidInput, with the line of the module, if programs do not have an operation."""
     optimizer = optimizer or AdamW()
     _require_kinds(module, loss, optimizer)
     parameters = lay_out(module, is_frozen)
@@ -113,7 +113,7 @@ def record_step(
 
 @contextmanager
 def _holding_buffers(module: nn.Module) -> Iterator[None]:
-    """Raises InvalidInput if a buffer was written to inside the block; it has its numbers again then."""
+    """Restores all buffers after the `with` block. Raises InvalidInput if one was written to."""
     before = [(name, one, one._version, one.clone()) for name, one in module.named_buffers()]
     try:
         yield
@@ -171,8 +171,8 @@ def _flatten_inputs(step: PlainStep) -> Callable[..., Sequence[Tensor]]:
 def _find_idle(
     module: nn.Module, parameters: Sequence[Parameter], loss: Loss, batch: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """As `idle_parts.find_idle`. The vocabulary is not known before the step is recorded: the rows of the
-    smallest embedding are taken for it. A module that float64 cannot compute stays as it is: nodes refuse it
+    """Finds idle parts as `idle_parts.find_idle`. The vocabulary is not known before recording, so it takes
+    the rows of the smallest embedding. A module that float64 cannot compute is left as it is; nodes refuse it
     if noise would move it."""
     rows = [one.num_embeddings for one in module.modules() if isinstance(one, nn.Embedding)]
     try:

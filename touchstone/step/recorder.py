@@ -1,8 +1,8 @@
-"""Records what a PyTorch function does, operation by operation, without computing it.
+"""Records the operations of a PyTorch function without computing them.
 
-The inputs are fake tensors: they have shapes and no values, so a large model is recorded in seconds, and code
-that looks at a value is refused. An operation that reads no input is computed at once: its result is a
-constant, which becomes a part of the program where a recorded operation reads it.
+The inputs are fake tensors, with shapes and no values. So a large model is recorded in seconds, and code that
+looks at a value is refused. An operation that reads no input is computed at once: its result is a constant,
+which enters the program if a recorded operation reads it.
 """
 
 import logging
@@ -35,8 +35,7 @@ SHAPE_ONLY = {
     "aten.zeros_like.default": 0.0, "aten.new_zeros.default": 0.0, "aten.ones_like.default": 1.0,
     "aten.new_ones.default": 1.0,
 }  # fmt: skip
-"""Operations that read the shape of their argument and not its elements, and what all elements of the result
-are."""
+"""Operations that read only the shape of their argument, and the value of all elements of the result."""
 OVERWRITING = {
     "aten.add_.Tensor": "aten.add.Tensor",
     "aten.add_.Scalar": "aten.add.Scalar",
@@ -51,9 +50,9 @@ OVERWRITING = {
     "aten.logical_and_.default": "aten.logical_and.default",
     "aten.masked_fill_.Scalar": "aten.masked_fill.Scalar",
 }
-"""Operations that write into their first argument, and the one of the same result that does not."""
+"""In-place operations, and the operation of the same result that is not in place."""
 OWN_FOLDERS = tuple(str(Path(module.__file__).parent) for module in (torch, touchstone) if module.__file__)
-"""Lines there say nothing to who wrote the step."""
+"""Lines in these folders tell the author of a step nothing."""
 VALUE_REMEDY = (
     "A program does the same on every batch: compute all cases, and select by a product with 0 and 1."
 )
@@ -62,13 +61,13 @@ VALUE_REMEDY = (
 def record(
     function: Callable[..., Sequence[Tensor]], inputs: Sequence[tuple[Sequence[int], torch.dtype]]
 ) -> Recording:
-    """Records `function` on inputs of these shapes and dtypes; it returns tensors. Raises InvalidInput, with
-    the line of the caller's code, where values decide what is done, where random numbers are drawn and where
-    a tensor is overwritten of which a view exists."""
+    """Records `function`, which returns tensors, on inputs of these shapes and dtypes. Raises InvalidInput,
+    with the line of the caller's code, if it depends on values, draws random numbers, or overwrites a tensor
+    that has a view."""
     recorder = _Recorder()
     tensors = [recorder.add_input(shape, dtype) for shape, dtype in inputs]
     given = tuple(recorder.find(tensor) for tensor in tensors)
-    # Attention as operations of its own, and not one kernel of a device.
+    # Record attention as separate operations, not as one kernel of a device.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _quiet(), _uncompiled(), recorder:
         results = function(*tensors)
         outputs = tuple(map(recorder.find, results))
@@ -82,8 +81,8 @@ def record(
 
 
 def require_equal(first: Recording, second: Recording) -> None:
-    """Raises InvalidInput, with the line, where two recordings of one function differ: it counts, or draws,
-    outside of PyTorch, and a program would have the number of one call for ever."""
+    """Raises InvalidInput, with the line, if two recordings of one function differ. Then it counts, or draws,
+    outside of PyTorch, and a program would keep the number of one call for ever."""
     for one, other in zip_longest((*first.constants, *first.calls), (*second.constants, *second.calls)):
         if one is None or other is None or not _is_same(one, other):
             _refuse(
@@ -114,8 +113,8 @@ def _find_needed(calls: Sequence[Call], outputs: Sequence[Call]) -> set[Call]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """PyTorch prints a page for each operation that cannot run without values, beside the error that it
-    raises."""
+    """Silences PyTorch, which prints a page for each operation that cannot run without values, besides
+    raising its error."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -127,8 +126,8 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """What torch.compile made, or would make, runs as it is written: compiled code hides its operations, and
-    the compiler ends the process if it meets a recorder."""
+    """Turns torch.compile off: compiled code hides its operations, and the compiler ends the process if it
+    meets a recorder."""
     usual, is_loaded = torch.compile, "torch._dynamo" in sys.modules
     setattr(torch, "compile", _leave)  # noqa: B010
     try:
@@ -143,24 +142,25 @@ def _leave(function: Any = None, **options: Any) -> Any:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Tensors are the edges between calls. They are known by identity, and freed as soon as nothing refers to
-    them."""
+    """Notes calls. Tensors are the edges between them, known by identity, and freed as soon as nothing refers
+    to them."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[Call] = []
         self.constants: list[Constant] = []
         self._missing: list[tuple[str, str]] = []
-        """Operations that programs do not have, and their lines: an error if an output depends on them."""
+        """Operations that programs do not have, with their lines: an error if an output depends on them."""
         self._makers = WeakTensorKeyDictionary()
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         self._lines: dict[int, str] = {}
-        """Of the forward pass, by the number that autograd gives its operation: an operation of the backward
-        pass has no line of its own."""
+        """Lines of the forward pass, by the number that autograd gives each operation, because an operation
+        of the backward pass has no line."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and to be skipped by the compiler means to load it: two seconds."""
+        """Returns False: nothing is compiled here, and being skipped by the compiler would load it, which
+        takes two seconds."""
         return False
 
     def add_input(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -171,7 +171,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tensor
 
     def find(self, tensor: Tensor) -> Call:
-        """Returns the call that made a tensor; one more constant if none did."""
+        """Returns the call that made a tensor, or a new constant if none did."""
         call: Call | None = self._makers.get(tensor)  # type: ignore[no-untyped-call]
         if call is None:
             call = Constant("constant", (), where=_find_caller(), tensor=tensor, version=tensor._version)
@@ -194,7 +194,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs the operation and notes it, unless all that it reads is constant."""
+        """Runs the operation and records it, unless it reads only constants."""
         kwargs, name = kwargs or {}, str(func)
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         is_noted = any(self._is_noted(tensor) for tensor in given)
@@ -242,13 +242,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 refuse_missing(*self._missing[0])
             _refuse("values of a tensor decide what is done next", "the same for every batch", name, where)
         except RuntimeError:
-            # PyTorch cannot run without values what programs do not have.
+            # PyTorch cannot run some unsupported operations without values.
             if not self._missing:
                 raise
             refuse_missing(*self._missing[0])
 
     def _require_kept(self, func: Any, given: Sequence[Tensor], where: str) -> None:
-        """Raises InvalidInput if the operation writes into a tensor that is known by another name too."""
+        """Raises InvalidInput if the operation writes into a tensor that has another name too."""
         if not func._schema.is_mutable:
             return
         target = given[0].untyped_storage()._cdata
@@ -259,7 +259,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         ]
         if others or not self._is_noted(given[0]) or str(func) not in OVERWRITING:
             if self._missing and self._missing[0] != (str(func), where):
-                # PyTorch's gradient of what programs do not have overwrites something.
+                # PyTorch's gradient of an unsupported operation overwrites something.
                 refuse_missing(*self._missing[0])
             _refuse(
                 "a tensor is overwritten",
@@ -270,8 +270,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
 
     def _normalize(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns all arguments by place: keywords that say how a result is stored are left out, the result
-        shows it."""
+        """Returns all arguments by position, without keywords that say how a result is stored, because the
+        result shows that."""
         told = {name: value for name, value in kwargs.items() if name not in FORMATS}
         found = [self._note(argument) for argument in args]
         for argument in func._schema.arguments[len(args) :]:
@@ -290,7 +290,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _remember(self, tensor: Tensor, call: Call) -> None:
         call.shape, call.dtype = tuple(tensor.shape), tensor.dtype
-        # An operation that hands its argument back makes no new tensor: the later call stands for it.
+        # If an operation returns its argument, it makes no new tensor; the later call stands for it.
         self._makers[tensor] = call
 
     def _note(self, argument: Any) -> Any:
@@ -308,14 +308,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             line = self._lines.get(node._sequence_nr(), "")
             return f"{line} (backward)" if line else node.name()
         line = _find_caller()
-        # Of the operation that runs now: the next one gets the number that is asked for here.
+        # The number of the present operation: the next one gets the number that is asked for here.
         coming: int = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
         self._lines.setdefault(coming - 1, line)
         return line
 
 
 def _find_caller() -> str:
-    """File and line of the innermost frame that is neither PyTorch's nor of this project."""
+    """Returns file and line of the innermost frame outside PyTorch and this project."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
         frame = frame.f_back

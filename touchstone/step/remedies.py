@@ -1,4 +1,4 @@
-"""What to write instead of an operation that programs do not have."""
+"""Says what to write instead of an operation that programs do not have."""
 
 from typing import NoReturn
 
@@ -55,7 +55,7 @@ REMEDIES = {
     "linalg_vector_norm": "Write torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon).",
     "norm": "Write torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon).",
 }
-"""By the name of an operation that programs do not have: what to write instead."""
+"""By the name of an operation that programs do not have, what to write instead."""
 
 
 def refuse_missing(name: str, where: str) -> NoReturn:

@@ -43,9 +43,9 @@ REMEDY = "Record the step again, or copy the folder whole."
 
 
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a task says of a step. vocabulary_size: the most that the program can read by; betas: of the bias
-    corrections that it is told, 0 if it reads none; tokenizer_sha256: of the tokenizer.json beside the
-    model that was recorded, hex, empty if none was."""
+    """What a task says of a step. `vocabulary_size` is the largest that the program can read by. `betas` are
+    those of the bias corrections that it gets, 0 if it uses none. `tokenizer_sha256` is the hash in hex of
+    the tokenizer.json beside the recorded model, empty if there was none."""
 
     sequences: int
     tokens: int
@@ -58,7 +58,7 @@ class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class StepFiles:
-    """A step as a task takes it. weights: W before any training, flat float32."""
+    """A step as a task takes it. `weights` is W before any training, flat float32."""
 
     built: BuiltProgram
     layout: WeightsLayout
@@ -67,13 +67,14 @@ class StepFiles:
 
 
 def save_step(step: StepFiles, folder: Path) -> None:
-    """Writes the files of a step into `folder`, which is made if there is none. Constants of the step that
-    was there before go."""
+    """Writes the files of a step into `folder`, which is made if it is missing. Constants of an earlier step
+    there are removed."""
     (folder / CONSTANTS).mkdir(parents=True, exist_ok=True)
     (folder / PROGRAM).write_bytes(encode_program(step.built.program))
     (folder / LAYOUT).write_bytes(encode_layout(step.layout))
     (folder / WEIGHTS).write_bytes(tensor_bytes(step.weights))
-    # Zeros at the end of a root's last leaf change no root: the longest of two constants serves both.
+    # Zeros at the end of a root's last leaf do not change the root, so the longer of two constants serves
+    # both.
     for number, values in sorted(step.built.constants.items(), key=lambda one: one[1].numel()):
         name = step.built.program.buffers[number].constant_root.hex()
         (folder / CONSTANTS / name).write_bytes(tensor_bytes(values))
@@ -88,8 +89,8 @@ def save_step(step: StepFiles, folder: Path) -> None:
 
 
 def load_step(folder: Path) -> StepFiles:
-    """Returns the step that lies in a folder. Raises InvalidInput, with the file, if one is missing, broken,
-    a link, too large, or does not belong to the others. Files are measured before a number is read."""
+    """Returns the step in a folder. Raises InvalidInput, naming the file, if one is missing, broken, a link,
+    too large, or does not fit the others. Sizes are checked before a number is read."""
     program = decode_program(bytes(_read(folder / PROGRAM, most=MAX_PROGRAM_BYTES)))
     require_step(program)
     layout = decode_layout(bytes(_read(folder / LAYOUT, most=MAX_LAYOUT_BYTES)))
@@ -142,7 +143,7 @@ def _read_shape(path: Path) -> StepShape:
 
 
 def _measure(path: Path, least: int, most: int) -> int:
-    """Returns the length in bytes of a file of this folder: no link, no device, nothing outside."""
+    """Returns the bytes of a file in this folder. Refuses links, devices and paths outside."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -168,7 +169,7 @@ def _read(path: Path, least: int = 1, most: int = 1 << 63) -> bytearray:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Opens a file. A link that took its place after it was measured is not followed."""
+    """Opens a file. If a link has replaced it since it was measured, it is not followed."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -177,8 +178,8 @@ def _round_up(size_bytes: int) -> int:
 
 
 def _read_numbers(path: Path, count: int, root: bytes = b"") -> Tensor:
-    """Returns the first `count` numbers of a file. root: theirs; the file of a constant may have zeros
-    behind."""
+    """Returns the first `count` numbers of a file. `root` is theirs. A constant's file may have zeros at the
+    end."""
     data = _read(path, 4 * count, _round_up(4 * count) if root else 4 * count)
     if root and compute_data_root(memoryview(data)[: 4 * count]) != root:
         raise _refuse(f"bytes of the root {root.hex()}", "others", path)

@@ -1,7 +1,7 @@
 """Adds copies, so that every operand of a sum is one run of memory.
 
-Terms that lie far from each other would cost a dispute a leaf each. So a program has a COPY before each
-reader of such an operand, and the reader sums over the copy. Who trains does without
+If terms lay far apart, a dispute would open a leaf for each. So a program has a COPY before each reader of
+such an operand, and the reader sums over the copy. Training leaves the copies out
 (`protocol/compute/program/planning/copy_folding.py`).
 
     reader <- operand here and there          becomes   operand -> COPY -> run <- reader
@@ -20,7 +20,7 @@ _Key = tuple[int, int, tuple[tuple[int, int], ...]]
 
 
 def straighten(program: Program) -> Program:
-    """Returns the program with a COPY before the first reader of each operand of a sum whose terms are no
+    """Returns the program with a COPY before the first reader of each summed operand whose terms are not one
     run. New buffers come last. Operands over the same elements share one. Raises InvalidInput if an index
     would have to be copied."""
     copies = _Copies(list(program.buffers))

@@ -1,9 +1,9 @@
-"""Where a tensor's elements lie: views that cost nothing.
+"""Describes where a tensor's elements lie: views that cost nothing.
 
 A logical dimension is a tuple of atoms (size, stride), outermost first; a view is an offset and one such
-tuple per dimension. Merging dimensions concatenates their atoms, splitting one peels atoms off, transposing
-permutes the tuples, expanding adds an atom of stride 0: nothing is ever copied. When an operation combines
-views, their atoms are cut into the common refinement, which gives its loops.
+tuple for each dimension. Merging dimensions concatenates their atoms, splitting one peels atoms off,
+transposing permutes the tuples, expanding adds an atom of stride 0: nothing is ever copied. When an operation
+combines views, their atoms are cut into the common refinement, which gives its loops.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,13 @@ Dimension = tuple[Atom, ...]
 
 
 class LayoutError(ValueError):
-    """A dimension cannot be cut as asked for; a bug of the caller, never of input."""
+    """A dimension cannot be cut as asked for: a bug of the caller, never an error of input."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor of any rank inside a buffer. dimensions: atoms of each logical dimension; size-1 dimensions
-    have none."""
+    """A tensor of any rank inside a buffer. `dimensions` has the atoms of each logical dimension; dimensions
+    of size 1 have none."""
 
     buffer: int
     offset: int
@@ -31,7 +31,7 @@ class View:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Size of each logical dimension."""
+        """The size of each logical dimension."""
         return tuple(map(count, self.dimensions))
 
 
@@ -54,7 +54,7 @@ def simplify(atoms: Iterable[Atom]) -> Dimension:
 
 
 def make_contiguous(buffer: int, offset: int, shape: Sequence[int]) -> View:
-    """Returns a view whose elements follow each other, the last dimension fastest."""
+    """Returns a view of successive elements, the last dimension fastest."""
     strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
     return View(buffer, offset, tuple(simplify([atom]) for atom in zip(shape, strides, strict=True)))
 
@@ -73,7 +73,7 @@ def split(dimension: Dimension, sizes: Sequence[int]) -> tuple[Dimension, ...]:
 
 
 def _peel(dimension: Dimension, size: int) -> tuple[Dimension, Dimension]:
-    """(what is left, the innermost `size` elements)."""
+    """Returns (the rest, the innermost `size` elements)."""
     left, taken = list(dimension), []
     while size > 1:
         if not left:
@@ -103,7 +103,7 @@ def permute(view: View, order: Sequence[int]) -> View:
 
 
 def narrow(view: View, dimension: int, start: int, length: int) -> View:
-    """Returns elements start .. start + length of one dimension; if that has several atoms only whole
+    """Returns elements start .. start + length of one dimension. If that has several atoms, only whole
     outermost steps can be cut off."""
     atoms = view.dimensions[dimension]
     if not 0 <= start <= start + length <= count(atoms):
@@ -121,7 +121,8 @@ def narrow(view: View, dimension: int, start: int, length: int) -> View:
 
 
 def expand(view: View, shape: Sequence[int]) -> View:
-    """Broadcasts as NumPy does: new dimensions in front, size-1 dimensions repeated (stride 0)."""
+    """Returns the view broadcast as in NumPy: new dimensions in front, dimensions of size 1 repeated (stride
+    0)."""
     added = len(shape) - len(view.dimensions)
     padded = ((),) * added + view.dimensions
     if any(count(dimension) not in (1, size) for dimension, size in zip(padded, shape, strict=True)):

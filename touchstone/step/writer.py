@@ -1,7 +1,7 @@
 """The frame of the lowering: what handlers write with, and where results lie.
 
 PyTorch computes pieces and then copies them together, or into another order. Here the node that computes
-elements writes them where they end, so a concatenation and a transposed copy cost nothing.
+elements writes them directly to their final place, so a concatenation and a transposed copy cost nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,19 +21,19 @@ SUMS = frozenset({"aten.sum.dim_IntList", "aten.sum.default"}) | MEANS
 Value = Any
 """A View, a Python number, a tuple of values, or a result that is not written yet (`pending.py`)."""
 Handler = Callable[..., Value]
-"""From (writer, call, the call's arguments as values) to the value of its result."""
+"""Maps (writer, call, the call's arguments as values) to the value of the result."""
 HANDLERS: dict[str, Handler] = {}
-"""By the operation's name; each file of handlers enters its own."""
+"""Handlers by the operation's name; each file of handlers registers its own."""
 READS_PENDING: set[str] = set()
-"""Operations whose handlers take results that are not written yet; for all others they are written."""
+"""Operations whose handlers take results that are not written yet; for all others they are written first."""
 
 
 def handles(*names: str, pending: bool = False) -> Callable[[Handler], Handler]:
-    """Enters the function that follows under the names of the operations that it lowers. pending: it takes
+    """Registers the following function for the operations that it lowers. `pending` says that it takes
     results that are not written yet."""
 
     def register(handler: Handler) -> Handler:
-        """Enters the handler under its names."""
+        """Registers the handler under its names."""
         HANDLERS.update(dict.fromkeys(names, handler))
         if pending:
             READS_PENDING.update(names)
@@ -43,7 +43,7 @@ def handles(*names: str, pending: bool = False) -> Callable[[Handler], Handler]:
 
 
 class Writer:
-    """Where the handlers of operations write their nodes, and where each result belongs."""
+    """The functions by which handlers write nodes, and the place of each result."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -72,8 +72,8 @@ class Writer:
         return self.builder.map(operation, *views, out=self._places.get(call))
 
     def contract(self, call: Call, operation: Operation, operands: Sequence[View], reduced: int) -> View:
-        """Returns a sum over the last `reduced` dimensions, written to where the traced node's result
-        belongs."""
+        """Returns a sum over the last `reduced` dimensions, written to the place of the traced node's
+        result."""
         place = self._places.get(call)
         return self.builder.contract(operation, operands, reduced, place)
 
@@ -89,19 +89,19 @@ class Writer:
         return is_number and self.builder.numbers[value.offset] == number
 
     def place_of(self, call: Call) -> View | None:
-        """Returns where the node's result was asked to be written, if anywhere."""
+        """Returns the place that was planned for the node's result, if there is one."""
         return self._places.get(call)
 
     def plan(self, calls: Sequence[Call]) -> None:
         """Decides where results lie, from the operations that only move them."""
         for call in calls:
             self._plan_copy(call)
-        # The whole before its pieces: what is put together of pieces may be a piece itself.
+        # The whole before its pieces, because a joined tensor may be a piece itself.
         for call in reversed(calls):
             self._plan_pieces(call)
 
     def _plan_copy(self, call: Call) -> None:
-        """Makes a node write its tensor at once in the order into which PyTorch copies it afterwards."""
+        """Makes a node write its tensor directly in the order into which PyTorch copies it later."""
         if call.name != "aten.clone.default" or not _is_only_renamed(call.args[0]):
             return
         maker, place = _trace_back(call.args[0], self.builder.add_tensor(call.shape))
@@ -129,7 +129,7 @@ class Writer:
             self._places[maker] = place
 
     def gather_pieces(self, call: Call, dimension: int, pieces: Sequence[tuple[Value, int]]) -> View:
-        """Returns the planned tensor; pieces that lie elsewhere are copied in."""
+        """Returns the planned tensor; pieces that lie elsewhere are copied into it."""
         place = self._places[call]
         for piece, start in pieces:
             target = narrow(place, dimension, start, piece.shape[dimension])
@@ -148,7 +148,7 @@ def _has_elements(call: Call) -> bool:
 
 
 def _fill(*arguments: Any) -> bool:
-    """Returns whether both are slices of a gradient that meet, and fill it."""
+    """Returns whether both are slices of a gradient that together fill it."""
     if not all(isinstance(one, Call) and one.name == "aten.slice_backward.default" for one in arguments):
         return False
     cut = [one.args[1:4] for one in arguments]
@@ -189,14 +189,15 @@ def _is_only_renamed(call: Call) -> bool:
 
 
 def _has_one_reader(call: Call) -> bool:
-    """Returns whether one call alone reads the elements, under any name."""
+    """Returns whether exactly one call reads the elements, under any name."""
     while call.name in _UNDO and len(call.users) == 1:
         call = call.args[0]
     return len(call.users) == 1
 
 
 def _trace_back(call: Call, place: View) -> tuple[Call, View]:
-    """Returns who computes the elements of `call`, and where they belong when `call` belongs at `place`."""
+    """Returns the call that computes the elements of `call`, and where they must lie if `call` lies at
+    `place`."""
     while call.name in _UNDO:
         place = _UNDO[call.name](place, call)
         call = call.args[0]

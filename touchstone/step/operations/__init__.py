@@ -1,4 +1,5 @@
-"""One function for each operation of PyTorch that programs can follow. Importing the files enters them."""
+"""Lowers each operation of PyTorch that programs support with one function. Importing the files registers
+them."""
 
 from touchstone.step.operations import (
     activations,

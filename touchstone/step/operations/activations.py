@@ -1,4 +1,4 @@
-"""Lowering of activations, forward and backward: each is spelled out in operations of the program."""
+"""Lowers activations, forward and backward, into operations of the program."""
 
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.operations.losses import LEAST_EXPONENT
@@ -16,7 +16,7 @@ def _lower_silu(writer: Writer, call: Call, x: View) -> View:
 
 @handles("aten.silu_backward.default")
 def _lower_silu_backward(writer: Writer, call: Call, gradient: View, x: View) -> View:
-    """d(x s)/dx = s + x s (1 - s) with s = sigmoid(x)."""
+    """Computes d(x s)/dx = s + x s (1 - s) with s = sigmoid(x)."""
     builder = writer.builder
     gate = builder.map(Operation.SIGMOID, x)
     value = builder.multiply(x, gate)
@@ -32,7 +32,7 @@ def _lower_sigmoid(writer: Writer, call: Call, x: Value) -> View:
 
 @handles("aten.sigmoid_backward.default")
 def _lower_sigmoid_backward(writer: Writer, call: Call, gradient: Value, gate: View) -> View:
-    """gradient s (1 - s), s the sigmoid."""
+    """Computes gradient s (1 - s), where s is the sigmoid."""
     builder = writer.builder
     rest = builder.subtract(1.0, gate)
     slope = builder.multiply(gate, rest)
@@ -46,7 +46,7 @@ def _lower_relu(writer: Writer, call: Call, x: View) -> View:
 
 @handles("aten.threshold_backward.default")
 def _lower_threshold_backward(writer: Writer, call: Call, gradient: View, x: View, threshold: float) -> View:
-    """Returns the gradient where x is above the threshold."""
+    """Returns the gradient for elements above the threshold, else 0."""
     builder = writer.builder
     above = x if threshold == 0 else builder.subtract(x, threshold)
     return writer.map(call, Operation.MULTIPLY, gradient, find_positive(builder, above))
@@ -54,7 +54,7 @@ def _lower_threshold_backward(writer: Writer, call: Call, gradient: View, x: Vie
 
 @handles("aten.leaky_relu.default")
 def _lower_leaky_relu(writer: Writer, call: Call, x: View, slope: float = 0.01) -> View:
-    """max(x, slope x)."""
+    """Computes max(x, slope x)."""
     require_form(call, "a slope below 1", slope < 1)
     return writer.map(call, Operation.MAXIMUM, x, writer.builder.multiply(x, slope))
 
@@ -63,7 +63,7 @@ def _lower_leaky_relu(writer: Writer, call: Call, x: View, slope: float = 0.01) 
 def _lower_leaky_relu_backward(
     writer: Writer, call: Call, gradient: View, x: View, slope: float, _is_result: bool
 ) -> View:
-    """gradient (slope + (1 - slope) [x > 0])."""
+    """Computes gradient (slope + (1 - slope) [x > 0])."""
     builder = writer.builder
     rise = builder.multiply(find_positive(builder, x), 1.0 - slope)
     return writer.map(call, Operation.MULTIPLY, gradient, builder.add(rise, slope))
@@ -75,7 +75,7 @@ def _lower_tanh(writer: Writer, call: Call, x: View) -> View:
 
 
 def write_tanh(writer: Writer, x: View, call: Call | None = None) -> View:
-    """2 sigmoid(2 x) - 1."""
+    """Computes 2 sigmoid(2 x) - 1."""
     builder, two = writer.builder, writer.view(2.0)
     gate = builder.map(Operation.SIGMOID, builder.multiply(x, two))
     doubled = builder.multiply(gate, two)
@@ -85,7 +85,7 @@ def write_tanh(writer: Writer, x: View, call: Call | None = None) -> View:
 
 @handles("aten.tanh_backward.default")
 def _lower_tanh_backward(writer: Writer, call: Call, gradient: View, result: View) -> View:
-    """gradient (1 - result^2)."""
+    """Computes gradient (1 - result^2)."""
     return writer.map(call, Operation.MULTIPLY, gradient, _complement_of_square(writer, result))
 
 
@@ -96,7 +96,7 @@ def _complement_of_square(writer: Writer, x: View) -> View:
 
 @handles("aten.softplus.default")
 def _lower_softplus(writer: Writer, call: Call, x: View, beta: float = 1, threshold: float = 20) -> View:
-    """max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    """Computes max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
     require_form(call, "a beta of 1, and no threshold below 20", beta == 1 and threshold >= 20)
     builder = writer.builder
     size = builder.multiply(write_absolute(builder, x), -1.0)

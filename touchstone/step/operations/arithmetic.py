@@ -1,4 +1,4 @@
-"""Lowering of arithmetic, element by element."""
+"""Lowers arithmetic, element by element."""
 
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.pending import Pieces, Product
@@ -23,7 +23,7 @@ def _lower_add(writer: Writer, call: Call, a: Value, b: Value, alpha: float = 1)
 
 
 def scale(writer: Writer, x: Value, alpha: float) -> Value:
-    """x * alpha."""
+    """Computes x * alpha."""
     return x if alpha == 1 else writer.builder.multiply(writer.view(x), writer.view(alpha))
 
 
@@ -72,7 +72,7 @@ def _lower_pow(writer: Writer, call: Call, a: View, exponent: float) -> View:
         return a
     if exponent == -0.5:
         return writer.map(call, Operation.RECIPROCAL_ROOT, a)
-    # By squares from the highest bit on: 2 is a * a, 3 is (a * a) * a.
+    # Square from the highest bit on: 2 is a * a, 3 is (a * a) * a.
     power: View | None = None
     for bit in bin(int(whole))[2:]:
         if power is not None:

@@ -1,4 +1,4 @@
-"""Lowering of convolutions of any number of dimensions: products over loops of an input with zeros around."""
+"""Lowers convolutions of any number of dimensions: products over loops of a zero-padded input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from touchstone.step.writer import Writer, get_only_stride, handles, require_for
 
 Sizes = tuple[int, ...]
 Options = tuple[Sizes, Sizes, Sizes, bool, Sizes, int]
-"""PyTorch's: stride, padding, dilation, whether it is transposed, padding of the output, groups."""
+"""PyTorch's options: stride, padding, dilation, whether it is transposed, padding of the output, groups."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """How a kernel moves over an input. kernel, out: sizes of the kernel and of the output along each
-    dimension of space; groups: of channels, which do not mix."""
+    """How a kernel moves over an input. `kernel` and `out` are sizes of the kernel and of the output along
+    each dimension of space. `groups` are groups of channels, which do not mix."""
 
     kernel: Sizes
     out: Sizes
@@ -29,7 +29,8 @@ class Windows:
     groups: int
 
     def slide(self, x: View) -> View:
-        """[batch, groups, *out, channels of a group, *kernel] of a padded input [batch, channels, *space]."""
+        """Returns [batch, groups, *out, channels of a group, *kernel] of a padded input [batch, channels,
+        *space]."""
         batch, groups, channels, *space = _group(x, 1, self.groups).dimensions
         steps = [get_only_stride(x, 2 + n) if space[n] else 0 for n in range(len(space))]
         out = [
@@ -66,7 +67,7 @@ def _read_windows(call: Call, weight: View, out: Sequence[int], options: Options
 def _lower_convolution(
     writer: Writer, call: Call, x: View, weight: View, bias: View | None, *options: Any
 ) -> View:
-    """Returns the sum over channels of a group and places of the kernel of input times weight, and the
+    """Returns the sum over channels of a group and places of the kernel of input times weight, plus the
     bias."""
     windows = _read_windows(call, weight, call.shape[2:], tuple(options))
     rank, groups = len(windows.kernel), windows.groups
@@ -98,7 +99,7 @@ def _lower_convolution_backward(
     _bias_sizes: object,
     *options: Any,
 ) -> tuple[View | None, View | None, View | None]:
-    """Gradients of input, weight and bias, as far as they are wanted."""
+    """Returns the gradients of input, weight and bias, as far as they are wanted."""
     *told, (wants_input, wants_weight, wants_bias) = options
     windows = _read_windows(call, weight, gradient.shape[2:], tuple(told))
     return (
@@ -114,7 +115,7 @@ def _bias_gradient(writer: Writer, gradient: View) -> View:
 
 
 def _weight_gradient(writer: Writer, gradient: View, x: View, weight: View, windows: Windows) -> View:
-    """Over [groups, channels out, channels of a group, *kernel] the sum over [batch, *out]."""
+    """Returns, over [groups, channels out, channels of a group, *kernel], the sum over [batch, *out]."""
     rank, groups = len(windows.kernel), windows.groups
     seen = windows.slide(_pad(writer, x, windows.padding))
     out = range(2, 2 + rank)
@@ -131,14 +132,15 @@ def _weight_gradient(writer: Writer, gradient: View, x: View, weight: View, wind
 
 
 def _group(x: View, dimension: int, groups: int) -> View:
-    """Returns the dimension of channels as groups, and channels of a group."""
+    """Splits the dimension of channels into groups and channels of a group."""
     return divide(x, dimension, (groups, x.shape[dimension] // groups))
 
 
 def _input_gradient(
     writer: Writer, call: Call, gradient: View, shape: Sequence[int], weight: View, windows: Windows
 ) -> View:
-    """For each place of the kernel the sum over channels out, at where the input was read."""
+    """Adds, for each place of the kernel, the sum over channels out to the places where the input was
+    read."""
     require_form(
         call,
         "a stride of 1, or patches beside each other whose input needs no gradient",
@@ -154,7 +156,7 @@ def _input_gradient(
         for index in reversed(place):
             last = len(tap.dimensions) - 1
             tap = remove(narrow(tap, last, index, 1), last)
-        # Over [batch, groups, channels of a group, *out] the sum over channels out.
+        # Over [batch, groups, channels of a group, *out], the sum over channels out.
         left = permute(given, (0, 1, *range(3, 3 + rank), 2))
         left = insert(left, 2)
         right = permute(tap, (0, 2, 1))

@@ -1,4 +1,4 @@
-"""Lowering of tables that are read by index."""
+"""Lowers tables that are read by index."""
 
 from math import prod
 
@@ -27,8 +27,8 @@ def _lower_embedding(writer: Writer, call: Call, given: Value, index: View | Ind
 def _lower_embedding_backward(
     writer: Writer, call: Call, given: Value, index: View | Indices, rows: int, padding: int, is_scaled: bool
 ) -> View | Pieces:
-    """Each row is the sum of the gradients at the positions that read it: [rows, D] over positions. The row
-    of the padding gets none."""
+    """Computes each row as the sum of the gradients at the positions that read it: [rows, D] over positions.
+    The row of the padding gets none."""
     require_form(call, "no scaling by frequency", not is_scaled)
     gradient = writer.view(given)
     width = gradient.shape[-1]
@@ -51,7 +51,7 @@ def _lower_embedding_backward(
 
 
 def _sum_by_position(writer: Writer, call: Call, gradient: View, index: Indices, rows: int) -> View | Pieces:
-    """Returns the sum over the batch, at the rows of the positions; zeros elsewhere."""
+    """Returns the sum over the batch at the rows of the positions; zeros elsewhere."""
     start, count = _find_run(call, index)
     width = gradient.shape[-1]
     by_position = reshape(gradient, (prod(gradient.shape[:-1]) // count, count, width))
@@ -63,8 +63,8 @@ def _sum_by_position(writer: Writer, call: Call, gradient: View, index: Indices,
 
 
 def _find_run(call: Call, index: Indices) -> tuple[int, int]:
-    """First and number of the positions, which follow each other in every row alike. Raises InvalidInput
-    if they do not."""
+    """Returns the first position and their number, if they are successive in every row alike. Raises
+    InvalidInput if they are not."""
     values = index.values
     row = values.reshape(-1, values.shape[-1])[0]
     start, count = int(row[0]), row.numel()

@@ -1,4 +1,4 @@
-"""Lowering of gelu, by the normal distribution and by tanh, and of erf."""
+"""Lowers gelu, by the normal distribution and by tanh, and erf."""
 
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.operations.activations import write_tanh
@@ -9,7 +9,7 @@ from touchstone.step.views import View
 from touchstone.step.writer import Writer, handles
 
 TANH_RATE, CUBE = 0.7978845608028654, 0.044715
-"""sqrt(2 / pi), and of the cube of x (Hendrycks and Gimpel, arXiv 1606.08415)."""
+"""sqrt(2 / pi), and the factor of the cube of x (Hendrycks and Gimpel, arXiv 1606.08415)."""
 ERF_RATE = 0.3275911
 ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """erf(x) = 1 - (sum of ERF, from the fifth power down, of t = 1 / (1 + ERF_RATE x)) exp(-x^2) for x >= 0,
@@ -20,7 +20,7 @@ ROOT_HALF, DENSITY = 0.7071067811865476, 0.3989422804014327
 
 @handles("aten.gelu.default")
 def _lower_gelu(writer: Writer, call: Call, x: View, approximate: str = "none") -> View:
-    """x Phi(x), Phi the normal distribution, or what is close to it by tanh."""
+    """Computes x Phi(x), where Phi is the normal distribution, or its approximation by tanh."""
     if approximate == "none":
         return writer.map(call, Operation.MULTIPLY, x, _distribution(writer, x))
     factor, _ = _tanh_gate(writer, x)
@@ -31,7 +31,8 @@ def _lower_gelu(writer: Writer, call: Call, x: View, approximate: str = "none") 
 def _lower_gelu_backward(
     writer: Writer, call: Call, gradient: View, x: View, approximate: str = "none"
 ) -> View:
-    """gradient (Phi(x) + x phi(x)); with tanh, gradient (gate + x (1 - tanh^2) / 2 * the slope inside)."""
+    """Computes gradient (Phi(x) + x phi(x)); with tanh, gradient (gate + x (1 - tanh^2) / 2 * the slope
+    inside)."""
     builder = writer.builder
     if approximate == "none":
         square = builder.multiply(x, x)
@@ -49,7 +50,7 @@ def _lower_gelu_backward(
 
 
 def _tanh_gate(writer: Writer, x: View) -> tuple[View, View]:
-    """(1 + t) / 2 and t = tanh(TANH_RATE (x + CUBE x^3))."""
+    """Computes (1 + t) / 2 and t = tanh(TANH_RATE (x + CUBE x^3))."""
     builder = writer.builder
     cube = builder.multiply(builder.multiply(x, x), x)
     inner = builder.add(x, builder.multiply(cube, CUBE))
@@ -59,7 +60,7 @@ def _tanh_gate(writer: Writer, x: View) -> tuple[View, View]:
 
 
 def _distribution(writer: Writer, x: View) -> View:
-    """Phi(x) = (1 + erf(x / sqrt 2)) / 2."""
+    """Computes Phi(x) = (1 + erf(x / sqrt 2)) / 2."""
     one = writer.view(1.0)
     erf = _erf(writer, writer.builder.multiply(x, ROOT_HALF))
     return writer.builder.multiply(writer.builder.add(erf, one), 0.5)

@@ -1,4 +1,4 @@
-"""Lowering of softmax, of losses by label, and of what is chosen by label."""
+"""Lowers softmax, losses by label, and selections by label."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,17 @@ from touchstone.step.views import View, expand, insert, narrow, remove
 from touchstone.step.writer import SOFTMAXES, Value, Writer, get_only_stride, handles, require_form
 
 LEAST_EXPONENT = -50.0
-"""Softmax takes exp(max(x, -50)): what is smaller vanishes beside the 1 of the largest (2^-24 > e^-50), and
+"""Softmax takes exp(max(x, -50)). Smaller values vanish beside the 1 of the largest (2^-24 > e^-50), and
 exponentials that underflow cost up to a hundred times as much."""
 ZERO_EXPONENT = -128.0
-"""The same in exact programs, where exp(-128) is 0 (docs/spec.md, 9.1): what is hidden changes no bit."""
+"""The same in exact programs, where exp(-128) is 0 (docs/spec.md, 9.1), so a hidden position changes no
+bit."""
 NO_REDUCTION, MEAN, SUM = 0, 1, 2
-"""PyTorch's numbers of how the losses of the rows become one."""
+"""PyTorch's numbers for how the losses of rows are combined."""
 
 
 def _lower_powers(writer: Writer, x: View) -> LogSoftmax:
-    """Returns the parts of a softmax over the last dimension. In exact programs what vanishes is zero: a
+    """Returns the parts of a softmax over the last dimension. In exact programs tiny terms are zero, so a
     masked position changes no bit."""
     builder = writer.builder
     largest = insert(builder.reduce_maximum(x), len(x.dimensions) - 1)
@@ -40,7 +41,7 @@ def _lower_softmax(writer: Writer, call: Call, x: View, dimension: int, *_: obje
 def _lower_softmax_backward(
     writer: Writer, call: Call, gradient: View, softmax: View, dimension: int, _dtype: object
 ) -> View:
-    """(gradient - sum(gradient * softmax)) * softmax."""
+    """Computes (gradient - sum(gradient * softmax)) * softmax."""
     require_form(call, "the last dimension", dimension in (-1, len(softmax.dimensions) - 1))
     mean = writer.builder.contract(Operation.PRODUCT_SUM, (gradient, softmax), 1)
     centred = writer.builder.subtract(gradient, insert(mean, len(mean.dimensions)))
@@ -63,7 +64,7 @@ def _lower_nll_loss(
     reduction: int,
     ignored: int,
 ) -> tuple[View, None]:
-    """log(total) - shifted[label] of each row; their mean or sum."""
+    """Computes log(total) - shifted[label] of each row; then their mean or sum."""
     require_form(call, "no weights of classes", weights is None)
     require_form(call, "no label that is ignored", ignored < 0)
     require_form(call, "log_softmax before nll_loss, as cross_entropy does it", isinstance(x, LogSoftmax))
@@ -105,8 +106,8 @@ def _lower_nll_loss_backward(
 def _lower_log_softmax_backward(
     writer: Writer, call: Call, gradient: Value, x: Value, dimension: int, *_: object
 ) -> View:
-    """gradient - softmax * sum(gradient). Of a gradient at the label alone: softmax * scale, less scale
-    there."""
+    """Computes gradient - softmax * sum(gradient). For a gradient at the label alone: softmax * scale, minus
+    scale at the label."""
     require_form(call, "log_softmax of the last dimension", isinstance(x, LogSoftmax))
     builder = writer.builder
     if isinstance(gradient, LossGradient):
@@ -131,7 +132,7 @@ def _gather_last(writer: Writer, call: Call, x: View, index: View) -> View:
 
 @handles("aten.gather.default")
 def _lower_gather(writer: Writer, call: Call, x: View, dimension: int, index: View, *_: object) -> View:
-    """Returns one element of each row: index is [..., 1], of the batch's tokens or labels."""
+    """Returns one element of each row. The index is [..., 1], of the batch's tokens or labels."""
     last = len(x.dimensions) - 1
     is_one = dimension in (-1, last) and index.shape[-1] == 1
     require_form(call, "one index for each row of the last dimension", is_one)
@@ -142,7 +143,7 @@ def _lower_gather(writer: Writer, call: Call, x: View, dimension: int, index: Vi
 def _lower_scatter_add(
     writer: Writer, call: Call, zeros: Value, dimension: int, index: View, source: View
 ) -> LossGradient:
-    """Returns what `gather` gives back."""
+    """Returns the gradient of `gather`."""
     last = len(call.shape) - 1
     is_one = dimension in (-1, last) and index.shape[-1] == 1 and writer.is_constant(zeros, 0.0)
     require_form(call, "one index for each row of zeros", is_one)

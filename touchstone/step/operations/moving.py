@@ -1,4 +1,4 @@
-"""Lowering of what only names, cuts, joins and pads tensors."""
+"""Lowers operations that only rename, cut, join and pad tensors."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -13,8 +13,8 @@ from touchstone.step.writer import Value, Writer, get_cat_dimension, handles, re
 
 STEPLESS = "slices without steps; for x[..., ::2] write x.unflatten(-1, (-1, 2))[..., 0]"
 DTYPES = frozenset({torch.float32, torch.float64, torch.int64, torch.int32, torch.bool})
-"""Of tensors that a program can follow. float64 only makes PyTorch's own rounding finer: a program computes
-in its numeric format."""
+"""Types of tensors that a program supports. float64 only makes PyTorch's own rounding finer; a program
+computes in its numeric format."""
 
 
 @handles(
@@ -170,7 +170,8 @@ def _lower_select_backward(
 
 @handles("aten.constant_pad_nd.default")
 def _lower_pad(writer: Writer, call: Call, x: View, pad: Sequence[int], value: float = 0.0) -> View:
-    """Pairs of elements before and after, from the last dimension on; fewer than 0 cut off."""
+    """Pads with pairs of (elements before, elements after), from the last dimension on; a negative number
+    cuts off."""
     require_form(call, "a padding of zeros", value == 0)
     for number in range(len(pad) // 2):
         dimension = len(x.dimensions) - 1 - number

@@ -1,4 +1,4 @@
-"""Lowering of layer norms, forward and backward. PyTorch makes root-mean-square norms of plain operations."""
+"""Lowers layer norms, forward and backward. PyTorch makes root-mean-square norms of plain operations."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,12 +12,12 @@ Results = tuple[Value, ...]
 
 
 def _flatten(x: View, size: int) -> View:
-    """[rows, size]."""
+    """Returns x as [rows, size]."""
     return reshape(x, (prod(x.shape) // size, size))
 
 
 def _mean(writer: Writer, *factors: View) -> View:
-    """Of the product of the factors, along the last dimension, which stays with one element."""
+    """Returns the mean of the product of the factors along the last dimension, which keeps size 1."""
     operation = Operation.SUM if len(factors) == 1 else Operation.PRODUCT_SUM
     total = writer.builder.contract(operation, factors, 1)
     mean = writer.builder.divide(total, factors[0].shape[-1])
@@ -25,7 +25,7 @@ def _mean(writer: Writer, *factors: View) -> View:
 
 
 def _sum_rows(writer: Writer, x: View, *factors: View) -> View:
-    """Returns the sum over all rows of [rows, size], of the product with the factors."""
+    """Returns the sum over all rows of [rows, size] of the product of the factors."""
     turned = [_turn(view) for view in (x, *factors)]
     return writer.builder.contract(Operation.PRODUCT_SUM if factors else Operation.SUM, turned, 1)
 
@@ -44,7 +44,8 @@ def _lower_layer_norm(
     bias: View | None,
     epsilon: float,
 ) -> Results:
-    """(x - mean) / sqrt(variance + epsilon) * weight + bias; the mean, and 1 / sqrt(variance + epsilon)."""
+    """Computes (x - mean) / sqrt(variance + epsilon) * weight + bias; also the mean, and 1 / sqrt(variance +
+    epsilon)."""
     builder, size = writer.builder, prod(shape)
     rows = _flatten(x, size)
     mean = _mean(writer, rows)
@@ -73,8 +74,8 @@ def _lower_layer_norm_backward(
     bias: View | None,
     _wanted: Sequence[bool],
 ) -> Results:
-    """With y = (x - mean) scale and g = gradient weight: scale (g - mean(g) - y mean(g y)); sums over rows of
-    gradient y and of gradient."""
+    """Computes, with y = (x - mean) scale and g = gradient weight: scale (g - mean(g) - y mean(g y)); and the
+    sums over rows of gradient y and of gradient."""
     builder, size = writer.builder, prod(shape)
     given, rows = _flatten(gradient, size), _flatten(x, size)
     by_row = (rows.shape[0], 1)

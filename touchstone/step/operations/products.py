@@ -1,4 +1,4 @@
-"""Lowering of sums and products."""
+"""Lowers sums and products."""
 
 from collections.abc import Sequence
 from math import prod
@@ -20,7 +20,7 @@ def _lower_matmul(writer: Writer, call: Call, a: View, b: View) -> View:
 
 
 def _find_weighted(factors: Sequence[Call]) -> int | None:
-    """Returns the operand beside which a softmax stands, under whatever name."""
+    """Returns the operand that is multiplied with a softmax, under any name."""
     for place, factor in enumerate(factors):
         while factor.name in RENAMES:
             factor = factor.args[0]
@@ -33,7 +33,7 @@ def _find_weighted(factors: Sequence[Call]) -> int | None:
 def _lower_addmm(
     writer: Writer, call: Call, bias: Value, a: View, b: View, beta: float = 1, alpha: float = 1
 ) -> View:
-    """beta * bias + alpha * (a @ b)."""
+    """Computes beta * bias + alpha * (a @ b)."""
     product = writer.builder.multiply_matrices(a, b, weighted=_find_weighted(call.args[1:3]))
     return writer.map(call, Operation.ADD, scale(writer, product, alpha), scale(writer, bias, beta))
 
@@ -50,20 +50,20 @@ def _lower_dot(writer: Writer, call: Call, a: View, b: View) -> View:
 
 @handles("aten.cumsum.default")
 def _lower_cumsum(writer: Writer, _call: Call, x: View, dimension: int) -> View:
-    """By a product with a triangle of ones: element i is the sum of the elements 0 .. i."""
+    """Computes by a product with a triangle of ones: element i is the sum of the elements 0 .. i."""
     return _multiply_along(writer, x, dimension, torch.ones(x.shape[dimension], x.shape[dimension]).tril())
 
 
 @handles("aten.flip.default")
 def _lower_flip(writer: Writer, _call: Call, x: View, dimensions: Sequence[int]) -> View:
-    """By products with matrices that exchange first and last."""
+    """Computes by products with matrices that reverse the order."""
     for dimension in dimensions:
         x = _multiply_along(writer, x, dimension, torch.eye(x.shape[dimension]).flip(0))
     return x
 
 
 def _multiply_along(writer: Writer, x: View, dimension: int, matrix: Tensor) -> View:
-    """matrix @ x, where x is a column along one dimension."""
+    """Computes matrix @ x, where x is a column along one dimension."""
     rank, along = len(x.dimensions), dimension % len(x.dimensions)
     order = [*(d for d in range(rank) if d != along), along]
     turned, size = permute(x, order), x.shape[along]

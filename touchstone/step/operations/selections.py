@@ -1,7 +1,7 @@
-"""Lowering of comparisons and of what they select.
+"""Lowers comparisons and what they select.
 
-The vocabulary of programs has two selections: FLUSH (|x| is below a limit) and FINITE_SELECT. Any other
-condition is written as 1 or 0 and multiplied: the same for numbers that are finite.
+Programs have two selections: FLUSH (|x| is below a limit) and FINITE_SELECT. Any other condition is written
+as 1 or 0 and multiplied, which is the same for finite numbers.
 """
 
 from math import inf
@@ -70,7 +70,7 @@ def _lower_ge(writer: Writer, call: Call, a: Value, b: Value) -> Condition:
 @handles("aten.eq.Scalar", "aten.eq.Tensor")
 def _lower_eq(writer: Writer, call: Call, a: Value, b: Value) -> Condition:
     if isinstance(a, View) and writer.is_index(a) and isinstance(b, int) and b < 0:
-        # No token and no label is negative: cross_entropy asks for those that it ignores.
+        # Tokens and labels are never negative; cross_entropy checks for negative ones, which it ignores.
         return Condition(expand(writer.view(0.0), call.shape))
     differs = writer.builder.add(_compare(writer, call, a, b), _compare(writer, call, b, a))
     return Condition(negate(writer.builder, differs))
@@ -87,7 +87,7 @@ def _lower_le(writer: Writer, call: Call, a: Value, b: Value) -> Condition:
 
 
 def _compare(writer: Writer, call: Call, larger: Value, smaller: Value) -> View:
-    """1 if the first is larger, else 0."""
+    """Computes 1 if the first is larger, else 0."""
     arguments = [argument for argument in call.args if isinstance(argument, Call)]
     is_real = all(argument.dtype in (torch.float32, torch.float64) for argument in arguments)
     require_form(call, "comparisons of float32, not of tokens or labels", is_real)
@@ -133,7 +133,7 @@ def _lower_masked_fill(writer: Writer, call: Call, x: Value, condition: View, va
 
 
 def _select(writer: Writer, call: Call, condition: View, yes: Value, no: Value) -> View:
-    """yes * condition + no * (1 - condition), without the terms that are zero."""
+    """Computes yes * condition + no * (1 - condition), without terms that are zero."""
     builder, terms = writer.builder, []
     for factor, value in ((condition, yes), (None, no)):
         if not writer.is_constant(value, 0.0):
