@@ -304,12 +304,27 @@ class Training:
         view = self.get_view()
         is_cached = boundary in (0, view.spec.terms.segment_count)
         header = self.states.keep(state, is_cached=is_cached)
+        self._require_same(origin, boundary, header)
         if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):
             figures = [to_millionths(loss) for loss in losses]
             of_steps = (len(figures), figures[0], figures[-1], sum(figures))
             place = (view.task, origin.index, origin.basis, boundary - 1)
             self.claims.write(SegmentTrained(*place, *of_steps))
         self._note(origin, boundary, header)
+
+    def _require_same(self, origin: Origin, boundary: int, header: StateHeader) -> None:
+        """Raises EnvironmentFault if a claim that is written down had another state at a boundary. It may be
+        on its way to the chain, so nothing may take its place in the journal."""
+        work = self.claims.works[origin.index, origin.basis]
+        known = work.boundaries.get(boundary)
+        if work.finished is not None and known not in (None, header):
+            raise EnvironmentFault(
+                what="this machine computes other bits than when it finished the claim",
+                expected=f"boundary {boundary} of round {origin.index} as the journal has it",
+                actual="another state",
+                remedy="Bring back the versions of torch and of the drivers that the claim was made with.",
+                retryable=False,
+            )
 
     def _note(self, origin: Origin, boundary: int, header: StateHeader) -> None:
         place = (self.get_view().task, origin.index, origin.basis, boundary)

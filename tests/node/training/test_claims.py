@@ -1,11 +1,12 @@
 """Training a claim: what it opens, and what a kill, a reorg and a wrong start leave of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
-from torch import Tensor
+from torch import Tensor, nextafter, ones
 
 from tests.node.merging.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.node.specs import get_spec
@@ -17,6 +18,7 @@ from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 SEGMENTS = 4
 
@@ -95,6 +97,33 @@ async def test_a_killed_solver_goes_on_at_its_last_boundary_and_says_the_same(
     async with open_stage(tmp_path / "other", 1) as other:
         (undisturbed,) = await other.commit(1)
     assert (undisturbed.delta_root, undisturbed.carried_root) == (made.delta_root, made.carried_root)
+
+
+async def test_a_finished_claim_that_is_trained_again_with_other_bits_keeps_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was sent, then killed; an update, and a state is lost. The journal had the other claim: nobody could
+    open the one on the chain."""
+
+    def train(*arguments: Any) -> Any:
+        state, losses = train_segment(*arguments)
+        return replace(state, weights=nextafter(state.weights, ones(1))), losses
+
+    async with open_stage(tmp_path) as stage:
+        async with stage.open(1) as node:
+            made = await finish(node)
+            boundaries = dict(get_finished(node.get_view(), 0).boundaries)
+            for ref in node.rooms.tools.states.refer(boundaries[2]):
+                node.store.delete(ref.key)
+        async with stage.open(1) as node:
+            monkeypatch.setattr(claims, "train_segment", train)
+            with pytest.raises(EnvironmentFault, match="other bits"):
+                await finish(node)
+        async with stage.open(1) as node:
+            work = get_finished(node.get_view(), 0)
+            assert (work.finished, work.boundaries) == (made, boundaries)
+            monkeypatch.undo()
+            assert await finish(node) == made
 
 
 async def test_a_claim_trained_on_a_device_is_the_same_and_leaves_it_while_training_goes_on(
