@@ -22,6 +22,7 @@ from touchstone.node.records.dispute_records import (
     StatementKey,
     list_fields,
 )
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.compute.tolerance.compare import Verdict
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -81,6 +82,8 @@ class CaseJudging:
         until = since + compute_grace_blocks(view.game.terms) + 1
         try:
             step, around = await self._find_false_step(found, start_waiting(self.get_view(), until))
+        except GateShut:
+            raise
         except (ProtocolFault, EnvironmentFault):
             if self.get_view().head_block < until:
                 raise

@@ -27,6 +27,7 @@ from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import get_shards
 from touchstone.node.training.segments import Segments
 from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -228,6 +229,8 @@ class Prosecuting:
                 share = f"{remote.received_bytes} of {remote.size_bytes} bytes of the trace"
                 self.notify(f"dispute {format_name(dispute)}: fetched {share}")
                 remote.evict()
+        except GateShut:
+            raise
         except (ProtocolFault, EnvironmentFault) as fault:
             return Withheld(withheld[0] if withheld else None, fault)
 

@@ -36,6 +36,7 @@ from touchstone.node.training.segments import (
     find_own_boundary,
 )
 from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
@@ -190,6 +191,8 @@ class StepJudging:
             claimed = make_claimed(self.get_view(), dispute)
             headers = await self.ask_headers(claimed, dict(enumerate(dispute.roots)))
             await self.judge_steps(claimed, headers, found, dispute.clock)
+        except GateShut:
+            raise
         except (ProtocolFault, EnvironmentFault) as fault:
             if self.get_view().head_block < get_half_time(self.get_view(), dispute):
                 raise

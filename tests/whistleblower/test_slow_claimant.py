@@ -21,6 +21,7 @@ from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import NO_STEP, StatementKey
 from touchstone.node.records.heard_statements import ClaimOpenings
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.bounds.fault_proof import OperationFault
 from touchstone.protocol.compute.bounds.trace_layers import list_layers
@@ -146,6 +147,35 @@ async def test_the_opener_names_by_roots_while_steps_come_slowly(
             assert (
                 await scene.node.list_challenges().step_judging.find_step(dispute) == len(scene.headers) - 2
             )
+
+
+@pytest.mark.parametrize("what", ["judge", "name", "prosecute"])
+async def test_nothing_is_held_against_a_claimant_while_the_chain_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The block that ends its time could not be folded. A dispute was planned against an honest claimant, and
+    the one demand of a dispute was used up."""
+    async with open_scene(tmp_path, monkeypatch) as scene:
+        node, tools = scene.node, scene.node.list_challenges()
+        games, stage = node.state.games, DisputeStage.PROVE if what == "prosecute" else DisputeStage.NAME
+        dispute, statement = scene.dispute(stage), StatementKey(StatementRef(0, scene.slot), SEGMENT)
+
+        async def read_anew(*_: Any) -> Any:
+            node.state.games, node.state.head_block = {}, node.state.head_block + 10**6
+            return node.game
+
+        monkeypatch.setattr(node.client, "ask", read_anew)
+        monkeypatch.setattr(node.client, "fetch", read_anew)
+        monkeypatch.setattr(node.client, "fetch_from_any", read_anew)
+        with pytest.raises(GateShut):
+            if what == "judge":
+                await tools.case_judging.judge_case(SuspectedFault(statement, (b"", b"")))
+            elif what == "name":
+                await tools.step_judging.find_step(dispute)
+            else:
+                await tools.prosecuting.prosecute(dispute)
+        node.state.games = games
+        assert not get_sent(node) and not node.rooms.tools.cases.cases
 
 
 async def test_leaves_are_demanded_while_the_trace_comes_slowly(
