@@ -8,10 +8,9 @@ work leaf. If the solver does not serve in time, the auditor votes UNSERVED, or 
 too much (`may_vote_unserved`). After any failure that is not the solver's it votes ABSTAIN, and also if
 nobody else answers it either (`own_network`).
 
-A start with wrong step counters counts as unserved, because no auditor can replay it as this segment. So does
-a start whose next step gives NaN or infinity, because no training leads there. Both must cost the solver
-something, or it could try such states for free. So an auditor trains one step even if only an UNSERVED still
-counts.
+A start with wrong step counters counts as unserved, because no auditor can replay it as this segment. From
+each other start training leads to a state, because all results of a program are finite (`program_rules.py`).
+If only an UNSERVED still counts, an auditor that is served says nothing.
 """
 
 import asyncio
