@@ -1,1 +1,1 @@
-"""Entry points and tools; nothing else imports them."""
+"""Entry points and tools; no other package imports them."""

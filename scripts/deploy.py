@@ -1,4 +1,4 @@
-"""Puts the contracts of the round on a chain that gives random values, and writes down where they are."""
+"""Deploys the contracts of the round on a chain with random values, and writes down their addresses."""
 
 import asyncio
 import sys

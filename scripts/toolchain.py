@@ -1,4 +1,4 @@
-"""Where the pinned tools lie, so that no script guesses a path or takes another version from PATH.
+"""Finds the pinned tools, so that no script guesses a path or takes another version from PATH.
 
 `./dev setup` installs them: node inside .venv, everything else in node_modules at the root of the checkout.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NODE_MODULES = ROOT / "node_modules"
 # The rules of the local chain; foundry.toml compiles for the same ones (evm_version). From prague on every
-# block writes into a contract (EIP-2935) that anvil hashes anew: 4 ms a block after 5,000, not 0.2.
+# block writes into a contract (EIP-2935) that anvil hashes again: 4 ms for a block after 5,000, not 0.2.
 HARDFORK = "cancun"
 
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
@@ -18,7 +18,7 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 
 class ToolMissing(RuntimeError):
-    """A pinned tool is not installed, or is not made for this machine."""
+    """A pinned tool is not installed, or does not exist for this machine."""
 
 
 def anvil_path() -> Path:

@@ -1,6 +1,7 @@
 """The `touchstone` command.
 
-A file of commands (`*_commands.py`) loads what a command does when it runs: `--help` must not wait for torch.
+A file of commands (`*_commands.py`) loads what a command needs only when it runs, because `--help` must not
+wait for torch.
 """
 
 import signal
@@ -64,9 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _hear_signals() -> None:
-    """Ends as with Ctrl-C when the process is asked to end: children are stopped and files closed. A script's
-    shell has a command in the background ignore SIGINT: it goes on doing so, but asyncio has to know how to
-    be interrupted."""
+    """Makes SIGTERM end the process as Ctrl-C does: children are stopped and files closed. A script's shell
+    lets a background command ignore SIGINT. It still does, but asyncio must know how to be interrupted."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,8 +74,8 @@ def _hear_signals() -> None:
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Treats SIGTERM as SIGINT, even if SIGINT is blocked: asyncio takes it between two callbacks, so nothing
-    is left half done and nothing is printed."""
+    """Treats SIGTERM as SIGINT, even if SIGINT is blocked. asyncio handles it between two callbacks, so
+    nothing is left half done and nothing is printed."""
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):
         handler(signal.SIGINT, frame)

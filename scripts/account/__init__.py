@@ -1,1 +1,1 @@
-"""What commands share that ask or send as the account of a home."""
+"""Shared parts of commands that ask or send as the account of a home."""

@@ -1,4 +1,4 @@
-"""What an account needs before a command sends: coin, tokens, the operator's agreement."""
+"""Checks what an account needs before a command sends: coin, tokens, the operator's agreement."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from touchstone.scripts.network.devnet import CHAIN_ID
 
 
 async def require_coin(chain: GameChain, account: str) -> None:
-    """Raises InvalidInput if an account has nothing to pay gas with."""
+    """Raises InvalidInput if an account has no coin to pay gas with."""
     if await chain.connection.balance_of(account) == 0:
         raise InvalidInput(
             what=NO_COIN,
@@ -29,8 +29,8 @@ async def require_coin(chain: GameChain, account: str) -> None:
 
 
 def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
-    """Raises NotNeeded if a service, which asks nobody, would lock a stake again that its operator has
-    taken out, or after a conviction: what went wrong once may go wrong again."""
+    """Raises NotNeeded if a service, which asks nobody, would lock a stake again that its operator has taken
+    out, or after a conviction, because what went wrong may go wrong again."""
     if not has_left and not is_convicted:
         return
     raise NotNeeded(
@@ -43,9 +43,9 @@ def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
 
 
 async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> None:
-    """Raises EnvironmentFault if an account that has no seat and no bond by the events may have one all
-    the same. A service that is told that it is not needed does not start again, and silence costs money.
-    state: what was read, as the account sees it."""
+    """Raises EnvironmentFault if an account that seems to have no seat and no bond may still have one. A
+    service that hears NotNeeded does not start again, and silence costs money. `state` is what was read, as
+    the account sees it."""
     connection, head, account = chain.connection, await chain.head(), state.account
     credit_wei: int = await chain.purse.credit_of(account)
     mined, sent = [await connection.transaction_count(account, at) for at in ("latest", "pending")]
@@ -56,7 +56,7 @@ async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> N
     elif await chain.tasks.seat_of(task, account):
         actual = "the contract has a seat of it, and no event tells of one"
     elif credit_wei != state.credits[account]:
-        # A bond is taken out of it.
+        # A bond is taken out of the credit.
         told = f"{format_tokens(state.credits[account])} by the events that were read"
         actual = f"a credit of {format_tokens(credit_wei)}, and {told}"
     elif await _had_duties(chain, task, account):
@@ -78,7 +78,7 @@ def _untold_seat(actual: str, task: bytes, account: str) -> EnvironmentFault:
 
 async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
     """Returns whether an account had a seat or a bond as many blocks ago as a reorg may undo. A local test
-    network takes none back."""
+    network has no reorgs."""
     if chain.limits.name == LIMITS_LOCAL.name:
         return False
     game = (await read_state(chain, account, REORG_BLOCKS)).games.get(task)
@@ -86,7 +86,7 @@ async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
 
 
 async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> None:
-    """Raises InvalidInput if the credit and the wallet of an account hold less than `amount_wei`."""
+    """Raises InvalidInput if the credit and the wallet of an account together hold less than `amount_wei`."""
     credit_wei = await chain.purse.credit_of(account)
     wallet_wei = await chain.token.balance_of(account)
     if credit_wei + wallet_wei < amount_wei:
@@ -116,7 +116,7 @@ def require_agreement(console: Console, warnings: Sequence[str], question: str, 
 
 
 async def notify_wallet(chain: GameChain, console: Console) -> int:
-    """Notifies the operator of what the account has in its wallet; returns it in wei."""
+    """Tells the operator what the account has in its wallet; returns it in wei."""
     wallet_wei = int(await chain.token.balance_of(chain.address))
     console.notify(f"in the wallet now: {format_tokens(wallet_wei)}")
     return wallet_wei

@@ -1,7 +1,7 @@
 """Sends calls of the home's account.
 
-Settling seats, paying stakes out and closing a task bring money out, and any account may send these calls.
-Running nodes send them too; a command sends what no node has sent.
+Settling seats, paying out stakes and closing a task pay money out, and any account may send these calls.
+Running nodes send them too; a command sends those that no node has sent.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from touchstone.scripts.home.home_folder import unlock_key
 Answer = TypeVar("Answer")
 Due = calls.SettleSeat | calls.PayOut | calls.FreeEpoch
 STEPS_MAX = 64
-"""Looks at the chain: each sends all that is due, which makes more due."""
+"""The most looks at the chain. At each one, all due calls are sent, which makes more due."""
 
 
 async def send_dues(chain: GameChain, task: bytes, account: str = "") -> None:
-    """Settles and pays out the seats of `account` in a task, or the seats of all accounts if it is empty."""
+    """Settles and pays out the seats of `account` in a task, or of all accounts if `account` is empty."""
     for _ in range(STEPS_MAX):
         found = await _list_dues(chain, task, account)
         if not found:
@@ -42,7 +42,7 @@ async def send_dues(chain: GameChain, task: bytes, account: str = "") -> None:
 
 
 async def _list_dues(chain: GameChain, task: bytes, account: str) -> list[Due]:
-    """Returns what is due now: settlements first, since they make payouts due."""
+    """Returns the due calls: settlements first, because they make payouts due."""
     state = await read_state(chain, account)
     game, block = state.games[task], state.head_block + 1
     due = list_upkeep(game, block)
@@ -54,7 +54,7 @@ async def _list_dues(chain: GameChain, task: bytes, account: str) -> list[Due]:
 
 
 async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
-    """A running node may have been faster: then the next look finds nothing to do."""
+    """Sends one due call. If a running node was faster, the next look finds nothing to do."""
     try:
         match call:
             case calls.SettleSeat():
@@ -68,13 +68,13 @@ async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
 
 
 async def send(sending: Awaitable[Answer]) -> Answer:
-    """Awaits a sending, and returns its result. Raises EnvironmentFault that says to look before anything is
-    repeated: a chain that does not answer may have taken the transaction."""
+    """Awaits a sending, and returns its result. Raises EnvironmentFault that says to look before repeating,
+    because a chain that does not answer may have the transaction."""
     try:
         return await sending
     except EnvironmentFault as fault:
         if not fault.retryable:
-            # The chain has answered, so nothing was sent: there is no coin for gas, for instance.
+            # The chain has answered, so nothing was sent. For instance, there is no coin for gas.
             raise
         remedy = f"{fault.remedy} It may have been sent all the same: look at `touchstone status` first."
         raise advise(fault, remedy) from fault
@@ -85,7 +85,7 @@ Act: TypeAlias = Callable[[GameChain, Console], Awaitable[Found]]
 
 
 def run_with_chain(home: Path, password_file: Path | None, act: Act[Found]) -> Found:
-    """Does something with the chain of a home, as its account, at a console; returns the result."""
+    """Runs work with the chain of a home, as its account, at a console; returns the result."""
     config, key = read_config(home), unlock_key(home, password_file)
     return asyncio.run(_act(home, config, key, act, is_alone=not is_node_running(home)))
 
@@ -103,7 +103,7 @@ async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act[Found],
 
 
 def is_node_running(home: Path) -> bool:
-    """Returns whether a node of this home runs, or may run: its journal cannot be opened."""
+    """Returns whether a node of this home runs, or may run, because its journal cannot be opened."""
     try:
         require_free(home / FILE_NAME)
     except TouchstoneError:

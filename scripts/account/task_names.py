@@ -1,4 +1,4 @@
-"""How commands name tasks and seats, and find the one that is meant."""
+"""Names tasks and seats in commands, and finds the one that is meant."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,9 +13,9 @@ from touchstone.protocol.spec.game.state import Seat
 
 OTHER_TASK = "Choose another task: `touchstone status` lists them."
 DIGITS = 12
-"""Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
+"""So many hex digits of a task's id are shown, enough to tell tasks apart."""
 NUMBER_BITS = 16
-"""of a seat's id: its number among the seats of its role."""
+"""The bits of a seat's id that hold its number within its role."""
 
 
 def show_task(task: bytes) -> str:
@@ -29,13 +29,13 @@ def show_seat(seat: Seat) -> str:
 
 
 def get_number(seat: int) -> int:
-    """Returns the number of a seat among those of its role. seat: its id."""
+    """Returns the number of a seat within its role. `seat` is its id."""
     return seat & (1 << NUMBER_BITS) - 1
 
 
 async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0) -> ChainState:
-    """Returns everything on the chain, folded up to its head, as `account` sees it. behind_blocks: how many
-    of the newest blocks are left out."""
+    """Returns the chain's state, folded up to its head, as `account` sees it. `behind_blocks` newest blocks
+    are left out."""
     state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
     until = max(chain.deployment.deploy_block, head.number - behind_blocks)
     found = await chain.read_events(chain.deployment.deploy_block, until)
@@ -44,8 +44,8 @@ async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0
 
 
 def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
-    """Returns the one task that `name` means. Raises InvalidInput for none or several, and for one that this
-    version does not understand."""
+    """Returns the one task that `name` means. Raises InvalidInput if there is none or there are several, or
+    if this version does not understand it."""
     task = pick_task([*state.games, *state.refused], name)
     if task in state.refused:
         raise InvalidInput(
@@ -60,8 +60,8 @@ def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
 
 def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
     """Finds a task as `find_game` does; of several tasks it takes the one in which this account has a seat or
-    a bond. Otherwise any account could post a task whose id starts like another one's, and keep a restarted
-    node from its work there."""
+    a bond. Otherwise anybody could post a task whose id starts like another one's, and so keep a restarted
+    node from its work."""
     own = [task for task, game in state.games.items() if has_duties(game, state.account)]
     with suppress(InvalidInput):
         name = pick_task(own, name).hex()
@@ -69,8 +69,8 @@ def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
 
 
 def pick_task(known: Sequence[bytes], name: str) -> bytes:
-    """Returns the one task whose id starts with the hexadecimal digits of `name`. Raises InvalidInput for
-    none or several."""
+    """Returns the one task whose id starts with the hex digits of `name`. Raises InvalidInput if there is
+    none or there are several."""
     digits = name.lower().removeprefix("0x")
     found = [task for task in known if digits and task.hex().startswith(digits)]
     if not known:

@@ -1,4 +1,4 @@
-"""A task in words: what of it is open, what it waits for, what a seat in it means."""
+"""Describes a task: what is open in it, what it waits for, what a seat in it means."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from touchstone.protocol.spec.tokens import format_tokens
 
 
 def list_open(game: GameState, block: int) -> Iterator[str]:
-    """Yields what of a task is not over yet, in words. block: the next one."""
+    """Yields lines on what of a task is not over yet. `block` is the next one."""
     now, terms = get_state_at(game, block), game.terms
     live, left = get_live_round(now), terms.rounds - now.next_round
     if live is not None:
@@ -39,7 +39,7 @@ def is_task_closable(game: GameState, block: int) -> bool:
 
 
 def describe_missing(game: GameState) -> str:
-    """Returns which seats a task lacks before it can play; empty if it lacks none."""
+    """Describes the seats that a task lacks to begin; empty if it lacks none."""
     pools = zip(
         SeatRole,
         (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers),
@@ -54,7 +54,8 @@ def describe_missing(game: GameState) -> str:
 
 
 def describe_first_round(game: GameState) -> Iterator[str]:
-    """Tells from which round on a new seat works, if a round is running: pools are frozen ahead."""
+    """Describes from which round on a new seat works, if a round is running, because pools are frozen
+    ahead."""
     first, rounds = find_first_round(game), game.terms.rounds
     if first is None:
         return
@@ -68,7 +69,7 @@ def describe_first_round(game: GameState) -> Iterator[str]:
 
 
 def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
-    """Yields what a solver needs: disk, and speed if `respond` is short."""
+    """Yields lines on what a solver needs: disk, and speed if `respond` is short."""
     yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
     if respond < train_min:
@@ -80,7 +81,7 @@ def describe_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
 
 
 def describe_format(terms: GameTerms) -> Iterator[str]:
-    """Yields what a member of an exact task has to know before it stakes."""
+    """Yields lines on what a member of an exact task must know before it stakes."""
     if terms.is_exact:
         yield (
             "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
@@ -89,7 +90,7 @@ def describe_format(terms: GameTerms) -> Iterator[str]:
 
 
 def describe_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
-    """Yields what a new seat locks, until when, and what a round earns it."""
+    """Yields lines on what a new seat locks, until when, and what it earns in a round."""
     blocks, amounts = compute_release_blocks(game.terms.windows), game.terms.amounts
     hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
     yield (
@@ -108,7 +109,7 @@ def describe_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -
 
 
 def count_audits(game: GameState, role: SeatRole) -> float:
-    """Returns how many audits a round has, on average, for one more seat beside the present ones."""
+    """Returns the average number of audits in a round for one more seat beside the present ones."""
     terms = game.terms
     solvers = max(count_active(game, SeatRole.SOLVER), terms.least_solvers)
     draws = terms.draws if role is SeatRole.VERIFIER else terms.late_chance / LATE_RATE_ONE

@@ -1,1 +1,1 @@
-"""Limits of a task, measured on this machine."""
+"""Makes a task's limits from measurements on this machine."""

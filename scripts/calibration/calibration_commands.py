@@ -1,4 +1,4 @@
-"""The commands that measure kernels, and make limits of what was measured."""
+"""The commands that measure kernels, and make limits from the measurements."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """The folder that the processes of a calibration share.
 
-It holds the training spec, the dataset, the segments and their states; nothing in it outlives the run.
+It holds the training spec, the dataset, the segments and their states, and is removed after the run.
 """
 
 import itertools
@@ -27,8 +27,8 @@ from touchstone.protocol.spec.training_codec import decode_training, encode_trai
 
 @dataclass(frozen=True)
 class Segment:
-    """A place of training: the round, the solver's slot, inner steps done, steps to go, and steps of the task
-    before."""
+    """A segment of training: the round, the solver's slot, inner steps done, steps to go, and steps of the
+    task before."""
 
     round: int
     slot: int
@@ -38,13 +38,13 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """File name of its states."""
+        """The file name of its states."""
         return f"{self.round}-{self.slot}-{self.inner_step}"
 
 
 def list_segments(spec: TaskSpec, least: int = DEFAULT_SEGMENTS, rounds: int = 0) -> list[Segment]:
-    """Returns all segments of the task's first `rounds` rounds (0: of all), of as many slots as give
-    `least`."""
+    """Returns all segments of the task's first `rounds` rounds (0: all rounds), for as many slots as give at
+    least `least`."""
     terms = spec.terms
     length = min(rounds or terms.rounds, terms.rounds)
     slots = -(-least // (length * terms.segment_count))
@@ -54,7 +54,7 @@ def list_segments(spec: TaskSpec, least: int = DEFAULT_SEGMENTS, rounds: int = 0
 
 @dataclass(frozen=True)
 class Workplace:
-    """The folder, and what is in it."""
+    """The folder and its contents."""
 
     folder: Path
     training: TrainingSpec
@@ -67,7 +67,7 @@ class Workplace:
         save_tensors(self.folder / f"{name}-{segment.name}", vectors)
 
     def load(self, name: str, segment: Segment, done: int) -> TrainingState:
-        """Reads a state `done` steps into the segment. Moments are reset at each round's start."""
+        """Reads the state after `done` steps of the segment. Moments are reset at each round's start."""
         tensors = load_file(self.folder / f"{name}-{segment.name}")
         places = (segment.inner_step + done, segment.global_step + done)
         return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
@@ -77,12 +77,13 @@ class Workplace:
         return self.train(segment, self.load("start", segment, 0))
 
     def train(self, segment: Segment, start: TrainingState) -> TrainingState:
-        """Returns the segment's end from any start, as this process computes it."""
+        """Trains the segment from any start with this process's kernels, and returns the end."""
         batches, place = self.get_batches(segment), (segment.inner_step, segment.steps)
         return replay_segment(start, self.training, batches, *place)[0]
 
     def sum_rates(self, segment: Segment) -> int:
-        """Returns L of a segment in units of 2^-64, as the schedule tree has it."""
+        """Returns L of a segment, the sum of learning rates, in units of 2^-64, as the schedule tree has
+        it."""
         inner_steps = max(one.inner_step + one.steps for one in self.segments)
         index = segment.global_step // segment.steps
         return compute_learning_rate_sum(self.training.schedule, index, segment.steps, inner_steps)
@@ -102,8 +103,7 @@ def write_workplace(
 
 
 def open_workplace(folder: Path) -> Workplace:
-    """Reads what `write_workplace` wrote. Data are drawn as solvers draw theirs, from a beacon of no
-    chain."""
+    """Reads what `write_workplace` wrote. Batches are drawn as solvers draw them, from a made-up beacon."""
     training = decode_training((folder / "training").read_bytes())
     count = int((folder / "parameters").read_text())
     open_step(BlobStore(folder / "store", is_durable=False), training, count)

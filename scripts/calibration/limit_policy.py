@@ -1,4 +1,4 @@
-"""`touchstone policy`: what operators measured becomes the limits of a task."""
+"""`touchstone policy`: makes the limits of a task from operators' measurements."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,8 @@ from touchstone.scripts.documents.model_documents import PolicyDocument
 
 
 def write_policy(paths: Sequence[Path], out: Path | None) -> PolicyDocument:
-    """Merges signed profiles into limits, in the form of a task file: printed, and written to `out`."""
+    """Merges signed profiles into limits in the form of a task file; prints them, and writes them to
+    `out`."""
     profiles = [read_profile(path) for path in paths]
     limits = merge_profiles(profiles)
     text = render_policy(profiles, limits)
@@ -25,7 +26,7 @@ def write_policy(paths: Sequence[Path], out: Path | None) -> PolicyDocument:
 
 
 def render_policy(profiles: list[Profile], limits: Limits) -> str:
-    """Returns the table `[limits]`, and above it the measurements that it rests on."""
+    """Returns the table `[limits]` as text, preceded by the measurements that it rests on."""
     subject, lines = profiles[0].subject, []
     lines.append(f"# {MARGIN} times the largest honest distance of these profiles")
     lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")
@@ -38,8 +39,9 @@ def render_policy(profiles: list[Profile], limits: Limits) -> str:
 
 
 def _render_limits(limits: Limits) -> list[str]:
-    """As integers in the units of docs/spec.md, section 6, where nothing is rounded; a comment says how much
-    that is. TOML's integers have 64 bits with the sign, Python's reader takes them of any size."""
+    """Returns limits as integers in the units of docs/spec.md, section 6, so that nothing is rounded; a
+    comment says how much each is. TOML's integers have 64 bits with the sign, but Python's reader takes any
+    size."""
     return [
         f"{name} = {value}  # {value * 2.0 ** _get_unit(name):.3g}" for name, value in vars(limits).items()
     ]

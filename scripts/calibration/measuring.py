@@ -39,17 +39,17 @@ from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 
 ROOT = Path(__file__).resolve().parents[2]
 BYTES_PER_ELEMENT = 12
-"""W, m and v of a state."""
+"""Bytes for W, m and v of a state."""
 SEED = 1
-"""Which way weights are shaken."""
+"""Decides which way weights are changed."""
 
 
 def measure(
     folder: Path, spec: TaskSpec, data: bytes, weights: Tensor, segments: Sequence[Segment], operator: str,
     notify: Callable[[str], None],
 ) -> Profile:  # fmt: skip
-    """Returns the profile of this machine. weights: those that the task begins with. Raises EnvironmentFault
-    if the disk is too small for all ends, or a configuration does not run."""
+    """Returns the profile of this machine. `weights` are those that the task begins with. Raises
+    EnvironmentFault if the disk is too small for all ends, or a configuration does not run."""
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
@@ -78,7 +78,7 @@ def measure(
 
 
 def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
-    """Raises EnvironmentFault unless the disk has room for this many states."""
+    """Raises EnvironmentFault unless the disk has room for so many states."""
     needed, free = states * BYTES_PER_ELEMENT * spec.terms.parameter_count, shutil.disk_usage(folder).free
     if needed > free:
         raise EnvironmentFault(
@@ -94,9 +94,9 @@ def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
 def make_starts(
     workplace: Workplace, weights: Tensor, learning_rate_bits: int, momentum_bits: int
 ) -> dict[Segment, Distances]:
-    """Trains all rounds once from `weights` and stores each segment's start; returns how far its own two
-    results lie apart. After each round the slots' models are merged by the outer step, as nodes merge them
-    (float32 bit patterns of its rates, as in `TaskTerms`)."""
+    """Trains all rounds once from `weights`, and stores each segment's start. Returns the own noise of each
+    segment. After each round the slots' models are merged by the outer step, as nodes merge them (float32
+    bits of its rates, as in `TaskTerms`)."""
     noise, outer = dict[Segment, Distances](), begin_outer(weights)
     for _, of_round in itertools.groupby(workplace.segments, key=lambda segment: segment.round):
         slots = itertools.groupby(of_round, key=lambda segment: segment.slot)
@@ -107,7 +107,7 @@ def make_starts(
 
 
 def keep_well_conditioned(noise: Mapping[Segment, Distances]) -> list[Segment]:
-    """Returns the segments that limits may rest on."""
+    """Returns the segments that limits may use."""
     usual = find_usual(list(noise.values()))
     return [segment for segment, own in noise.items() if is_well_conditioned(own, usual)]
 
@@ -115,8 +115,8 @@ def keep_well_conditioned(noise: Mapping[Segment, Distances]) -> list[Segment]:
 def _train_slot(
     workplace: Workplace, weights: Tensor, segments: Sequence[Segment], noise: dict[Segment, Distances]
 ) -> Tensor:
-    """Returns one solver's round from the model `weights`: the weights at its end. `noise` gets each
-    segment's own."""
+    """Trains one solver's round from the model `weights`, and returns the weights at its end. `noise` gets
+    the own noise of each segment."""
     state = begin_round(weights, segments[0].global_step)
     for segment in segments:
         workplace.save("start", segment, state)
@@ -128,7 +128,7 @@ def _train_slot(
 
 
 def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> None:
-    """Replays everything in a process with the configuration's environment, and waits for it."""
+    """Runs all replays in a process with the configuration's environment, and waits for it."""
     command = [sys.executable, "-m", "touchstone.scripts.calibration.worker", str(workplace.folder)]
     environment = {**os.environ, **configuration.environment}
     done = subprocess.run(
@@ -148,7 +148,7 @@ def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> No
 def compare_all(
     workplace: Workplace, spec: TaskSpec, segments: Sequence[Segment], names: Sequence[str]
 ) -> Survey:
-    """Returns all ordered pairs of configurations on some segments."""
+    """Returns all ordered pairs of configurations with their distances on some segments."""
     schedule, survey = spec.training.schedule, Survey(get_step(spec.training).layout)
     for segment in segments:
         rates = workplace.sum_rates(segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
@@ -160,15 +160,15 @@ def compare_all(
 
 
 def describe_machine() -> str:
-    """Returns the kind of processor, and of accelerator if there is one: what tells machines apart whose
-    kernels may differ."""
+    """Describes the kind of processor, and of accelerator if there is one: machines of different kinds may
+    have different kernels."""
     parts = [platform.machine(), _read_processor(), *map(torch.cuda.get_device_name, list_devices())]
     text = ", ".join(part for part in parts if part)
     return "".join(c for c in text if c.isascii() and c.isprintable())[:120]
 
 
 def _read_processor() -> str:
-    """Returns the model name that Linux shows, else what Python knows."""
+    """Returns the model name of the processor that Linux shows, else Python's."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

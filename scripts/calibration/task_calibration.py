@@ -1,4 +1,4 @@
-"""`touchstone calibrate`: how far the kernel configurations of this machine differ on a task."""
+"""`touchstone calibrate`: measures how far the kernel configurations of this machine differ on a task."""
 
 import asyncio
 import tempfile
@@ -36,14 +36,15 @@ from touchstone.scripts.home.node_config import open_config
 from touchstone.scripts.tasks.task_file import read_task_file
 
 LIMIT_KEYS = ("tau_m", "tau_v", "tau_w")
-"""Which limit each of QUANTITIES is compared with."""
+"""The limit that each of QUANTITIES is compared with."""
 
 
 def calibrate_task(
     task: str, out: Path, counts: tuple[int, int], home: Path, password_file: Path | None
 ) -> CalibrateDocument:
-    """Measures a task on this machine's kernels and writes the signed profile. task: a file, or the id of a
-    posted one; counts: of start states to replay at least, and of rounds to train (0: all)."""
+    """Measures a task on this machine's kernels and writes the signed profile. `task` is a file, or the id of
+    a posted one. `counts` are the least number of start states to replay, and the rounds to train (0:
+    all)."""
     console, key = Console(), unlock_key(home, password_file)
     operator = key.address.lower()
     if read_path(task).is_file():
@@ -76,8 +77,8 @@ def _require_limits(training: TrainingSpec) -> None:
 
 
 def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
-    """What a task file would post, with its dataset and its first weights; the limits in it have no part in
-    the measurement."""
+    """Returns the task that a file would post, its dataset and its first weights. The limits in the file do
+    not affect the measurement."""
     file = read_task_file(path)
     data, start = file.dataset.read_bytes(), None if file.weights is None else file.weights.read()
     spec = make_spec(*build_task(file.plan, data, operator, bytes(32), start))

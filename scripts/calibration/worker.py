@@ -1,4 +1,4 @@
-"""Replays all segments in a process of its own, on one kernel configuration."""
+"""Replays all segments in a separate process, on one kernel configuration."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
 
 
 def main() -> None:
-    """Replays, with a folder and a configuration in JSON."""
+    """Runs the worker, with a folder and a configuration in JSON."""
     folder, text = sys.argv[1:]
     run_worker(Path(folder), KernelConfiguration(**json.loads(text)))
 

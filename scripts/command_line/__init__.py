@@ -1,1 +1,1 @@
-"""The command line: its commands as a table, what they print, how they end."""
+"""The command line: a table of commands, their output, their exit."""

@@ -1,4 +1,4 @@
-"""The amounts of a task as a table: each with its bounds, and the rule that fixed it."""
+"""Shows the amounts of a task as a table: each with its bounds, and the rule that fixed it."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,17 @@ from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_line.console import Console
 
 SHOWN_WEI = TOKEN_WEI // 10**6
-"""Leasts are shown rounded up to this."""
+"""Least amounts are shown rounded up to this."""
 LETTERS = (
     "B: solver_pay. C: what it costs to compute a round. n: segments of a claim. S: solver_stake. "
     "A: auditor_stake. F: unserved_fee. f: dropped_fee. R: rounds whose fees a seat owes at once. "
     "Section 14 of docs/spec.md has the other letters, and each rule in full."
 )
-"""Of the rules of amounts."""
+"""The letters in rules of amounts, with their meanings."""
 
 
 def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
-    """Shows a table: each amount, the least that it must be (and the most), and the inequality that fixed
-    it."""
+    """Shows a table: each amount, its least (and most) value, and the inequality that fixed it."""
     table = Table("amount", "is", "at least", "because")
     for rule in rules:
         found = format_tokens(rule.amount) + ("" if rule.holds else " (wrong)")

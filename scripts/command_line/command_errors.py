@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, and errors in four lines."""
+"""Defines the exit codes of commands, and errors in four lines."""
 
 import errno
 from enum import IntEnum
@@ -9,7 +9,7 @@ from touchstone.scripts.documents.home_documents import ErrorDocument, ErrorFact
 
 
 def describe_error(error: TouchstoneError, status: int) -> ErrorDocument:
-    """Returns the document of a command that failed. status: any but 0."""
+    """Returns the document of a command that failed. `status` is any exit status but 0."""
     return ErrorDocument(describe_fault(error), cast(FailedStatus, int(status)))
 
 
@@ -25,20 +25,20 @@ class ExitCode(IntEnum):
     FOUND = 1
     """A command that looks for faults found one."""
     REFUSED = 2
-    """An error that the operator can mend, or a wrong option."""
+    """An error that the operator can fix, or a wrong option."""
     NOT_NEEDED = 3
-    """The node has no seat, and is to take none: a service need not try again."""
+    """The node has no seat, and must take none; a service need not try again."""
     BUG = 70
-    """EX_SOFTWARE of sysexits.h: not the operator's fault."""
+    """EX_SOFTWARE of sysexits.h: a bug, not the operator's fault."""
     INTERRUPTED = 130
 
 
 class NotNeeded(Declined):
-    """A node that has no seat and must not take one: its task is over, or was left for good."""
+    """A node that has no seat and must take none: its task is over, or the operator left it for good."""
 
 
 WRITE_ERRORS = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS})
-"""A disk alone answers so."""
+"""Error numbers that only a disk gives."""
 PATH_ERRORS = frozenset(
     {
         errno.EACCES,
@@ -51,16 +51,16 @@ PATH_ERRORS = frozenset(
         errno.EPERM,
     }  # fmt: skip
 )
-"""Of a disk if a path is named: a port may be refused in the same words."""
+"""Error numbers of a disk if a path is named; a port may be refused with the same ones."""
 
 
 def is_of_disk(error: OSError) -> bool:
-    """Returns whether a disk refused a file or a folder. The operator has to repair that; it is no bug."""
+    """Returns whether a disk refused a file or a folder. Then the operator must fix it, and it is no bug."""
     return error.errno in WRITE_ERRORS or (error.errno in PATH_ERRORS and error.filename is not None)
 
 
 def explain_disk(error: OSError) -> EnvironmentFault:
-    """Returns the error of a file or folder that cannot be read or written, naming it if the system does."""
+    """Returns the error for a file or folder that cannot be read or written, naming it if the system does."""
     return EnvironmentFault(
         what="the disk refuses a file or folder",
         expected="a readable and writable place with room",
@@ -72,7 +72,7 @@ def explain_disk(error: OSError) -> EnvironmentFault:
 
 
 def advise(fault: EnvironmentFault, remedy: str) -> EnvironmentFault:
-    """Returns the same fault with another remedy."""
+    """Returns the same error with another remedy."""
     return EnvironmentFault(
         what=fault.what,
         expected=fault.expected,
@@ -97,7 +97,7 @@ def render_error(error: TouchstoneError) -> str:
 
 
 def explain_bug(error: Exception) -> EnvironmentFault:
-    """Returns an unexpected error, in the same four parts."""
+    """Returns an unexpected error in the same four parts."""
     return EnvironmentFault(
         what="this is a bug of Touchstone",
         expected="a result, or an error that says what to do",

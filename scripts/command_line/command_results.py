@@ -1,4 +1,4 @@
-"""The result of a command as JSON.
+"""Writes the result of a command as JSON.
 
 With `--json` a command writes one object to standard output and nothing else there; lines, tables and
 questions go to standard error. `scripts/documents` has the type of each document.
@@ -18,7 +18,7 @@ import msgspec
 from touchstone.scripts.documents.document_fields import Document
 
 Put: TypeAlias = Callable[[Document], None]
-"""Takes the document of a command that goes on to run."""
+"""Takes the document of a command that goes on running."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class FaultFound:
 
 
 class JsonOutput:
-    """Where the document of a command goes; nowhere without a stream. The first one counts: a command that
-    has told its result and runs on, then fails, says so on standard error and by its exit status."""
+    """Writes the document of a command to a stream, if there is one. Only the first document counts: if a
+    command writes its result, goes on, then fails, standard error and the exit status say so."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def put(self, document: Document) -> None:
-        """Writes the document in one line."""
+        """Writes the document as one line."""
         if self._stream is not None:
             self._stream.write(json.dumps(msgspec.to_builtins(document)) + "\n")
             self._stream.flush()
@@ -45,7 +45,7 @@ class JsonOutput:
 
 @contextmanager
 def open_output(*, is_json: bool) -> Iterator[JsonOutput]:
-    """Opens the output of a command. is_json: while it is open, whatever is printed, also by a child process,
+    """Opens the output of a command. With `is_json`, everything printed meanwhile, also by a child process,
     goes to standard error."""
     if not is_json:
         yield JsonOutput(None)
@@ -56,7 +56,7 @@ def open_output(*, is_json: bool) -> Iterator[JsonOutput]:
 
 @contextmanager
 def _keep_stdout() -> Iterator[TextIO]:
-    """What standard output was, while its file descriptor leads to standard error."""
+    """Yields the real standard output, while its file descriptor leads to standard error."""
     stream = sys.stdout
     try:
         number = stream.fileno()
@@ -77,4 +77,4 @@ def _keep_stdout() -> Iterator[TextIO]:
 
 
 def ignore(_: Document) -> None:
-    """A Put for whom no document matters."""
+    """Ignores the document, for callers that need none."""

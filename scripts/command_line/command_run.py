@@ -25,8 +25,9 @@ STOPPED = EnvironmentFault(
 
 
 class Command(click.Command):
-    """A command of touchstone, with an example under its help. Its function returns the document of what it
-    did. One that runs on returns None and puts the document into the `JsonOutput` of `click.pass_obj`."""
+    """A command of touchstone, with an example under its help. Its function returns the document of the
+    result. If it goes on running, it returns None, and passes the document to the `JsonOutput` of
+    `click.pass_obj`."""
 
     def __init__(self, name: str, *, example: str, **settings: Any) -> None:
         super().__init__(name, epilog=f"\b\nExample:\n  {example}", **settings)
@@ -40,7 +41,7 @@ class Command(click.Command):
         ]
 
     def invoke(self, ctx: click.Context) -> int:
-        """Runs the function; returns the exit status. Errors are told, not raised."""
+        """Runs the function; returns the exit status. Errors are printed, not raised."""
         is_json, is_debug = ctx.params.pop("is_json"), ctx.params.pop("is_debug")
         level, path = ctx.params.pop("log_level", None), ctx.params.pop("log_file", None)
         with open_output(is_json=is_json) as output:

@@ -1,4 +1,4 @@
-"""`touchstone completion`: a script by which bash or zsh completes commands, options and their choices."""
+"""`touchstone completion`: writes a script by which bash or zsh completes commands, options and choices."""
 
 import sys
 from typing import Literal
@@ -10,7 +10,7 @@ from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.documents.home_documents import CompletionDocument
 
 VARIABLE = "_TOUCHSTONE_COMPLETE"
-"""By which the script asks `touchstone` what fits; click reads it."""
+"""The variable by which the script asks `touchstone` for completions; click reads it."""
 
 
 @click.command("completion", cls=Command, example="touchstone completion bash")

@@ -1,4 +1,4 @@
-"""What a command tells its operator, and asks, at a terminal."""
+"""Prints a command's messages and asks questions at a terminal."""
 
 import time
 
@@ -16,13 +16,13 @@ class Console:
 
     def notify(self, line: str) -> None:
         """Prints one line, and logs it. On a terminal it has the time of day, elsewhere also date and zone.
-        It is broken on a terminal only: a file keeps a path or an id whole."""
+        Only a terminal wraps it, so that a path or an id in a file stays whole."""
         if log_line(line):
             stamp = time.strftime("%H:%M:%S") if self.rich.is_terminal else show_time(time.time())
             self.rich.print(f"{stamp} {line}", markup=False, soft_wrap=not self.rich.is_terminal)
 
     def confirm(self, question: str) -> bool:
-        """Asks a question; no answer means no."""
+        """Asks a question; no answer counts as no."""
         try:
             return Confirm.ask(question, default=False, console=self.rich)
         except EOFError:

@@ -1,7 +1,7 @@
-"""What a command logs: lines of the operator, and of modules.
+"""Sets up the log of a command: lines for the operator, and lines of modules.
 
-What modules log goes to standard error. A log file gets what the operator is told as well: an event a line,
-with its time, its round and its transaction.
+What modules log goes to standard error. A log file also gets the operator's lines: one event a line, with its
+time, its round and its transaction.
 """
 
 import logging
@@ -16,23 +16,23 @@ from touchstone.protocol.adapters.log_facts import RoundField
 
 LEVELS = ("debug", "info", "warning", "error")
 OWN = logging.getLogger("touchstone")
-"""Whose lines are logged from the chosen level on; libraries only warn."""
+"""The logger whose lines are logged from the chosen level on; libraries log only warnings."""
 SAID = logging.getLogger("touchstone.said")
-"""What is told to the operator. Its level says what is shown too."""
+"""The logger of lines for the operator. Its level also decides what is shown."""
 SAID.setLevel(logging.INFO)
 WARNING_WORD = "WARNING: "
-"""Begins a line that warns."""
+"""The first word of a warning."""
 
 
 def show_time(seconds: float) -> str:
-    """Returns a moment (seconds since 1970) in local time with its zone: `2027-01-31T12:00:00+01:00`."""
+    """Returns a moment (seconds since 1970) in local time with zone: `2027-01-31T12:00:00+01:00`."""
     return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
 class OneLine(logging.Formatter):
     """Formats a record as one line: time with zone, level, message, then `round=` and `transaction=` if the
-    event has them. A line break in a message, or in a traceback, becomes ` | `, so that a peer cannot make up
-    a line of a log."""
+    event has them. A line break in a message, or in a traceback, becomes ` | `, so that a peer cannot fake a
+    line of the log."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the record in one line."""
@@ -47,7 +47,7 @@ class OneLine(logging.Formatter):
 
 
 def log_line(line: str) -> bool:
-    """Logs a line for the operator; returns whether to show it as well."""
+    """Logs a line for the operator; returns whether to show it too."""
     level = logging.WARNING if line.startswith(WARNING_WORD) else logging.INFO
     SAID.log(level, "%s", line.removeprefix(WARNING_WORD))
     return SAID.isEnabledFor(level)
@@ -55,13 +55,13 @@ def log_line(line: str) -> bool:
 
 @contextmanager
 def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -> Iterator[None]:
-    """Logs to standard error, and to the file at `path`, as long as this is open. level: one of LEVELS;
-    without one a file gets `info` and standard error `warning` (`info` with is_debug). The file is opened
-    anew if something moved it away. Raises OSError if it cannot be written."""
+    """Logs to standard error, and to the file at `path`, as long as this is open. `level` is one of LEVELS.
+    Without one a file gets `info`, and standard error `warning` (`info` with `is_debug`). If something moved
+    the file away, it is opened again. Raises OSError if it cannot be written."""
     usual = logging.INFO if is_debug else logging.WARNING
     shown = logging.StreamHandler(sys.stderr)
     shown.setLevel(level.upper() if level else usual)
-    # The console has shown it.
+    # The console has shown it already.
     shown.addFilter(lambda record: record.name != SAID.name)
     handlers: list[logging.Handler] = [shown]
     if path is not None:

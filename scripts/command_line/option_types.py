@@ -1,4 +1,4 @@
-"""Kinds of values that an option takes: paths, and numbers of a range."""
+"""Defines types of options: paths, and numbers of a range."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -12,15 +12,15 @@ MAX_SHOWN_CHARACTERS = 40
 
 
 class TypedPath(click.Path):
-    """A path as `read_path` reads it; a shell completes the names of files and folders."""
+    """A path as `read_path` reads it. A shell completes the names of files and folders."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Returns the path, whether or not there is a file."""
+        """Returns the path, whether or not the file exists."""
         return read_path(str(value))
 
 
 class Number(click.ParamType[int | float]):
-    """A number from `least` to `most`, both included. kind: int takes whole numbers alone."""
+    """A number from `least` to `most`, both included. With `kind` int, only whole numbers."""
 
     name = "number"
 
@@ -41,6 +41,6 @@ class Number(click.ParamType[int | float]):
 PATH = TypedPath()
 PORT = Number(0, 65_535)
 COUNT = Number(1, 2**31 - 1)
-"""Of what there is at least one of."""
+"""A count of at least one."""
 NUMBER = Number(0, 2**31 - 1)
-"""Counted from 0; or a count whose 0 says something else."""
+"""A number from 0 on, or a count for which 0 has a special meaning."""

@@ -1,4 +1,4 @@
-"""Shows how far a task is, beside the work of a command."""
+"""Shows the progress of a task while a command works."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.command_line.console import Console
 
-if TYPE_CHECKING:  # Whoever only asks for help waits for no library of the chain.
+if TYPE_CHECKING:  # Import late, so that `--help` need not wait for the chain's libraries.
     from touchstone.protocol.adapters.chain.chain_client import GameChain
 
 
@@ -18,7 +18,7 @@ PROGRESS_POLL_S = 1.0
 
 
 async def show_progress(chain: "GameChain", task: bytes, console: Console) -> None:
-    """Shows a bar with round and block under the lines, for ever; on a terminal only."""
+    """Shows a bar with round and block under the lines, without end; on a terminal only."""
     if not console.rich.is_terminal:
         return
     rounds = (await chain.tasks.terms_of(task)).rounds
@@ -37,7 +37,7 @@ async def show_progress(chain: "GameChain", task: bytes, console: Console) -> No
 
 async def with_company(work: Coroutine[Any, Any, Result], company: Coroutine[Any, Any, None]) -> Result:
     """Runs `work` and returns its result, with `company` beside it. `company` ends with `work`, and its
-    failure does not matter."""
+    failure is ignored."""
     beside = asyncio.create_task(company)
     try:
         return await work

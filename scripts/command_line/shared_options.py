@@ -12,7 +12,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 HOME_HELP = "folder of key, certificate, journal and blobs"
 TASK_HELP = "id of a task, or the first digits of it, as `touchstone status` shows it"
 PRESETS = click.Choice(("12s", "2s", "local"))
-"""Of limits, by the chain's block time."""
+"""The presets of limits, by the chain's block time."""
 
 with_home = click.option(
     "--home",
@@ -39,7 +39,8 @@ def with_unlocked_home(function: Function) -> Function:
 
 
 def with_logs(function: Function) -> Function:
-    """Adds the log of a command that runs for long. `Command` opens it: the function does not get them."""
+    """Adds the log options of a command that runs for long. `Command` opens the log; the function does not
+    get the options."""
     level = click.option(
         "--log-level",
         type=click.Choice(LEVELS),

@@ -4,14 +4,14 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import TOKEN_WEI
 
 MAX_WHOLE_DIGITS = 59
-"""Of whole tokens: their wei fit into 256 bits."""
+"""The most digits of whole tokens, so that their wei fit into 256 bits."""
 MAX_SHOWN_CHARACTERS = 80
-"""Of what was typed, in an error."""
+"""So many characters of the input are shown in an error."""
 
 
 def parse_tokens(text: str) -> int:
     """Returns a number of whole tokens such as `12.5` in wei. Raises InvalidInput if it is not a positive
-    decimal number of at most 18 decimals, or longer than any amount."""
+    number with at most 18 decimals, or too long."""
     whole, _, decimals = text.partition(".")
     is_short = len(whole) <= MAX_WHOLE_DIGITS and len(decimals) <= 18
     is_number = is_short and (whole + decimals).isascii() and (whole + decimals).isdigit()

@@ -1,4 +1,4 @@
-"""What operators type: paths, keys, and variables of the environment."""
+"""Reads what operators type: paths, keys, and environment variables."""
 
 import os.path
 import re
@@ -11,27 +11,26 @@ from touchstone.protocol.spec.errors import InvalidInput
 PREFIX = "TOUCHSTONE_"
 """`TOUCHSTONE_THREADS=2` stands for `threads = 2`."""
 OTHERS = frozenset({"HOME"})
-"""Variables with this prefix that stand for no key."""
+"""Variables with this prefix that do not stand for a key."""
 SECRET = re.compile(r"PASSWORD$|PASSPHRASE|SECRET|MNEMONIC|SEED|(^|_)KEY$")
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the known key that a mistyped name probably means, judged by its letters; empty if none is
-    near."""
+    """Returns the known key that a mistyped name probably means; empty if none is similar."""
     return next(iter(get_close_matches(name, list(known), 1)), "")
 
 
 def expect_known(name: str, known: Iterable[str]) -> str:
-    """Returns what is expected in place of an unknown key."""
+    """Says which key was expected instead of an unknown one."""
     keys = list(known)
     nearest = find_nearest(name, keys)
     return f"one of {', '.join(keys)}" + (f"; the nearest is {nearest}" if nearest else "")
 
 
 def read_overrides(environment: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
-    """Returns the known keys that variables of an environment stand for, with their texts. Raises
-    InvalidInput for a variable that looks like a secret, or like a slip of a known one; its value is not
-    shown. Other ones are left alone: what starts a container may set some with this prefix."""
+    """Returns the known keys that environment variables stand for, with their texts. Raises InvalidInput for
+    a variable that looks like a secret, or like a misspelled known one, without showing its value. Other ones
+    are ignored, because whatever starts a container may set some with this prefix."""
     keys, found = {key.upper(): key for key in known}, dict[str, str]()
     for variable, text in sorted(environment.items()):
         name = variable.removeprefix(PREFIX)

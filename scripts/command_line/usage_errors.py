@@ -1,4 +1,4 @@
-"""Tells in two lines what is wrong with a command as it was typed."""
+"""Says in two lines what is wrong with a typed command."""
 
 import sys
 
@@ -8,8 +8,8 @@ MAX_SHOWN_CHARACTERS = 400
 
 
 def print_usage_error(error: click.UsageError) -> None:
-    """Prints what is wrong and what to do, to standard error. What was typed may be a whole file, and may
-    hold control characters: it is cut, and they are escaped."""
+    """Prints what is wrong and what to do, to standard error. The input may be a whole file with control
+    characters, so it is shortened and escaped."""
     said = error.format_message()
     said = said if len(said) <= MAX_SHOWN_CHARACTERS else f"{said[:MAX_SHOWN_CHARACTERS]}..."
     shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in said)

@@ -1,1 +1,1 @@
-"""Texts that become the tokens of a task."""
+"""Turns texts into the tokens of a task."""

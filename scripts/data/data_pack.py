@@ -1,8 +1,7 @@
-"""`touchstone data pack`: texts become a folder with the tokens of a task (`packed_dataset.py`).
+"""`touchstone data pack`: packs texts into a folder with the tokens of a task (`packed_dataset.py`).
 
-Documents stream: memory holds one batch of them. Each batch goes to the held-out part or to the part that is
-trained on, by a hash of its number, so both are of the same kind. The folder appears whole, by one rename, or
-not at all.
+Documents stream: memory holds one batch of them. A hash of each batch's number decides if it is held out or
+trained on, so both parts are of the same kind. The folder appears whole, by one rename, or not at all.
 """
 
 import shutil
@@ -32,19 +31,20 @@ from touchstone.scripts.documents.model_documents import DataPackDocument
 
 BATCH_PIECES = 512
 BATCH_CHARACTERS = 1 << 20
-"""A batch has no more pieces, and ends with the first that brings it to so many characters."""
+"""A batch ends with the piece that brings it to so many characters; it never has more pieces than this."""
 COPY_BYTES = 1 << 20
 HELDOUT_TAG = b"touchstone.heldout"
 MOST_HELDOUT = 0.5
 HELDOUT_NAME = "heldout.bin"
 SHOWN, SHOWN_CHARACTERS = 5, 40
-"""Names in an error, and of each so much."""
+"""So many names are shown in an error, and so many characters of each."""
 
 
 @dataclass(frozen=True)
 class PackPlan:
-    """What is packed and how. tokenizer: a tokenizer.json, None for bytes as tokens; end_of_text: the name of
-    the token behind each document, empty for none; heldout: the share of the tokens that is held out."""
+    """What to pack and how. `tokenizer` is a tokenizer.json, None if bytes are tokens. `end_of_text` is the
+    name of the token after each document, empty for none. `heldout` is the share of the tokens that is held
+    out."""
 
     inputs: Sequence[Path]
     out: Path
@@ -55,7 +55,7 @@ class PackPlan:
 
 
 def pack_told(plan: PackPlan) -> DataPackDocument:
-    """Packs a dataset, and notifies the operator of the result."""
+    """Packs a dataset, and tells the operator the result."""
     note, console = pack(plan), Console()
     console.notify(
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
@@ -75,8 +75,8 @@ def _format_width(token_bytes: int) -> str:
 
 
 def pack(plan: PackPlan) -> DatasetNote:
-    """Writes the folder; returns its dataset.json. Raises InvalidInput for an input, a tokenizer or an option
-    that cannot be used, and if `out` is there already; then nothing is left behind."""
+    """Writes the folder; returns its dataset.json. Raises InvalidInput for an unsuitable input, tokenizer or
+    option, and if `out` exists already; then nothing is left behind."""
     if plan.out.exists():
         remedy = "Choose another --out, or delete what is there."
         raise _refuse_input(
@@ -117,7 +117,7 @@ def pack(plan: PackPlan) -> DatasetNote:
 
 
 def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
-    """Returns the token behind each document, if any."""
+    """Returns the token after each document, if there is one."""
     if not name:
         return ()
     found = None if tokenizer is None else tokenizer.find(name)
@@ -132,7 +132,7 @@ def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
 
 
 def _name_special(tokenizer: FileTokens) -> str:
-    """Returns its first special tokens, as an error names them."""
+    """Returns the tokenizer's first special tokens, for an error."""
     names = [repr(name[:SHOWN_CHARACTERS]) for name in tokenizer.list_special()]
     shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
     return f"the name of a token; special ones are {shown or 'none'}"
@@ -140,8 +140,8 @@ def _name_special(tokenizer: FileTokens) -> str:
 
 @contextmanager
 def _make_aside(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that takes its name at the end of the block, all files on the disk; it is gone if
-    the block raises."""
+    """Makes a folder beside `out` that gets this name at the end of the `with` block, with all files on disk.
+    It is removed if the block raises."""
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
@@ -157,7 +157,7 @@ def _make_aside(out: Path) -> Iterator[Path]:
 
 
 def compute_file_root(path: Path) -> bytes:
-    """Returns the root of the tree over a file of at least one byte, which is read leaf by leaf."""
+    """Returns the root of the tree over a file of at least one byte, read leaf by leaf."""
     growing = GrowingRoot()
     with path.open("rb") as file:
         while leaf := file.read(LEAF_BYTES):
@@ -215,8 +215,8 @@ class _Packer:
         return int.from_bytes(draw[:8], "big") < self._share * 2**64
 
     def finish(self) -> None:
-        """Puts the held-out tokens after the others. If no piece was drawn, or all were, the last tokens are
-        held out."""
+        """Puts the held-out tokens after the others. If no batch was held out, or all were, holds out the
+        last tokens."""
         train, held = self._files
         held.close()
         with (self._folder / HELDOUT_NAME).open("rb") as source:

@@ -1,7 +1,7 @@
-"""Documents of files, read piece by piece.
+"""Reads documents from files, piece by piece.
 
-A document is a text that stands for itself. A text file is one document; a long one comes in pieces, cut at
-ends of lines. Nothing of an input is executed, and what is malformed is refused with its file and line.
+A document is an independent text. A text file is one document; a long one comes in pieces, cut at line ends.
+Nothing of an input is executed, and malformed input is refused with its file and line.
 """
 
 import json
@@ -16,20 +16,20 @@ from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
 
 PIECE_BYTES = 64 * 1024
-"""of a text file"""
+"""Bytes of a piece of a text file."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""of a line of JSONL"""
+"""The most bytes of a line of JSONL."""
 MAX_DEPTH = 2_000
-"""of Python's calls while a line is read"""
+"""The most nested calls of Python while a line is read."""
 BATCH_ROWS = 256
-"""of Parquet that are read at a time"""
+"""Rows of Parquet that are read at a time."""
 JSONL, PARQUET = (".jsonl", ".ndjson"), (".parquet",)
 HINT = "Correct the input, or leave it out."
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Text of a document. is_last: whether the document ends with it."""
+    """A piece of a document's text. `is_last` says that the document ends with it."""
 
     text: str
     is_last: bool = True
@@ -37,15 +37,15 @@ class Piece:
 
 @dataclass(frozen=True)
 class Fields:
-    """The names of the text: a field of a JSONL line, and a column of Parquet."""
+    """The names of the text: of a field of a JSONL line, and of a column of Parquet."""
 
     field: str = "text"
     column: str = "text"
 
 
 def list_files(inputs: Iterable[Path]) -> list[Path]:
-    """Returns the files, and those in the folders, by name. Hidden ones in a folder are left out. Raises
-    InvalidInput for what is not there, and if there is no file at all."""
+    """Returns the files, and those in the folders, by name, without hidden ones. Raises InvalidInput if a
+    path does not exist, or there is no file at all."""
     found: list[Path] = []
     for path in inputs:
         if path.is_dir():
@@ -65,8 +65,8 @@ def _is_hidden(path: Path) -> bool:
 
 
 def read_pieces(path: Path, fields: Fields) -> Iterator[Piece]:
-    """Yields the documents of a file, by the end of its name. Raises InvalidInput, with the place, for what
-    is malformed, and if a library is missing."""
+    """Yields the documents of a file, by its suffix. Raises InvalidInput, naming the place, if the file is
+    malformed, and if a library is missing."""
     if path.suffix.lower() in JSONL:
         yield from _read_jsonl(path, fields.field)
     elif path.suffix.lower() in PARQUET:
@@ -90,7 +90,7 @@ def _read_text(path: Path) -> Iterator[Piece]:
                 )
             yield Piece(_decode(left[:cut], path, number), is_last=False)
             left, number = left[cut:], number + cut
-        # An empty piece ends a document whose last line had its end.
+        # An empty piece ends a document whose last line was complete.
         yield Piece(_decode(left, path, number))
 
 
@@ -128,14 +128,14 @@ def _read_field(line: bytes, field: str, where: str) -> str:
         raise _refuse(
             "a line has no such text", f"a text in the field {field!r}", names, where, "Name it with --field."
         )
-    # JSON can write half of a pair of UTF-16 alone, which is no character.
+    # JSON can contain half of a UTF-16 pair alone, which is no character.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @contextmanager
 def _shallow() -> Iterator[None]:
-    """Nested JSON ends in a RecursionError inside: a library of ours raises Python's limit so far that the
-    process would end instead."""
+    """Limits recursion while nested JSON is read. A library raises Python's limit so far that the process
+    would crash instead of raising RecursionError."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(min(limit, MAX_DEPTH))
     try:

@@ -1,8 +1,8 @@
-"""A dataset as a folder: the tokens of a task, and what is known of them.
+"""A dataset as a folder: the tokens of a task, and a note of how they were made.
 
     tokens.bin       tokens to train on, then held-out ones: little-endian, 1, 2 or 4 bytes by the vocabulary
     dataset.json     what is in it and how it was made (`DatasetNote`)
-    tokenizer.json   a copy of the tokenizer, where there was one
+    tokenizer.json   a copy of the tokenizer, if there was one
 
 A task may also have a raw file of tokens.
 """
@@ -30,10 +30,10 @@ Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 
 class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What dataset.json says. token_count: number of tokens to train on; root: root of the tree over
-    tokens.bin, in hex; the other fields say how the dataset was made. end_of_text: the token after each
-    document, empty if there is none; sources: names of the files that were read, with their sizes in
-    bytes."""
+    """The contents of dataset.json. `token_count` is the number of tokens to train on. `root` is the root of
+    the tree over tokens.bin, in hex. The other fields say how the dataset was made. `end_of_text` is the
+    token after each document, empty if there is none. `sources` are names of the files that were read, with
+    their sizes in bytes."""
 
     format: int
     vocabulary_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 32)]
@@ -53,8 +53,7 @@ class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class PackedDataset:
-    """Where the tokens are, and what is known of them. A raw file has no note, and one byte for each
-    token."""
+    """The file of tokens, and its note. A raw file has no note, and one byte for each token."""
 
     tokens: Path
     size_bytes: int
@@ -62,23 +61,23 @@ class PackedDataset:
 
     @property
     def vocabulary_size(self) -> int:
-        """Tokens are below this."""
+        """All tokens are below this number."""
         return BYTE_VOCABULARY if self.note is None else self.note.vocabulary_size
 
     @property
     def token_bytes(self) -> int:
-        """Of one token."""
+        """The bytes of one token."""
         return count_token_bytes(self.vocabulary_size)
 
     @property
     def tokenizer_sha256(self) -> str:
-        """SHA-256 of the tokenizer.json, in hex; empty if tokens are bytes."""
+        """The SHA-256 of the tokenizer.json in hex; empty if tokens are bytes."""
         return "" if self.note is None else self.note.tokenizer_sha256
 
 
 def open_dataset(path: Path) -> PackedDataset:
-    """Returns a packed folder, or a raw file of tokens of one byte. Raises InvalidInput if it is neither,
-    or a file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are
+    """Opens a packed folder, or a raw file of one-byte tokens. Raises InvalidInput if it is neither, or a
+    file of the folder does not fit its note. Files of JSONL or Parquet are refused, because their bytes are
     not meant as tokens. The root is not computed here."""
     if path.is_file():
         if path.suffix.lower() in (*JSONL, *PARQUET):
@@ -97,7 +96,7 @@ def open_dataset(path: Path) -> PackedDataset:
 
 
 def find_largest_token(dataset: PackedDataset) -> int:
-    """Returns the largest token of the whole file, which is read in parts; -1 if there is none."""
+    """Returns the largest token of the whole file, read in parts; -1 if there is none."""
     largest = -1
     with dataset.tokens.open("rb") as file:
         while part := file.read(READ_BYTES):
@@ -110,7 +109,8 @@ def _measure(path: Path) -> int:
 
 
 def read_note(path: Path) -> DatasetNote:
-    """dataset.json. Raises InvalidInput if it is missing, malformed or of another version."""
+    """Returns the contents of dataset.json. Raises InvalidInput if it is missing, malformed or of another
+    version."""
     if not 0 <= _measure(path) <= MAX_NOTE_BYTES:
         raise _refuse("the note of a packed dataset", "no such file", path)
     try:

@@ -1,7 +1,7 @@
-"""Texts to tokens and back: bytes as tokens, or a Hugging Face tokenizer.json through `tokenizers`.
+"""Turns texts into tokens and back: bytes, or a Hugging Face tokenizer.json through `tokenizers`.
 
-A tokenizer.json is data: it is parsed, and nothing in it is executed. What stands for a special token inside
-a document is read as plain text, so that no document can end itself.
+A tokenizer.json is data: it is parsed, and nothing in it is executed. The text of a special token inside a
+document is read as plain text, so that no document can end itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,38 +18,38 @@ MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
 
 
 class Tokens(Protocol):
-    """What turns texts into tokens."""
+    """Turns texts into tokens and back."""
 
     @property
     def vocabulary_size(self) -> int:
-        """One more than the largest token."""
+        """The largest token plus one."""
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Returns the tokens of each text."""
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of some tokens; bytes that are no text are shown as U+FFFD."""
+        """Returns the text of some tokens; bytes that are not valid text become U+FFFD."""
 
 
 class ByteTokens:
-    """Each byte of UTF-8 is a token."""
+    """A tokenizer for which each byte of UTF-8 is a token."""
 
     vocabulary_size = BYTE_VOCABULARY
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        """As `Tokens.encode`."""
+        """Does what `Tokens.encode` says."""
         return [text.encode() for text in texts]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """As `Tokens.decode`; a token that is no byte is left out."""
+        """Does what `Tokens.decode` says; a token that is no byte is left out."""
         return bytes(token for token in tokens if token < BYTE_VOCABULARY).decode(errors="replace")
 
 
 class FileTokens:
-    """A tokenizer.json, and the file's SHA-256 in hex."""
+    """A tokenizer.json, and its SHA-256 in hex."""
 
     def __init__(self, data: bytes, where: str) -> None:
-        """data: the file. Raises InvalidInput if it is no tokenizer."""
+        """Parses `data`, the file. Raises InvalidInput if it is no tokenizer."""
         library = load_extra("tokenizers", where)
         self.sha256 = sha256(data).hexdigest()
         with _refusing(where):
@@ -60,22 +60,22 @@ class FileTokens:
             self.vocabulary_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
 
     def find(self, token: str) -> int | None:
-        """Returns the number of a token by its name; None if there is none."""
+        """Returns the number of a token by its name, or None."""
         found = self._tokenizer.token_to_id(token)
         return None if found is None else int(found)
 
     def list_special(self) -> list[str]:
-        """Returns the names of its special tokens, in their order."""
+        """Returns the names of its special tokens, in order."""
         added = sorted(self._tokenizer.get_added_tokens_decoder().items())
         return [str(token.content) for _, token in added if token.special]
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        """As `Tokens.encode`, without tokens that the tokenizer would add at the ends."""
+        """Does what `Tokens.encode` says, without tokens that the tokenizer would add at the ends."""
         found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [one.ids for one in found]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """As `Tokens.decode`."""
+        """Does what `Tokens.decode` says."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
 
 
@@ -92,7 +92,8 @@ def read_tokenizer(path: Path) -> tuple[FileTokens, bytes]:
 
 @contextmanager
 def _refusing(where: str) -> Iterator[None]:
-    """Whatever the library raises for a malformed file; a panic of its own is no `Exception`."""
+    """Turns whatever the library raises for a malformed file into InvalidInput; its own panic is not even an
+    `Exception`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, MemoryError):

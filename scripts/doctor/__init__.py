@@ -1,1 +1,1 @@
-"""Checks of a home, its machine, its chain and its seats."""
+"""Checks a home, its machine, its chain and its seats."""

@@ -1,4 +1,4 @@
-"""Checks of a home's chain: its contracts, the named task, its newest block."""
+"""Checks a home's chain: its contracts, the named task, its newest block."""
 
 import asyncio
 
@@ -12,10 +12,10 @@ from touchstone.scripts.doctor.patient import NotTested, Patient
 from touchstone.scripts.home.home_making import judge_contracts
 
 LATE_BLOCKS = 3
-"""So many blocks may be missed, or late, in a row."""
+"""So many blocks in a row may be missing or late."""
 LOOK_S = 1.0
 CATCH_UP = 3.0
-"""So many seconds of the chain in one of the machine's are those of a node that catches up."""
+"""If the chain's time runs so many times as fast as the machine's, its node is catching up."""
 
 
 async def check_chain(patient: Patient) -> str:
@@ -36,7 +36,7 @@ async def check_contracts(patient: Patient) -> str:
 
 
 async def check_task(patient: Patient) -> str:
-    """Checks that the task that was named is one of the chain's."""
+    """Checks that the named task is on the chain."""
     state = patient.get_state()
     if patient.task_name is None:
         raise NotTested("no task was named")
@@ -62,7 +62,7 @@ async def check_head(patient: Patient) -> str:
 
 
 async def _require_growth(patient: Patient, chain: GameChain, first: Head, within_s: float) -> None:
-    """Old blocks are the clock's fault if new ones come with the same distance, at the usual pace."""
+    """Raises an error about the clock if new blocks are equally late and come at the usual pace."""
     began_s = patient.now()
     while (spent_s := patient.now() - began_s) < within_s:
         await asyncio.sleep(LOOK_S)

@@ -1,4 +1,4 @@
-"""Checks of what chain and deployment ask of the home: limits, and the fee."""
+"""Checks what chain and deployment require of the home: limits, and the fee."""
 
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS
@@ -17,7 +17,7 @@ async def check_limits(patient: Patient) -> str:
 
 
 async def check_fee(patient: Patient) -> str:
-    """Checks that the home allows what one gas costs in the newest block."""
+    """Checks that the home's fee limit allows the present price of gas."""
     chain, config = patient.get_chain(), patient.get_config()
     if not config.max_fee_gwei:
         return "max_fee_gwei is 0: the node pays what the chain asks for"

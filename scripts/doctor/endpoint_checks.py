@@ -1,4 +1,4 @@
-"""Checks of the endpoint where peers find a home's node, from this machine."""
+"""Checks from this machine the endpoint where peers find a home's node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ CONNECT_S = 10.0
 
 
 async def check_endpoint(patient: Patient) -> str:
-    """Checks that the endpoint which the node would announce is one that peers can use."""
+    """Checks that peers can use the endpoint that the node would announce."""
     config = patient.get_config()
     return choose_endpoint(config.listen_host, config.listen_port, config.public_url)
 
@@ -36,7 +36,7 @@ async def check_port(patient: Patient) -> str:
 
 @asynccontextmanager
 async def listen_as_node(patient: Patient) -> AsyncIterator[int]:
-    """A TLS server where the node would be, with its certificate, until this ends; yields its port."""
+    """Runs a TLS server where the node would be, with its certificate; yields its port."""
     config = patient.get_config()
     if not (patient.home / CERTIFICATE_FILE).exists():
         raise NotTested("there is no certificate yet: the node makes one")
@@ -63,8 +63,8 @@ def _no_listening(error: OSError, config: HomeConfig) -> EnvironmentFault:
 
 
 async def check_reach(patient: Patient) -> str:
-    """Checks that a connection to the endpoint finds this node's certificate. As seen from this machine: a
-    firewall or a router in front of it may treat others otherwise."""
+    """Checks that a connection to the endpoint finds this node's certificate. It is made from this machine,
+    so a firewall or a router in front of it may treat others differently."""
     config = patient.get_config()
     if is_node_running(patient.home):
         if not config.public_url and config.listen_port == ANY_PORT:

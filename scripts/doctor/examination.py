@@ -1,8 +1,8 @@
-"""`touchstone doctor`: what is wrong with a home, its machine, its chain and its seats, before it costs.
+"""`touchstone doctor`: finds what is wrong with a home, its machine, its chain and its seats, before it
+costs.
 
-Each check is one function. It returns what it found in a few words, raises the error that an operator can
-mend, or says why it could not look. No transaction is sent and nothing is staked; peers are asked one
-question.
+Each check is one function. It returns its result in a few words, raises an error that an operator can fix, or
+says why it could not check. No transaction is sent and nothing is staked; peers are asked one question.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "versions": check_versions,
     "bits": check_bits,
 }
-"""In this order: later ones use what earlier ones have found out."""
+"""The checks in order: later ones use the results of earlier ones."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Verdict:
 
 
 def examine_home(home: Path, task: str | None, password_file: Path | None) -> DoctorDocument | FaultFound:
-    """Looks at a home and says what is wrong."""
+    """Checks a home and says what is wrong."""
     patient, console = Patient(home, task, password_file=password_file), Console()
     verdicts = asyncio.run(examine(patient, console))
     faults = [one for one in verdicts if one.error is not None]

@@ -1,4 +1,4 @@
-"""Checks of a home's own files: its configuration, its disk, its key."""
+"""Checks a home's own files: its configuration, its disk, its key."""
 
 import asyncio
 import tempfile
@@ -31,7 +31,7 @@ async def check_writing(patient: Patient) -> str:
 
 
 def try_to_write(folder: Path) -> None:
-    """Makes and removes a file. Raises OSError."""
+    """Makes and removes a file. Raises OSError if it cannot."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
         file.write(b"x" * 4096)
         file.flush()
@@ -46,7 +46,8 @@ def _disk_words() -> Iterator[None]:
 
 
 async def check_key(patient: Patient) -> str:
-    """Checks that the keystore and the password file are private, and the one opens the other."""
+    """Checks that the keystore and the password file are private, and that the password opens the
+    keystore."""
     config = patient.get_config()
     if has_key(patient.home):
         require_private_file(patient.home / KEYSTORE_FILE)

@@ -1,6 +1,6 @@
-"""Checks of what computes: whether it is what computed before, and repeats its bits.
+"""Checks whether this machine computes the same bits as before, and repeats its bits.
 
-Whether a training step gives the same bits again is seen without a task's data.
+No task's data is needed for that.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from touchstone.scripts.tasks.task_file import read_task_file
 
 
 async def check_versions(patient: Patient) -> str:
-    """Checks that the machine and its libraries are those of the last run of this home."""
+    """Checks that the machine and its libraries are those of this home's last run."""
     config = patient.get_config()
     known, now = read_bits(patient.home), await asyncio.to_thread(_describe_as_node, config)
     if patient.task is not None:
@@ -61,7 +61,7 @@ def _changed_versions(name: str, parts: list[set[str]]) -> EnvironmentFault:
 
 
 def _describe_as_node(config: HomeConfig) -> str:
-    """As the home's node describes the machine: once it has pinned its kernels."""
+    """Describes the machine as the home's node does after it has pinned its kernels."""
     pin_kernels(config.threads, device=config.device)
     return describe_machine()
 
@@ -78,8 +78,8 @@ async def check_bits(patient: Patient) -> str:
 
 
 def read_sound_training(patient: Patient) -> TrainingSpec:
-    """Returns the training of the task that was named. Raises NotTested if none was, InvalidInput if no node
-    would join it: a stranger's task could take any amount of memory."""
+    """Returns the training of the named task. Raises NotTested if none was named. Raises InvalidInput if no
+    node would join it, because a stranger's task could need any amount of memory."""
     task, _ = patient.get_game()
     state = patient.get_state()
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
@@ -101,8 +101,8 @@ def sketch_training() -> TrainingSpec:
 
 
 def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> None:
-    """Computes one step of a task again and again. Raises EnvironmentFault if the states after it differ,
-    InvalidInput if this machine has no such device."""
+    """Computes one step of a task several times. Raises EnvironmentFault if the results differ, InvalidInput
+    if this machine lacks the device."""
     require_device(device)
     pin_kernels(threads, device=device)
     roots = [compute_step_root(training) for _ in range(RUNS)]
@@ -118,7 +118,7 @@ def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> 
 
 
 def compute_step_root(training: TrainingSpec) -> bytes:
-    """Returns the root of the state after one step from fresh weights, on tokens that a fixed seed draws."""
+    """Returns the root of the state after one step from new weights, on tokens that a fixed seed draws."""
     shape = (training.sequences_per_step, training.sequence_tokens + 1)
     drawn = torch.randint(training.vocabulary_size, shape, generator=torch.Generator().manual_seed(1))
     start = begin_round(draw_weights(get_step(training).layout, 1), 0)

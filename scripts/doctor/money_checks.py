@@ -1,4 +1,4 @@
-"""Checks of an account's money: gas for a round, and the stakes of its seats."""
+"""Checks an account's money: gas for a round, and the stakes of its seats."""
 
 from touchstone.node.kit.gas_factor import measure_gas_factor
 from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY
@@ -12,12 +12,12 @@ from touchstone.scripts.account.task_names import show_seat, show_task
 from touchstone.scripts.doctor.patient import NotTested, Patient
 
 CONTEST_LEVELS = 12
-"""Without a task; they change nothing in what a round costs."""
+"""The levels of a contest if no task is named; they do not change what a round costs."""
 KEPT_GAS = 48_000_000
-"""A seat's account keeps coin for so much gas at the price of now: the answer that takes most, 12 million,
+"""A seat's account keeps coin for so much gas at the present price: the answer that takes most, 12 million,
 with its margin and at twice the price. The alert `CoinLow` has the same figure."""
 TOLD_FACTOR = 1.1
-"""Smaller differences are those of two versions."""
+"""Smaller differences are ignored, because versions may differ so much."""
 
 
 async def check_gas(patient: Patient) -> str:
@@ -55,7 +55,7 @@ def _no_gas_for_a_round(account: str, price_wei: int, needed_wei: int, coin_wei:
 
 
 def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
-    """Returns what a round costs in the role of the seat, or a solver if there is none."""
+    """Returns what a round costs in the role of the seat; a solver's if there is none."""
     try:
         _, game = patient.get_game()
     except NotTested:
@@ -68,7 +68,7 @@ def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
 
 
 async def check_stake(patient: Patient) -> str:
-    """Checks that the seats of this account have what they need to sit in a round."""
+    """Checks that the seats of this account have the stake to be in a round."""
     state, account = patient.get_state(), patient.get_config().account.lower()
     games = dict([patient.get_game()]) if patient.task is not None else state.games
     seats = [(task, game, seat) for task, game in games.items() if (seat := find_seat(game, account))]
@@ -82,8 +82,8 @@ async def check_stake(patient: Patient) -> str:
 
 
 async def _describe_needed_tokens(patient: Patient) -> str:
-    """Describes what a seat of the named task takes, and what the account has. Raises InvalidInput if that is
-    too little."""
+    """Describes the tokens that a seat of the named task needs, and the account's. Raises InvalidInput if
+    those are too few."""
     try:
         _, game = patient.get_game()
     except NotTested:

@@ -1,4 +1,4 @@
-"""The home that `touchstone doctor` looks at: it keeps what checks have found out for later ones."""
+"""Holds the home that `touchstone doctor` examines, with the results of checks for later ones."""
 
 import time
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from touchstone.scripts.home.home_config import HomeConfig
 
 
 class NotTested(Exception):
-    """Why a check could not look."""
+    """A check could not be made; the text says why."""
 
 
 @dataclass
 class Patient:
-    """A home under examination. now: the machine's clock, Unix time in seconds; opened: what is closed at the
-    end; key: the account's key, once the password has opened it; state, task: the chain's state, and the
-    named task."""
+    """A home under examination. `now` returns Unix time in seconds. `opened` is closed at the end. `key` is
+    the account's key, once the password has opened it. `state` and `task` are the chain's state and the named
+    task."""
 
     home: Path
     task_name: str | None = None
@@ -34,7 +34,7 @@ class Patient:
     state: ChainState | None = None
     task: bytes | None = None
     sound_urls: list[str] | None = None
-    """Of the endpoints that show the deployment's chain; None before they were looked at."""
+    """The endpoints that show the deployment's chain; None before they were checked."""
 
     def get_config(self) -> HomeConfig:
         """Returns the configuration. Raises NotTested if it could not be read."""
@@ -49,13 +49,13 @@ class Patient:
         return self.chain
 
     def get_state(self) -> ChainState:
-        """Returns what the chain tells. Raises NotTested if it does not answer."""
+        """Returns the folded chain. Raises NotTested if the chain does not answer."""
         if self.state is None:
             raise NotTested("there is no usable chain")
         return self.state
 
     def get_game(self) -> tuple[bytes, LoggedGame]:
-        """Returns the task that was named. Raises NotTested if none was, or it was not found."""
+        """Returns the named task. Raises NotTested if none was named, or it was not found."""
         state = self.get_state()
         if self.task is None:
             raise NotTested("no task was named" if self.task_name is None else "the task was not found")

@@ -1,4 +1,4 @@
-"""Checks of the endpoint where peers find a home's node, as peers see it."""
+"""Asks peers whether they reach the endpoint of a home's node."""
 
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from touchstone.scripts.doctor.patient import NotTested, Patient
 
 
 async def check_peers(patient: Patient) -> str:
-    """Checks that peers reach the endpoint that this account has announced. Asks up to three of them."""
+    """Checks that peers reach this account's announced endpoint. Asks up to three of them."""
     config, state = patient.get_config(), patient.get_state()
     own = state.network.peers.get(config.account.lower())
     if own is None:
@@ -61,7 +61,7 @@ async def _ask_peers(patient: Patient, key: AccountKey, own: Peer, port: int) ->
 
 
 def describe_peer(patient: Patient, peer: Peer) -> str:
-    """Returns who a peer is: where, with which seat."""
+    """Describes a peer: its address, and its seat."""
     games = patient.get_state().games
     named = [patient.task] if patient.task is not None else []
     for task in [*named, *games]:
@@ -72,8 +72,8 @@ def describe_peer(patient: Patient, peer: Peer) -> str:
 
 
 def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
-    """Returns in words what peers saw. Raises EnvironmentFault if one of them does not reach this node,
-    NotTested if none could tell."""
+    """Describes what peers saw. Raises EnvironmentFault if one of them does not reach this node, NotTested if
+    none could tell."""
     told = "; ".join(map(str, seen))
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
     if not answers:

@@ -1,7 +1,7 @@
-"""Checks of the endpoints of a home's chain.
+"""Checks the endpoints of a home's chain.
 
-One endpoint stands in for another that is silent. So each is asked by itself: a second one that was never
-right would be noticed only on the day when it is needed.
+If one endpoint is silent, another is used. So each is checked alone: otherwise a second one that never worked
+would be noticed only when it is needed.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from touchstone.scripts.doctor.patient import Patient
 from touchstone.scripts.home.home_config import HomeConfig
 
 GRACE_S = 30.0
-"""For all questions to one endpoint."""
+"""Seconds for all questions to one endpoint."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What an endpoint shows. name: its key and its URL, without what may be a secret; fault: what it lacks,
-    empty if nothing; error: the error itself, if one was raised; first: the block in which the deployment
-    begins, None if it does not show the deployment's chain; lacks: things that a node can do without."""
+    """The result for an endpoint. `name` is its key and its URL, without possible secrets. `fault` is what it
+    lacks, empty if nothing; `error` is the raised error. `first` is the block in which the deployment begins,
+    None if it does not show the deployment's chain. `lacks` are things that a node can do without."""
 
     url: str
     name: str
@@ -38,9 +38,9 @@ class Seen:
 
 
 async def check_provider(patient: Patient) -> str:
-    """Checks that each endpoint answers for the deployment's chain up to its newest block. Each must also do
-    what a node needs: give logs by the hash of a block, and headers that can be proven. A node can work
-    without anything else that an endpoint lacks."""
+    """Checks that each endpoint answers for the deployment's chain up to its newest block. Each must also
+    give logs by the hash of a block, and headers that can be proven. Other missing features are only
+    reported, because a node can work without them."""
     config = patient.get_config()
     deployment = config.read_deployment()
     looks = (_look(url, name, deployment, config.account) for url, name in name_endpoints(config))
@@ -74,7 +74,7 @@ def _describe(seen: Seen) -> str:
 
 
 def name_endpoints(config: HomeConfig) -> Iterator[tuple[str, str]]:
-    """Yields each endpoint's URL, and the key and place by which an operator knows it."""
+    """Yields each endpoint's URL, with the key and place by which an operator knows it."""
     yield config.rpc_url, f"rpc_url {name_place(config.rpc_url)}"
     for index, url in enumerate(config.rpc_urls):
         yield url, f"rpc_urls[{index}] {name_place(url)}"
@@ -104,7 +104,7 @@ async def _look(url: str, name: str, deployment: GameDeployment, account: str) -
 
 
 async def _list_missing(chain: GameChain, account: str) -> AsyncIterator[str]:
-    """Yields what of a node's questions it does not answer, each with its own words."""
+    """Yields the questions of a node that the endpoint does not answer, with its own words."""
     connection, head = chain.connection, await chain.head()
     purse = [chain.deployment.purse]
     questions: list[tuple[str, Callable[[], Awaitable[object]]]] = [
@@ -133,7 +133,8 @@ def _lacking(name: str, fault: str) -> EnvironmentFault:
 
 
 def _compare_origins(seen: list[Seen], deployment: GameDeployment) -> list[Seen]:
-    """Tells chains apart: a copy of the chain has the same id and contracts, and begins with other blocks."""
+    """Compares first blocks: a copy of the chain has the same id and contracts, but begins with other
+    blocks."""
     sound = [one for one in seen if one.first is not None]
     if len({one.first.block_hash for one in sound if one.first is not None}) < 2:
         return seen
@@ -143,7 +144,7 @@ def _compare_origins(seen: list[Seen], deployment: GameDeployment) -> list[Seen]
 
 
 async def _compare_heads(seen: list[Seen]) -> list[Seen]:
-    """Checks all at the same time: an endpoint that stands or follows late is behind the others."""
+    """Compares heads at the same time: an endpoint that is stuck or late is behind the others."""
     sound = [one for one in seen if not one.fault]
     if len(sound) < 2:
         return seen

@@ -1,4 +1,4 @@
-"""Checks of the machine's room for a seat: disk and memory, and whether somebody else uses it."""
+"""Checks the machine's room for a seat: disk and memory, and whether somebody else uses it."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,8 +33,8 @@ Found = TypeVar("Found")
 
 
 async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
-    """Returns what this account's seat takes in the named task (a solver's seat if it has none), and the
-    blobs of the task that are never pruned. Raises NotTested if none was named."""
+    """Returns what this account's seat needs in the named task (a solver's seat if it has none), and the
+    blobs of the task that are never pruned. Raises NotTested if no task was named."""
     (task, game), config, state = patient.get_game(), patient.get_config(), patient.get_state()
     seat = find_seat(game, config.account.lower())
     role = SeatRole.SOLVER if seat is None else seat.role
@@ -45,8 +45,7 @@ async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
 
 
 def read_own(home: Path, spec: TaskSpec, read: Callable[[BlobStore, TrainingSpec, int], Found]) -> Found:
-    """Returns what this home's store has of a task's step. Raises NotTested if it has not all that is
-    read."""
+    """Returns what this home's store has of a task's step. Raises NotTested if parts are missing."""
     store = BlobStore(home / STORE_FOLDER, is_durable=False)
     if not store.has(refer_named(spec.training.program)) or not store.has(refer_named(spec.training.layout)):
         raise NotTested("the program of the task is not here: a node that joins fetches it")
@@ -54,12 +53,12 @@ def read_own(home: Path, spec: TaskSpec, read: Callable[[BlobStore, TrainingSpec
 
 
 async def check_disk(patient: Patient) -> str:
-    """Checks that the disk has room for what a seat of the task keeps; without a task, for a little."""
+    """Checks that the disk has room for what a seat of the task keeps; without a task, for a small amount."""
     config, who, needed_bytes, foreign_bytes = patient.get_config(), "a home", SPARE_DISK_BYTES, 0
     with suppress(NotTested):
         (need, own), (task, _) = await find_need(patient), patient.get_game()
         who, needed_bytes = need.who, need.disk_bytes
-        # A node that runs has the journal open: what its other tasks keep is not known then.
+        # A running node has the journal open, so what its other tasks keep is not known then.
         with suppress(EnvironmentFault, InvalidInput):
             foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, patient.home, task, own)
     free_bytes = require_disk(patient.home, config, who, needed_bytes, foreign_bytes)
@@ -67,14 +66,14 @@ async def check_disk(patient: Patient) -> str:
 
 
 async def check_memory(patient: Patient) -> str:
-    """Checks that there is memory for what a seat of the task computes, within the limit of the home."""
+    """Checks that there is memory for the computation of a seat of the task, within the home's limit."""
     need, _ = await find_need(patient)
     require_memory(patient.get_config(), need)
     return f"{measure_memory_bytes() / 1e6:,.0f} MB, {need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB"
 
 
 async def check_use(patient: Patient) -> str:
-    """Checks that this system tells whether somebody uses the machine, if the node is to pause then."""
+    """Checks that this system tells whether somebody uses the machine, if the node must pause then."""
     config = patient.get_config()
     if not config.when_idle:
         raise NotTested(

@@ -1,1 +1,1 @@
-"""What commands write with `--json`, as types; docs/schemas is made of them."""
+"""The types of the JSON that commands write with `--json`; docs/schemas is made of them."""

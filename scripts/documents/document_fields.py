@@ -1,6 +1,7 @@
-"""The base of all documents, and the kinds of fields that they share.
+"""The base of all documents, and their shared field types.
 
-Amounts are texts of wei: a number of JSON loses digits in many readers. A unit stands in the field's name.
+Amounts are texts of wei, because JSON numbers lose digits in many readers. A unit is part of the field's
+name.
 """
 
 from enum import StrEnum
@@ -37,5 +38,5 @@ def spell_role(role: SeatRole) -> Role:
 
 
 def format_id(value: bytes) -> str:
-    """Returns an id of 32 bytes, whole: `0x` and 64 hexadecimal digits."""
+    """Returns an id of 32 bytes in full: `0x` and 64 hex digits."""
     return f"0x{value.hex()}"

@@ -1,6 +1,6 @@
-"""The document of each command by its words, and of any command that failed.
+"""Maps each command to the type of its document, and failed commands to theirs.
 
-A command that is not here has no document. Nothing heavy is imported: the types know no tensor.
+A command that is not listed has no document. Nothing heavy is imported: the types need no tensor.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ from touchstone.scripts.documents.stake_documents import (
 )
 
 ERROR = "error"
-"""In place of a command's words: the document of one that failed."""
+"""Stands for a command's words, for the document of a command that failed."""
 DOCUMENTS: Mapping[str, type[Document]] = {
     ERROR: ErrorDocument,
     "calibrate": CalibrateDocument,

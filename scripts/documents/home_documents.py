@@ -1,4 +1,4 @@
-"""What commands write about a home, this machine, a network, and about their own failure."""
+"""The documents about a home, this machine, a network, and a failed command."""
 
 from enum import StrEnum
 from typing import Literal, TypeAlias

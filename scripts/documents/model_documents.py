@@ -1,4 +1,4 @@
-"""What commands write about models, data and measurements."""
+"""The documents about models, data and measurements."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

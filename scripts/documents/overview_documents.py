@@ -1,4 +1,4 @@
-"""What `touchstone status` writes: tasks, seats, rounds and money as the chain tells them, and the node."""
+"""The document of `touchstone status`: tasks, seats, rounds and money on chain, and the node."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What commands write about task files, and about tasks that were posted, halted and closed."""
+"""The documents about task files, and about tasks that were posted, halted and closed."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What commands write about seats, stakes, credit and shares."""
+"""The documents about seats, stakes, credit and shares."""
 
 from typing import Literal
 

@@ -1,1 +1,1 @@
-"""The folder of a party: its configuration, its key, what it runs with."""
+"""The home of a party: its configuration, its key, its running settings."""

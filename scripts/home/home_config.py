@@ -1,4 +1,4 @@
-"""The configuration of a home, `config.toml`, which holds no secret.
+"""Reads the configuration of a home, `config.toml`, which holds no secret.
 
 A password file is named there, never read into it.
 """
@@ -21,7 +21,7 @@ from touchstone.scripts.home.home_files import BEGIN, CONFIG_FILE, FINISH, has_k
 GWEI = 10**9
 PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
-"""Written by the operator's hand."""
+"""The tables that an operator writes by hand."""
 Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the block time."""
 Executor = Literal["process", "ray"]
@@ -31,31 +31,32 @@ Digest = Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
 """Empty before there is a key."""
 Device = Annotated[str, Meta(pattern=r"\A(cpu|cuda(:[0-9]{1,2})?)\Z")]
-"""As `determinism.require_device`; that asks PyTorch, for which other commands would have to wait."""
+"""A device as in `determinism.require_device`, which is not called here because it loads PyTorch."""
 DEVICES = "cpu, cuda, or cuda: with the number of a card"
 
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`config.toml`: which chain, where to listen, with how many threads to train, on which device, and in
-    how much memory (0: as it comes). poll_seconds: between two looks at the chain's head (0: as its blocks
-    come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
-    that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor,
-    ray_address: how many segments an auditor replays at once, and where; workers: how many processes train a
-    solver's segment together (`NodeConfig`). limits: the preset for this chain's block time, by which tasks
-    are judged; economics: the table of what else is assumed of the world (`scripts/tasks/figures.py`).
-    object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
-    where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
-    its losses for TensorBoard (empty: nowhere). `account` is the keystore's, deployment_sha256 that of the
-    deployment that `init` has looked at: no other is used. check_reach: take no seat if peers answer and none
-    reaches this node.
+    """`config.toml`: the settings of a home.
 
-    rpc_urls: more endpoints of the same chain: one answers for another that is silent, and two that disagree
-    are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
+    The node uses the chain at `rpc_url`, and listens at `listen_host` and `listen_port`. `rpc_urls` are more
+    endpoints of the same chain, for when one is silent; if two disagree, the node waits. `account` is the
+    keystore's. No deployment is used but the one that `init` has checked, whose hash is `deployment_sha256`.
+    `max_fee_gwei` is the most that one gas may cost (0: any price). `poll_seconds` is the pause between two
+    looks at the head (0: until the next block comes); more than 2 would look like silence. `check_reach`
+    takes no seat if peers answer and none reaches this node.
 
-    disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
-    its processes. when_idle: pause while somebody else uses the machine, and leave if that lasts;
-    idle_minutes: for so long nobody must have used it; idle_cores: processors that other programs may take
-    meanwhile."""
+    `threads`, `device` and `memory_mb` (0: no limit) are for training. `dataset_cache_mb` is the disk for
+    parts of datasets, besides those that must stay; `whole_dataset` fetches all of a dataset before a seat is
+    taken. `replay_processes`, `executor` and `ray_address` say how many segments an auditor replays at once,
+    and where; `workers` is how many processes train a solver's segment together (`NodeConfig`). `disk_mb` is
+    the most disk of the home (0: no limit), `nice` the nice level of the node and its processes. `when_idle`
+    pauses while somebody else uses the machine, and leaves if that lasts: until nobody has used it for
+    `idle_minutes`, with other programs on at most `idle_cores` processors.
+
+    `limits` is the preset for this chain's block time, by which tasks are judged; `economics` has more
+    assumptions (`scripts/tasks/figures.py`). `object_storage` is this node's bucket, and what to take from
+    peers' buckets. Prometheus reads metrics at `metrics_port` (0: nowhere). A solver writes its losses for
+    TensorBoard into `tensorboard_dir` (empty: nowhere)."""
 
     rpc_url: str
     deployment: str
@@ -92,7 +93,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def endpoints(self) -> list[str]:
-        """All endpoints of the chain, the first one first."""
+        """All endpoints of the chain, in order."""
         return [self.rpc_url, *self.rpc_urls]
 
     @property
@@ -106,8 +107,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_config(home: Path) -> HomeConfig:
-    """Returns the configuration in `home`, with what environment variables say in the place of its keys
-    (`TOUCHSTONE_THREADS`). Raises InvalidInput if it is missing or malformed, with the key or variable."""
+    """Returns the configuration in `home`, where environment variables replace keys (`TOUCHSTONE_THREADS`).
+    Raises InvalidInput, naming the key or variable, if it is missing or malformed."""
     path = home / CONFIG_FILE
     require_folder(home)
     if not path.is_file():
@@ -135,8 +136,8 @@ def _no_home(path: Path, home: Path) -> InvalidInput:
 
 
 def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: bool) -> HomeConfig:
-    """Returns the configuration, with the values of options in place of its keys. Raises InvalidInput as
-    `read_config` does, and for an option that no key could have."""
+    """Returns the configuration, where options replace keys. Raises InvalidInput as `read_config` does, and
+    for an option value that no key can have."""
     given: dict[str, Any] = {"when_idle": True} if when_idle else {}
     named = {"nice": nice, "executor": executor}
     given |= {name: value for name, value in named.items() if value is not None}
@@ -144,9 +145,9 @@ def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: 
 
 
 def open_use(home: HomeConfig, executor: str) -> MachineUse:
-    """Returns the object that tells whether somebody else uses this machine. executor: what runs replays.
+    """Returns the object that tells whether somebody else uses this machine. `executor` is what runs replays.
     Raises EnvironmentFault if the system does not tell, InvalidInput if the node's own work could not be told
-    from that of others."""
+    from others'."""
     if executor == "ray":
         raise InvalidInput(
             what="replays by Ray look like the use of the machine by somebody else",
@@ -160,8 +161,8 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
 
 
 def _override(config: HomeConfig) -> HomeConfig:
-    """Returns the configuration with the values of environment variables. The account, the deployment and
-    whole tables come only from the file."""
+    """Returns the configuration with values of environment variables. The account, the deployment and whole
+    tables come only from the file."""
     fixed = (*TABLES, "account", "deployment_sha256")
     keys = [name for name in HomeConfig.__struct_fields__ if name not in fixed]
     for name, text in read_overrides(os.environ, keys).items():
@@ -179,8 +180,8 @@ def _override(config: HomeConfig) -> HomeConfig:
 
 
 def check_config(config: HomeConfig) -> HomeConfig:
-    """Returns the same values. Raises InvalidInput naming the option of `init` that could not be read
-    again."""
+    """Returns the configuration. Raises InvalidInput, naming the option of `init`, for a value that could not
+    be read again."""
     try:
         return convert(structs.asdict(config), HomeConfig)
     except ValidationError as error:
@@ -216,6 +217,6 @@ def _say_choices(kind: Any) -> str:
 
 
 def _find_key(said: str) -> str:
-    """Returns the key that an error is about: it ends with its name in back quotes; else empty."""
+    """Returns the key that an error is about, which is in back quotes at its end; else empty."""
     named = re.search(r"`(?:\$\.)?(\w+)[^`]*`$", said)
     return named[1] if named else ""

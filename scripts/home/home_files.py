@@ -1,4 +1,4 @@
-"""The files of a party's home, and whether they are there."""
+"""Names the files of a party's home, and tells whether they exist."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from touchstone.protocol.spec.errors import InvalidInput
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
 LEFT_FILE = "left-for-good"
-"""Ids of tasks, one a line, whose seat the operator has given up: a node that asks nobody (`--yes`) takes
-none there again."""
+"""Ids of tasks, one a line, whose seat the operator has given up. A node that asks nobody (`--yes`) takes no
+seat there again."""
 BEGIN = "Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME."
 FINISH = "Run `touchstone init` with the same --home: it goes on with the key that is there."
 
 
 def has_key(home: Path) -> bool:
-    """Returns whether a home has a key, whole or half-made as it may be."""
+    """Returns whether a home has a key, even if the home is otherwise incomplete."""
     return (home / KEYSTORE_FILE).exists()
 
 
@@ -24,7 +24,7 @@ def is_whole(home: Path) -> bool:
 
 
 def require_folder(home: Path) -> None:
-    """Raises InvalidInput if something else has the home's path."""
+    """Raises InvalidInput if the home's path is not a folder."""
     if home.exists() and not home.is_dir():
         raise InvalidInput(
             what="the home is no folder",

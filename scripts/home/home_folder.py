@@ -34,10 +34,10 @@ from touchstone.scripts.home.home_files import (
 def create_home(
     home: Path, config: HomeConfig, password: str, *, is_devnet: bool, key_file: Path | None = None
 ) -> AccountKey:
-    """Makes keystore, certificate and configuration in `home`. A key is never overwritten: a half-made home
-    that has one and no configuration is finished with it, if the password is right. Raises InvalidInput if
-    the home is whole. is_devnet: a quick key derivation, for play money only. key_file: a keystore that the
-    password opens, or a bare key, to be used in place of a new one; a home that has a key refuses it."""
+    """Makes keystore, certificate and configuration in `home`. A key is never overwritten: a home with a key
+    but no configuration is completed, if the password is right. Raises InvalidInput if the home is complete.
+    `is_devnet` uses a quick key derivation, for play money only. `key_file` is a keystore that the password
+    opens, or a bare key, to use instead of a new one; a home that has a key refuses it."""
     refuse_whole(home)
     create = create_devnet_keystore if is_devnet else create_keystore
     if key_file is not None:
@@ -56,15 +56,15 @@ def create_home(
 
 
 def list_left(home: Path) -> set[str]:
-    """Ids of the tasks that this home's node has left for good, 64 digits each. Other lines of the file are
-    ignored. Raises OSError if it is there and cannot be read: a stake would be locked again."""
+    """Returns the ids of the tasks that this home's node has left for good, 64 digits each, and ignores other
+    lines. Raises OSError if the file cannot be read, because a stake would be locked again."""
     with suppress(FileNotFoundError):
         return {one.decode() for one in re.findall(rb"\b[0-9a-f]{64}\b", (home / LEFT_FILE).read_bytes())}
     return set()
 
 
 def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
-    """Writes down whether the node leaves a task for good. Two commands that do so at once lose nothing."""
+    """Writes down whether the node leaves a task for good. Two commands at once lose nothing."""
     handle = os.open(home, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -77,7 +77,7 @@ def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
 
 
 def refuse_whole(home: Path) -> None:
-    """Raises InvalidInput if a home is already complete, or if the path cannot become a home."""
+    """Raises InvalidInput if a home is already complete, or if its path cannot become a home."""
     require_folder(home)
     if is_whole(home):
         raise InvalidInput(
@@ -91,7 +91,7 @@ def refuse_whole(home: Path) -> None:
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
     """Returns the key of `home`, unlocked by `password_file`, the configured one, or a prompt. Raises
-    InvalidInput if there is none, or the password is another one."""
+    InvalidInput if there is no key, or the password is wrong."""
     configured = read_config(home).password_file
     path = password_file or (Path(configured) if configured else None)
     if not has_key(home):

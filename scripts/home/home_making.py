@@ -1,4 +1,4 @@
-"""`touchstone init`: makes a home; on a test network funds its account."""
+"""`touchstone init`: makes a home; on a test network it also funds the account."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from touchstone.scripts.tasks.terms_checks import describe_other_limits
 
 @dataclass(frozen=True)
 class NewHome:
-    """A new home as an operator wants it: the options of `touchstone init`, as its help explains them."""
+    """A new home as an operator wants it: the options of `touchstone init`, which its help explains."""
 
     home: Path
     rpc_url: str
@@ -42,7 +42,7 @@ class NewHome:
 
 
 async def make_home(wanted: NewHome, console: Console) -> InitDocument:
-    """Makes a home folder; on a test network funds its account. Raises InvalidInput if an endpoint, a
+    """Makes a home folder; on a test network it also funds its account. Raises InvalidInput if an endpoint, a
     deployment or a home is not usable."""
     choose_endpoint(wanted.listen_host, wanted.listen_port, wanted.public_url)
     if wanted.import_key is not None:
@@ -52,7 +52,7 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
         return InitDocument(account, str(wanted.home))
     refuse_whole(wanted.home)
     config = _make_config(wanted)
-    # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
+    # Check first, so that neither a wrong --rpc-url nor foreign contracts get into the configuration.
     config = await _note_deployment(config, console)
     password = _ask_password(wanted)
     key = create_home(wanted.home, config, password, is_devnet=wanted.devnet, key_file=wanted.import_key)
@@ -72,9 +72,9 @@ async def make_home(wanted: NewHome, console: Console) -> InitDocument:
 
 
 async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
-    """Returns the configuration with the digest of its deployment: its publisher may change the file later.
-    Raises EnvironmentFault if the chain does not answer, InvalidInput if the contracts of the deployment are
-    not there or not those of this version."""
+    """Returns the configuration with the digest of its deployment, because its publisher may change the file
+    later. Raises EnvironmentFault if the chain does not answer, InvalidInput if the deployment's contracts
+    are missing or not those of this version."""
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         console.notify(await judge_contracts(chain))
@@ -84,8 +84,8 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
 
 
 async def judge_contracts(chain: GameChain) -> str:
-    """Checks the contracts, and returns in words that they are those of this version, and which token they
-    use. Raises as `own_contracts` does if they are not, or were created otherwise."""
+    """Checks the contracts, and describes that they are those of this version, and which token they use.
+    Raises as `own_contracts` does if they are not, or were created otherwise."""
     made = chain.connection, chain.deployment, chain.limits
     await require_own_code(*made)
     await require_own_creations(*made)
@@ -131,8 +131,8 @@ def _ask_password(wanted: NewHome) -> str:
 
 
 async def _fund_again(home: Path, console: Console) -> str:
-    """Gives the account of a test network's home what it lacks: the chain did not answer when it was made, or
-    its coin is spent. Raises InvalidInput if it has money."""
+    """Gives the account of a test network's home the money that it lacks, because the chain did not answer
+    when it was made, or its coin is spent. Raises InvalidInput if it has money."""
     config = read_config(home)
     coin_wei, token_wei = await _read_own_balances(config, home / CONFIG_FILE)
     if coin_wei and token_wei:
@@ -156,7 +156,8 @@ async def _read_own_balances(config: HomeConfig, path: Path) -> tuple[int, int]:
 
 
 async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
-    """Coin and tokens of an account in wei, by the chain and the deployment that a configuration names."""
+    """Returns coin and tokens of an account in wei, by the chain and the deployment that a configuration
+    names."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         return await chain.connection.balance_of(address), int(await chain.token.balance_of(address))
 

@@ -1,7 +1,7 @@
-"""Makes of a home what its party runs with.
+"""Turns a home into the settings that its node runs with.
 
-It stands here because commands that only ask the chain read `home_config.py`, and do not wait for PyTorch.
-`choose_executor` refuses what a home says of processors and libraries that do not fit.
+It is separate because commands that only ask the chain read `home_config.py`, and need not wait for PyTorch.
+`choose_executor` refuses settings of processors and libraries that do not fit.
 """
 
 from pathlib import Path
@@ -19,15 +19,15 @@ from touchstone.scripts.home.home_folder import unlock_key
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
     """Returns what runs the role's replays, or trains beside a solver and shows its losses, as fields of its
-    `NodeConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
-    a graphics card, or if a library is missing."""
+    `NodeConfig`. `chosen` is set by an option, and comes before the home's value. Raises InvalidInput for Ray
+    or workers on a graphics card, or if a library is missing."""
     if role == SeatRole.SOLVER:
         if home.workers > 1 and home.device != "cpu":
             raise _workers_on_card(home)
         settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
         if home.tensorboard_dir:
             settled["tensorboard_dir"] = Path(home.tensorboard_dir)
-            LossBoard(settled["tensorboard_dir"])  # Is its library here?
+            LossBoard(settled["tensorboard_dir"])  # Check that the library is installed.
         return settled
     executor = chosen or home.executor
     if executor == "ray":
@@ -56,7 +56,7 @@ def _ray_on_card(home: HomeConfig) -> InvalidInput:
 
 
 def open_config(home: Path, password_file: Path | None, console: Console) -> NodeConfig:
-    """Returns the party of a home folder, its key unlocked."""
+    """Returns the settings of a home's node, its key unlocked."""
     config = read_config(home)
     return NodeConfig(
         home=home,

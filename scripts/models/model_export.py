@@ -14,7 +14,7 @@ from touchstone.scripts.documents.model_documents import ExportDocument
 async def export_model(
     config: NodeConfig, name: str, out: Path, tokenizer: Path | None = None
 ) -> ExportDocument:
-    """Writes the newest model of the task called `name` to `out`; raises as `export.run` does."""
+    """Writes the newest model of the task called `name` to `out`. Raises as `export.run` does."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), name)
     choice = await export.run(config, task, out, tokenizer)

@@ -1,4 +1,4 @@
-"""`touchstone eval`: how good a model is, by its loss on held-out tokens or on a text."""
+"""`touchstone eval`: measures a model's loss on held-out tokens or on a text."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,13 +37,14 @@ from touchstone.step.step_folder import load_step
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """Tokens, flat."""
 SHOWN_LOSS = 100.0
-"""Above it a perplexity has no meaning, and no float."""
+"""For a larger loss a perplexity has no meaning, and exceeds a float."""
 
 
 @dataclass(frozen=True)
 class MeasureChoice:
-    """What an operator measures: a folder, or the model of a task, on at most this many tokens. dataset,
-    text: the tokens to measure on; step: the recorded step of a module that transformers does not have."""
+    """What an operator measures: a folder, or the model of a task, on at most so many tokens. `dataset` or
+    `text` has the tokens to measure on. `step` is the recorded step of a module that transformers does not
+    have."""
 
     model: str
     tokens: int
@@ -53,8 +54,8 @@ class MeasureChoice:
 
 
 def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None) -> EvalDocument:
-    """Measures a model and notifies the result. home, password_file: of the account that asks for the model
-    of a task."""
+    """Measures a model and tells the result. `home` and `password_file` are those of the account that asks
+    for a task's model."""
     folder, console = Path(wanted.model), Console()
     if folder.is_dir() and wanted.step is not None:
         measure = measure_own(wanted, folder, wanted.step)
@@ -76,8 +77,8 @@ def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None)
 
 
 def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:
-    """Measures the export of a module that transformers does not have. The loss is that of its recorded step,
-    in whole batches."""
+    """Measures an exported module that transformers does not have. The loss is that of its recorded step, in
+    whole batches."""
     files = load_step(step)
     is_adapted = any(one.name.endswith(LORA_A) for one in files.layout.parameters)
     if is_adapted and (folder / written_model.ADAPTER_FOLDER).is_dir():
@@ -96,20 +97,20 @@ def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:
 
 
 def show_measure(measure: Measure) -> str:
-    """Loss and perplexity in words."""
+    """Describes loss and perplexity."""
     perplexity = f"{exp(measure.loss):,.2f}" if measure.loss < SHOWN_LOSS else "beyond all bounds"
     return f"loss {measure.loss:.4f} nats a token, perplexity {perplexity}, over {measure.tokens:,} tokens"
 
 
 def read_row_tokens(folder: Path, model: PublishedModel) -> int:
-    """Returns the number of tokens of a row: that of the task that trained the model, else the model's
-    context."""
+    """Returns the number of tokens in a row: that of the task that trained the model, else the model's
+    context length."""
     note = read_note(folder)
     return model.context_tokens if note is None else min(note.row_tokens, model.context_tokens)
 
 
 def _list_rows(wanted: MeasureChoice, folder: Path, model: PublishedModel, length: int) -> Iterator[Tensor]:
-    """Yields the rows of the text, or of the held-out tokens, that the options name."""
+    """Yields rows of the text, or of the held-out tokens, that the options name."""
     if wanted.text:
         text = read_text(wanted.text)
         (tokens,) = open_tokens(folder, model).encode([text])
@@ -128,7 +129,7 @@ def _list_rows(wanted: MeasureChoice, folder: Path, model: PublishedModel, lengt
 
 
 def _map_heldout(dataset: PackedDataset) -> Numbers:
-    """Returns the held-out tokens, read as they are needed; of a raw file all of it."""
+    """Returns the held-out tokens, read as they are needed; for a raw file, all tokens."""
     kept = 0 if dataset.note is None else dataset.note.token_count
     if not dataset.size_bytes:
         return np.zeros(0, "u1")
@@ -136,14 +137,15 @@ def _map_heldout(dataset: PackedDataset) -> Numbers:
 
 
 def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
-    """Yields rows of length + 1 tokens (int64) that share one token each, the last one shorter."""
+    """Yields rows of length + 1 tokens (int64), each sharing one token with the next; the last one is
+    shorter."""
     for start in range(0, max(len(data) - 1, 0), length):
         yield torch.from_numpy(data[start : start + length + 1].astype(np.int64))
 
 
 async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Console) -> Measure:
-    """Returns the newest model that this account may have, on the task's held-out tokens. Raises
-    EnvironmentFault if no node serves one of both."""
+    """Returns the newest model that this account may read, measured on the task's held-out tokens. Raises
+    EnvironmentFault if no node serves the model or the tokens."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), wanted.model)
     async with open_reader(config) as reader:

@@ -1,4 +1,4 @@
-"""Texts for a model, and the tokenizer that turns them into its tokens."""
+"""Reads texts for a model, and opens the tokenizer for its tokens."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ MAX_TEXT_BYTES = 64 * 1024 * 1024
 
 
 def read_text(path: Path) -> str:
-    """Returns a text file. Raises InvalidInput if it is missing, too long or not UTF-8."""
+    """Returns the contents of a text file. Raises InvalidInput if it is missing, too long or not UTF-8."""
     if not path.is_file() or path.stat().st_size > MAX_TEXT_BYTES:
         raise refuse_input("no text to measure on", f"a file of at most {MAX_TEXT_BYTES} bytes", str(path))
     try:
@@ -27,8 +27,8 @@ def read_text(path: Path) -> str:
 
 
 def find_tokenizer(folder: Path, model: PublishedModel) -> str:
-    """Returns the SHA-256 of the model's tokenizer.json, in hex: the one that the task names, else that of
-    the folder; empty if tokens are bytes. Raises InvalidInput if there is none and tokens cannot be bytes."""
+    """Returns the SHA-256 of the model's tokenizer.json in hex: the one that the task names, else the
+    folder's; empty if tokens are bytes. Raises InvalidInput if there is none and tokens cannot be bytes."""
     note, tokenizer = read_note(folder), folder / TOKENIZER_NAME
     if note is not None:
         return note.tokenizer_sha256
@@ -41,8 +41,8 @@ def find_tokenizer(folder: Path, model: PublishedModel) -> str:
 
 
 def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
-    """Returns what turns texts into the model's tokens: a tokenizer, or bytes if there is none. Raises
-    InvalidInput if it is missing or another one."""
+    """Returns the model's tokenizer, or bytes as tokens if there is none. Raises InvalidInput if it is
+    missing or has another hash."""
     named = find_tokenizer(folder, model)
     if not named:
         return ByteTokens()
@@ -51,7 +51,7 @@ def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
 
 
 def refuse_input(what: str, expected: str, actual: str) -> InvalidInput:
-    """Makes the error of an option or a text that does not fit the model."""
+    """Returns the error for an option or a text that does not fit the model."""
     return InvalidInput(
         what=what, expected=expected, actual=actual, remedy="Correct the options; --help has an example."
     )

@@ -1,4 +1,4 @@
-"""`touchstone sample`: what a model goes on with after a prompt."""
+"""`touchstone sample`: writes how a model continues a prompt."""
 
 import sys
 from itertools import islice
@@ -26,5 +26,5 @@ def sample_text(folder: Path, prompt: str, count: int, taste: Taste) -> SampleDo
 
 
 def show_text(text: str) -> str:
-    """Returns a model's text without control characters: they could steer the terminal."""
+    """Returns a model's text without control characters, which could steer the terminal."""
     return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

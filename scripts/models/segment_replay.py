@@ -1,4 +1,4 @@
-"""`touchstone replay`: whether a segment of a claim was trained as it should be, seen without a seat."""
+"""`touchstone replay`: checks without a seat whether a segment of a claim was trained correctly."""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -19,15 +19,15 @@ from touchstone.verifier import seatless_audit
 
 
 def is_accepted(found: ReplayDocument) -> bool:
-    """Returns whether a replay, by its document, found the claimed end inside the limits."""
+    """Returns whether a replay's document says that the claimed end is inside the limits."""
     return found.result == ReplayResult.ACCEPT
 
 
 async def replay_segment(
     config: NodeConfig, name: str, index: int, solver: str, segment: int, console: Console
 ) -> ReplayDocument:
-    """Replays a segment of the task called `name`, and notifies the result. solver: the slot of the claim, or
-    its solver's account. Raises as `verifier.replay` does."""
+    """Replays a segment of the task called `name`, and tells the result. `solver` is the slot of the claim,
+    or its solver's account. Raises as `verifier.replay` does."""
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, game = find_game(await read_state(chain), name)
     claims = game.rounds[index].claims if index in game.rounds else {}
@@ -53,7 +53,7 @@ async def replay_segment(
 
 
 def describe_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
-    """Yields what a replay came to, in words."""
+    """Yields lines on the result of a replay."""
     if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
         yield f"{found.word.name}: the own end has the claim's root, {format_id(found.claimed_end)}"
         return

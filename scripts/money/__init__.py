@@ -1,1 +1,1 @@
-"""Commands that move tokens, and what holds a stake."""
+"""Commands that move tokens."""

@@ -1,7 +1,7 @@
-"""What holds the stake of a seat, and until when, in the words of an operator.
+"""Describes for an operator what holds the stake of a seat, and until when.
 
-A stake leaves once the seat has left, or the task is over, and nothing that the seat did can cost it anything
-any more. Running nodes of the task settle it then and pay it out; so does `touchstone withdraw`.
+A stake is released once the seat has left, or the task is over, and nothing that the seat did can cost it any
+more. Then running nodes of the task settle it and pay it out; so does `touchstone withdraw`.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,7 @@ from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round,
 
 @dataclass(frozen=True)
 class Holding:
-    """A seat's stake in wei, and what holds it, the oldest first (empty: nothing does, it can be paid out
-    now)."""
+    """A seat's stake in wei, and what holds it, the oldest first (empty: it can be paid out now)."""
 
     seat: Seat
     stake_wei: int
@@ -51,14 +50,14 @@ def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[
 
 
 def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
-    """Yields what keeps an open seat."""
+    """Yields what keeps an open seat in the task."""
     if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_outbid(now, seat):
         yield f"the seat is open (task: {describe_phase(now, block)}); `touchstone leave` ends that"
 
 
 def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
-    """Rounds that hold the seat: those whose statements can still be questioned, of many the last one to be
-    over; those that run, and frozen pools."""
+    """Yields rounds that hold the seat: rounds whose statements can still be challenged (of many, the last to
+    be over), running rounds, and frozen pools."""
     waiting, dated = list[int](), dict[int, int]()
     for index, game_round in sorted(now.rounds.items()):
         if index < seat.settled or not is_in_pool(game_round, seat):
@@ -84,7 +83,7 @@ def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator
 
 
 def describe_release(holding: Holding) -> str:
-    """Returns in words when the stake can be taken out."""
+    """Describes when the stake can be taken out."""
     if holding.held_by:
         return "; ".join(holding.held_by)
     return "now: touchstone withdraw"

@@ -1,4 +1,4 @@
-"""The commands about an account's money: more stake for a seat, leaving it, taking credit out."""
+"""The commands about an account's money: raise a stake, leave a seat, withdraw credit."""
 
 from pathlib import Path
 

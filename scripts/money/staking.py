@@ -1,7 +1,7 @@
-"""`touchstone stake` adds to the stake of a seat, `touchstone leave` gives the seat up.
+"""`touchstone stake` raises the stake of a seat, `touchstone leave` gives the seat up.
 
-`touchstone solve`, `verify` and `watch` take a seat. What the contracts would refuse is asked of the chain
-first, and said in words instead of sent.
+`touchstone solve`, `verify` and `watch` take a seat. Before sending, the chain is asked if the contracts
+would refuse, and the command says so in words.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from touchstone.scripts.money.holdings import Holding, describe_release, find_ho
 async def add_stake(
     chain: GameChain, name: str, amount_wei: int, console: Console, *, is_agreed: bool
 ) -> StakeDocument:
-    """Adds to the stake of this account's seat, out of its credit and then out of its wallet. Raises
+    """Adds to the stake of this account's seat, first from its credit and then from its wallet. Raises
     InvalidInput if there is no open seat or too little money, and Declined if the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
@@ -57,7 +57,7 @@ async def add_stake(
 
 
 def _describe_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
-    """Yields how much is locked, until when, and whether the seat needs it."""
+    """Yields lines on how much is locked, until when, and whether the seat needs it."""
     has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
     blocks = compute_release_blocks(game.terms.windows)
     hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
@@ -73,16 +73,16 @@ def _describe_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pa
 async def leave(
     chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool
 ) -> LeaveDocument:
-    """Gives up a seat of this account: it serves in the rounds whose pools are frozen, then its stake becomes
-    credit. If the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput if
-    there is no open seat, or if the operator does not agree."""
+    """Gives up a seat of this account. It serves in the rounds whose pools are frozen, then its stake becomes
+    credit. If the task is over, nothing is sent, because the stake becomes credit anyway. Raises InvalidInput
+    if there is no open seat, Declined if the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     own = find_seat(game, chain.address)
     is_left = read_node_state(home) is not None if own is None else own.status == SeatStatus.LEAVING
     if is_left:
-        # The first time the disk may have been full, it was typed with another home of the account, or the
-        # node left by itself, since somebody uses the machine: it may wait for its next seat.
+        # Write it down even if the seat is leaving already: the disk may have been full the first time, it
+        # was typed with another home, or the node left by itself and may wait for its next seat.
         note_left(home, task)
         console.notify(f"noted: no node of this home takes a seat of {show_task(task)} again without asking")
     seat = _require_seat(chain, task, game)

@@ -1,8 +1,8 @@
-"""Subcommands of a task's shares: who owns its model.
+"""Subcommands of a task's shares, which own its model.
 
-A share is minted for each wei of pay that a seat settles. `shares pay` pays revenue for those who hold
-shares, `shares claim` takes out what this account has earned, `shares vote` and `shares halt` end a task for
-the majority of its shares. `contracts/game/interfaces/IShares.sol` is the manual of the contract.
+A share is minted for each wei of pay that a seat settles. `shares pay` pays revenue to the holders, `shares
+claim` takes out this account's part, `shares vote` and `shares halt` end a task for the majority of its
+shares. `contracts/game/interfaces/IShares.sol` is the manual of the contract.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,11 @@ from touchstone.scripts.documents.stake_documents import (
 from touchstone.scripts.tasks.task_ending import notify_halt
 
 ALL, NONE = "all", "none"
-"""What `shares vote` takes in the place of an amount."""
+"""What `shares vote` takes instead of an amount."""
 
 
 def parse_votes(text: str) -> int | None:
-    """Returns the number of shares to vote with; None: all of them. Raises InvalidInput for other words and
-    numbers."""
+    """Returns the number of shares to vote with; None for all. Raises InvalidInput for other words."""
     if text in (ALL, NONE):
         return None if text == ALL else 0
     try:
@@ -48,10 +47,10 @@ def parse_votes(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of a task, and what this account has of them. Shares are counted as wei of pay are. since: the
-    block from which on more than half of all shares vote for the halt, 0 if they do not; halt_block: the
-    first in which the vote halts the task, 0 if there is no majority; round: every seat must have settled
-    all rounds before it; is_ended: the task is halted or closed; rounds: of the task."""
+    """Shares of a task, and this account's part. Shares are counted in wei of pay. `since` is the block from
+    which more than half of all shares vote for the halt, 0 if they do not. `halt_block` is the first in which
+    the vote halts the task, 0 without a majority. Every seat must have settled all rounds before `round`.
+    `is_ended` says that the task is halted or closed. `rounds` is the task's number of rounds."""
 
     task: bytes
     token: str
@@ -69,7 +68,7 @@ class Shares:
 
     @property
     def is_too_short(self) -> bool:
-        """Whether no vote can halt the task: it has not one whole epoch."""
+        """Whether no vote can halt the task, because it is shorter than an epoch."""
         return self.rounds < EPOCH_ROUNDS
 
     def to_document(self) -> SharesDocument:
@@ -113,7 +112,7 @@ async def read_shares(chain: GameChain, name: str) -> Shares:
 
 
 async def show_shares(chain: GameChain, name: str, console: Console) -> SharesDocument:
-    """Shows how many shares there are, what this account has of them, and how the vote stands."""
+    """Shows how many shares there are, this account's, and how the vote stands."""
     now, pace = await read_shares(chain, name), await read_pace(chain)
     percent = 100 * now.held / now.supply if now.supply else 0.0
     console.notify(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")
@@ -150,7 +149,7 @@ def _describe_vote(now: Shares, pace: Pace) -> str:
 
 
 async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> SharesPayDocument:
-    """Pays revenue, out of credit and then out of the wallet. Raises InvalidInput if the task has no shares
+    """Pays revenue, first from credit and then from the wallet. Raises InvalidInput if the task has no shares
     yet, or there is too little money."""
     now = await read_shares(chain, name)
     if not now.supply:
@@ -182,14 +181,13 @@ def _no_holders(now: Shares) -> InvalidInput:
 
 
 async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
-    """Finds out up to where rounds are settled: all before the first number are settled by every seat; the
-    second is how many were opened."""
+    """Returns the first round that some seat has not settled, and how many rounds were opened."""
     opened = await chain.rounds.next_round(task)
     return min(await chain.tasks.settled_by(task), opened), opened
 
 
 async def claim_revenue(chain: GameChain, name: str, console: Console) -> SharesClaimDocument:
-    """Claims what this account has earned. Raises InvalidInput if that is nothing."""
+    """Claims this account's part of the revenue. Raises InvalidInput if that is nothing."""
     now = await read_shares(chain, name)
     if not now.claimable_wei:
         raise InvalidInput(
@@ -225,8 +223,8 @@ def _refuse_ended(shares: Shares) -> None:
 
 
 async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> SharesDocument:
-    """Votes with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput if
-    this account has fewer, or the task is over already."""
+    """Votes with `amount` shares from now on (None: all, 0: none). Raises InvalidInput if this account has
+    fewer, or the task is over already."""
     before = await read_shares(chain, name)
     wanted = before.held if amount is None else amount
     if wanted:
@@ -254,8 +252,8 @@ def _too_few_shares(wanted: int, before: Shares) -> InvalidInput:
 
 
 async def halt_by_vote(chain: GameChain, name: str, console: Console) -> HaltDocument:
-    """Halts the task; any account may once the vote stands. Raises InvalidInput if it does not, or if the
-    task is over already."""
+    """Halts the task; any account may once the majority has voted long enough. Raises InvalidInput if it has
+    not, or if the task is over already."""
     now = await read_shares(chain, name)
     _refuse_ended(now)
     pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)

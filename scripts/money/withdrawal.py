@@ -1,7 +1,7 @@
-"""`touchstone withdraw` takes out all that is this account's.
+"""`touchstone withdraw` takes out all money of this account.
 
-All pay, every stake that is paid out, bonds that come back and the rest of an escrow become credit of their
-account by themselves, so there is nothing to claim one by one.
+Pay, paid-out stakes, returned bonds and the rest of an escrow become credit of their account automatically,
+so nothing must be claimed one by one.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from touchstone.scripts.documents.stake_documents import WithdrawDocument
 from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 WAIT_BLOCKS = 20
-"""Between two looks at what still holds a stake."""
+"""Blocks between two looks at what still holds a stake."""
 
 
 async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> WithdrawDocument:
     """Takes out all credit, and before that the stakes of this account's seats that nothing holds.
-    is_waiting: wait for those of seats that have left, and of tasks that are over; what is waited for is said
-    once, and again when it is something else. Raises InvalidInput if nothing comes out."""
+    `is_waiting` waits for stakes of seats that have left, and of tasks that are over; it says once what it
+    waits for, and again when that changes. Raises InvalidInput if nothing comes out."""
     told: list[str] = []
     while True:
         state, pace = await read_state(chain, chain.address), await read_pace(chain)
@@ -37,7 +37,7 @@ async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> W
         waited = _list_leaving(after, chain.address, pace)
         if not is_waiting or not waited:
             break
-        # Without the estimate of when, which changes with each look.
+        # Leave out the estimated time, which changes with each look.
         blocks = _list_leaving(after, chain.address, Pace(pace.head_block, None))
         if blocks != told:
             console.notify(f"waiting for the stake of {'; '.join(waited)}")
@@ -54,7 +54,7 @@ async def _pay_out_own(chain: GameChain, state: ChainState, pace: Pace) -> None:
 
 
 def _list_leaving(state: ChainState, account: str, pace: Pace) -> list[str]:
-    """Returns own stakes that come out by themselves once nothing holds them, with what does."""
+    """Returns own stakes that come out automatically once nothing holds them, with what holds them."""
     found = []
     for task, game in state.games.items():
         seat = find_seat(game, account)

@@ -1,1 +1,1 @@
-"""Test networks and deployments."""
+"""Runs test networks, and deploys contracts."""

@@ -1,6 +1,6 @@
-"""Puts the contracts of the round on a chain, and finds those that are there already.
+"""Creates the contracts of the round on a chain, or finds those that exist already.
 
-The contracts name each other in their constructors, and no account can change that later. So each address is
+The contracts name each other in their constructors, and nobody can change that later. So each address is
 computed before anything is created (`protocol/adapters/chain/creation.py`).
 """
 
@@ -38,7 +38,7 @@ Report = Callable[[str], None]
 
 
 async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
-    """Creates a contract; its address, lower-case `0x`."""
+    """Creates a contract; returns its address, lower-case `0x`."""
     receipt = await sender.send("", code, f"new {contract}")
     address = receipt.contract_address
     report(f"{contract:<16}{to_checksum_address(address)}")
@@ -46,7 +46,7 @@ async def create(sender: Sender, contract: str, code: bytes, report: Report) -> 
 
 
 def require_address(name: str, expected: str, actual: str) -> None:
-    """Raises EnvironmentFault if a contract is not at the address that the others were told."""
+    """Raises EnvironmentFault if a contract is not at the address that the others were given."""
     if actual != expected:
         raise EnvironmentFault(
             what=f"{name} landed at another address than the others were told",
@@ -58,15 +58,15 @@ def require_address(name: str, expected: str, actual: str) -> None:
 
 
 def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> GameDeployment:
-    """Returns where the contracts will be when `account` creates them one after the other from `nonce` on."""
+    """Returns where the contracts will be if `account` creates them one after the other from `nonce` on."""
     where = {field: compute_creation_address(account, nonce + i) for i, field in enumerate(GAME_CONTRACTS)}
     return GameDeployment(chain_id=chain_id, token=token, deploy_block=deploy_block, **where)
 
 
 async def require_deploy_coin(connection: Connection, account: str, codes: Iterable[bytes]) -> None:
-    """Raises InvalidInput if an account cannot pay for the creation of all contracts, as the chain's node
-    estimates its gas, at twice the base fee of now: those that it pays for before its coin ends would be of
-    no use. codes: what is sent to create each."""
+    """Raises InvalidInput if an account cannot pay for the creation of all contracts, by the chain's gas
+    estimate, at twice the present base fee. A partial deployment would be of no use. `codes` are the data
+    that create each."""
     gas = sum([await connection.estimate_gas(account, "", code, "a creation") for code in codes])
     price_wei = 2 * (await connection.head()).base_fee_wei + await connection.priority_fee()
     has_wei = await connection.balance_of(account)
@@ -90,10 +90,9 @@ async def deploy_game(
 ) -> GameDeployment:
     """Creates the contracts, and a DevToken if no `token` is given; returns the checked deployment.
 
-    with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
-    InvalidInput if it has too little coin; EnvironmentFault when a contract lands elsewhere, and if draws
-    must not hang on this chain's randomness (`choose_contract`).
-    """
+    `with_drand` makes draws use drand too. The account must send nothing else meanwhile. Raises InvalidInput
+    if it has too little coin. Raises EnvironmentFault if a contract lands elsewhere, or if draws must not
+    depend on this chain's randomness (`choose_contract`)."""
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)
     sender = Sender(connection, signer, chain_id, ResendPolicy())
@@ -112,7 +111,7 @@ async def deploy_game(
         actual = await create(sender, name, code, report)
         require_address(name, where.get(name, token), actual)
     await check_deployment(connection, deployment)
-    # Again with the blocks of the deployment itself: there were none to measure on a new chain.
+    # Measure again on the deployment's own blocks, because a new chain had none.
     await choose_contract(connection, with_drand=with_drand)
     return deployment
 
@@ -121,7 +120,7 @@ async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
     """Returns the deployment at `path` if it is on this chain; otherwise deploys a new one and writes it to
-    `path`. Raises as `find_game` and `deploy_game` do; options: those of `deploy_game`."""
+    `path`. Raises as `find_game` and `deploy_game` do. `options` are those of `deploy_game`."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
     found = await find_game(connection, path, limits, **asked)
     if found is None:
@@ -133,9 +132,9 @@ async def deploy_game_once(
 async def find_game(
     connection: Connection, path: Path, limits: DeploymentLimits, *, token: str = "", with_drand: bool = False
 ) -> GameDeployment | None:
-    """Returns the deployment at `path`, None if there is no file. Also None if its chain is this one and was
-    begun anew, so that none of its contracts is there. Raises InvalidInput if the file is anything else than
-    the deployment that is asked for: it may be the only record of contracts that hold money."""
+    """Returns the deployment at `path`; None if there is no file, or if the chain was begun anew and has none
+    of its contracts. Raises InvalidInput if the file is not the requested deployment, because it may be the
+    only record of contracts that hold money."""
     if not path.exists():
         return None
     try:
@@ -170,8 +169,8 @@ def _refuse_to_replace(path: Path, what: str, expected: object, actual: object) 
 async def _refuse_other(
     chain: GameChain, path: Path, limits: DeploymentLimits, token: str, with_drand: bool
 ) -> None:
-    """Raises InvalidInput if a deployment has other limits, another token or another randomness. token:
-    empty if it is of no weight which one."""
+    """Raises InvalidInput if a deployment has other limits, another token or another randomness. If `token`
+    is empty, any will do."""
     actual, own = await read_limits(chain.tasks), chain.deployment.token
     has_drand = await chain.randomness.drand_round((await chain.head()).timestamp_s) != 0
     words = {True: "draws with drand", False: "draws without drand"}
@@ -195,5 +194,5 @@ def _other_contracts(expected: str, found: str, path: Path) -> InvalidInput:
 
 
 def default_game_path(chain_id: int) -> Path:
-    """`deployments/<chainId>.json` in the working folder."""
+    """Returns `deployments/<chainId>.json` in the working folder."""
     return DEPLOYMENTS / f"{chain_id}.json"

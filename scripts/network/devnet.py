@@ -1,6 +1,6 @@
-"""A test network: Anvil, the contracts, money from a faucet.
+"""Runs a test network: Anvil, the contracts, money from a faucet.
 
-Parties start from nothing, so accounts are given coin (by Anvil) and DevTokens (any account may mint them).
+New parties get coin (from Anvil) and DevTokens (any account may mint them).
 """
 
 import asyncio
@@ -34,9 +34,9 @@ CHAIN_ID = 31_337
 GRANT_COIN_WEI = 1_000 * 10**18
 GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
 BLOCK_GAS = 60_000_000
-"""As on Ethereum: a transaction may take 16.7 million of it."""
+"""The gas of a block, as on Ethereum; a transaction may take 16.7 million of it."""
 KEPT_STATES = 128
-"""States of past blocks that Anvil keeps: with all of them each block takes longer than the last."""
+"""States of past blocks that Anvil keeps. With all of them, each block would take longer than the last."""
 STOP_TIMEOUT_S = 10.0
 
 Report = Callable[[str], None]
@@ -44,8 +44,8 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DevnetOptions:
-    """port 0: a free one; path: where the deployment file goes; log: Anvil's output; fund: addresses given
-    money; block_time_s: 0 if the devnet clock makes the blocks."""
+    """Options. `port` 0 takes a free one. `path` is for the deployment file, `log` for Anvil's output. `fund`
+    are addresses that get money. `block_time_s` is 0 if the devnet clock makes the blocks."""
 
     port: int = 0
     path: Path = default_game_path(CHAIN_ID)
@@ -67,10 +67,10 @@ class Devnet:
 async def run_anvil(
     port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = (), hardfork: str = ""
 ) -> AsyncIterator[str]:
-    """Runs Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
-    each transaction, until the devnet clock makes them (`devnet_clock.py`). `options`: more of Anvil's own;
-    `hardfork`: whose rules it has, empty: HARDFORK's. Raises EnvironmentFault when the port is taken or Anvil
-    does not start."""
+    """Runs Anvil on 127.0.0.1 inside the `with` block; yields its URL. Blocks come every `block_time_s`; with
+    0, with each transaction, until the devnet clock makes them (`devnet_clock.py`). `options` are more of
+    Anvil's own. `hardfork` chooses the rules; empty means HARDFORK. Raises EnvironmentFault if the port is
+    taken or Anvil does not start."""
     port = claim_port(port)
     command = [str(anvil_path()), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--hardfork", hardfork or HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
@@ -89,7 +89,8 @@ async def run_anvil(
 
 @asynccontextmanager
 async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIterator[Devnet]:
-    """Runs Anvil with the contracts and money for the accounts of `options.fund`, until the block ends."""
+    """Runs Anvil with the contracts inside the `with` block, and gives money to the accounts of
+    `options.fund`."""
     gas = ("--gas-limit", str(BLOCK_GAS))
     async with run_anvil(options.port, options.log, options.block_time_s, gas) as rpc_url:
         connection = Connection(rpc_url)
@@ -111,8 +112,8 @@ async def keep_time(
     least_parties: int = 1,
     now_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Runs the devnet clock for ever (`devnet_clock.py`). It skips idle time once this many parties are
-    there. now_s: a clock of seconds."""
+    """Runs the devnet clock without end (`devnet_clock.py`). It skips idle time once so many parties are
+    there. `now_s` returns seconds."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
         DevnetClock(chain, report, least_parties, now_s) as clock,
@@ -140,13 +141,13 @@ async def fund(
 
 
 async def give_coin(connection: Connection, address: str, amount_wei: int) -> None:
-    """Sets an account's coin, in wei. Only Anvil does that; other chains raise EnvironmentFault."""
+    """Sets an account's coin in wei. Only Anvil can; other chains raise EnvironmentFault."""
     await connection.request("anvil_setBalance", to_checksum_address(address), hex(amount_wei))
 
 
 def claim_port(port: int) -> int:
-    """Returns `port`, or a free one for 0. Raises InvalidInput if it is taken: an Anvil that was left over
-    would answer there."""
+    """Returns `port`, or a free one for 0. Raises InvalidInput if it is taken, because an old Anvil would
+    answer there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -162,7 +163,7 @@ def claim_port(port: int) -> int:
 
 
 def stop(process: "subprocess.Popen[Any]") -> None:
-    """Ends a child process of ours: asks it, waits, then kills it."""
+    """Ends one of our child processes: asks it, waits, then kills it."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT_S)
@@ -172,8 +173,8 @@ def stop(process: "subprocess.Popen[Any]") -> None:
 
 
 async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) -> None:
-    """Waits until Anvil listens, however long that takes, or has ended. Its own log is asked, not the port:
-    another Anvil could be answering there."""
+    """Waits until Anvil listens or has ended. It reads Anvil's own log instead of asking the port, because
+    another Anvil could answer there."""
     while "Listening on" not in log.read_text(errors="replace"):
         if process.poll() is not None:
             raise EnvironmentFault(

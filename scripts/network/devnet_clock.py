@@ -1,15 +1,15 @@
-"""The clock of a test network: it skips idle time.
+"""Keeps the time of a test network, and skips idle time.
 
 It makes the blocks: real time during work, jumps while all parties wait. Windows are generous in blocks, so
-that no party is slashed for a slow machine. Waiting them out at two blocks a second would take hours. Each
-party says at GET /status how far it has read the chain and for which block it waits. That is the earliest
-block in which its next transaction can stand. Once every announced party has read the newest block and waits
-for a later one, the clock mines the idle blocks before the first of those.
+that no party is slashed for a slow machine; waiting them out at two blocks a second would take hours. Each
+party says at GET /status how far it has read the chain, and for which block it waits: the earliest that can
+hold its next transaction. Once every announced party has read the newest block and waits for a later one, the
+clock mines the idle blocks before the first of those.
 
-Otherwise it makes a block every BLOCK_S, and while transactions wait every BURST_S. So a window of n blocks
-lasts at least n * BURST_S, however much is sent. Time runs ahead over windows only, and only while nothing
-else is due. A party that has a seat, which it could lose, stops the jumps as long as it does not answer. The
-clock does not wait for one without a seat.
+Otherwise it makes a block every BLOCK_S, and every BURST_S while transactions wait. So a window of n blocks
+lasts at least n * BURST_S, however much is sent. Time is skipped only if nothing is due. A party with a seat
+that does not answer stops the jumps, because it could lose the seat. The clock does not wait for parties
+without a seat.
 """
 
 import asyncio
@@ -32,21 +32,22 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 POLL_S = 0.1
 BLOCK_S = 0.5
-"""Between blocks while a party is at work and no transaction waits."""
+"""Seconds between blocks while a party works and no transaction waits."""
 BURST_S = 0.25
-"""Between blocks while transactions wait."""
+"""Seconds between blocks while transactions wait."""
 PAGE_BLOCKS = 50
-"""Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers no
+"""Blocks in one request. With a long chain Anvil takes milliseconds for each block, and answers no other
 request meanwhile."""
 NEVER = sys.maxsize
-"""As least_parties: real time, always."""
+"""A value of least_parties that means real time, always."""
 FAR_BLOCKS = 10 * LIMITS_LOCAL.window_max
-"""More than any window of a test network: a party that waits for a block that far waits for others only."""
+"""More than any window of a test network. A party that waits for a block so far away waits only for
+others."""
 
 
 def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
-    """Returns how many blocks to mine at once, so that the next block is the first that a party waits for. 0:
-    real time goes on. peers: None stands for a party that does not answer."""
+    """Returns how many blocks to mine at once, so that the next block is the first that a party waits for; 0
+    if real time goes on. In `peers`, None stands for a party that does not answer."""
     if not all(peer is not None and is_idle(head, peer) for peer in peers):
         return 0
     awaited = [peer.waiting_for_block for peer in peers if peer and peer.waiting_for_block is not None]
@@ -61,8 +62,7 @@ def is_idle(head: int, peer: NodeStatus) -> bool:
 
 
 class DevnetClock:
-    """Keeps a test network's time, beside the parties, on a chain that knows `anvil_mine`. Use as `async
-    with`."""
+    """Keeps a test network's time, on a chain that supports `anvil_mine`. Use it in `async with`."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class DevnetClock:
         least_parties: int = 1,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """least_parties: with fewer announced nothing is skipped; the others are still being started by hand.
-        now_s: a clock of seconds."""
+        """Prepares the clock. With fewer than `least_parties` announced, nothing is skipped, because the
+        others are still being started by hand. `now_s` returns seconds."""
         self._chain = chain
         self._least_parties = least_parties
         self._report = report or (lambda _: None)
@@ -94,14 +94,14 @@ class DevnetClock:
         await self._session.close()
 
     async def run(self) -> None:
-        """Makes blocks for ever; from now on only this clock makes them."""
+        """Makes blocks without end; from now on only this clock makes them."""
         await self._chain.connection.request("evm_setAutomine", False)
         while True:
             await self.tick()
             await asyncio.sleep(POLL_S)
 
     async def tick(self) -> int:
-        """Looks once at all parties, mines what is due or can be skipped, and returns the number of mined
+        """Asks all parties once, mines what is due or can be skipped, and returns the number of mined
         blocks."""
         head = (await self._chain.head()).number
         await self._read_events(head)
@@ -121,7 +121,7 @@ class DevnetClock:
         return elapsed_s >= BLOCK_S or (elapsed_s >= BURST_S and await self._count_waiting() > 0)
 
     async def _count_waiting(self) -> int:
-        """Transactions that wait for a block."""
+        """Returns how many transactions wait for a block."""
         pool = await self._chain.connection.request("txpool_status")
         return int(pool["pending"], 16)
 
@@ -137,13 +137,13 @@ class DevnetClock:
         try:
             self._peers[account] = Peer(account, announced["url"], announced["certificate_sha256"])
         except TouchstoneError as error:
-            # No party can reach it, so the clock does not wait for it.
+            # Nobody can reach this party, so the clock does not wait for it.
             self._peers.pop(account, None)
             self._report(str(error))
 
     async def _ask_all(self, head: int) -> list[NodeStatus | None]:
-        """Returns the status of every party; as long as the party last seen at work still works, its status
-        alone. On a machine that runs all parties, ten questions a second to each would slow them down."""
+        """Returns the status of every party. As long as the party that was last seen working still works,
+        returns its status alone, because ten questions a second to each would slow the machine down."""
         busy = self._peers.get(self._busy)
         if busy is not None:
             status = await self._ask(busy)
@@ -151,7 +151,7 @@ class DevnetClock:
                 return [status]
         asked = list(self._peers.values())
         answers = zip(asked, await asyncio.gather(*map(self._ask, asked)), strict=True)
-        # A party that neither answers nor has a seat is gone: nothing that it could miss costs it anything.
+        # A party that neither answers nor has a seat is gone, and can miss nothing that costs it.
         waited = [(p, status) for p, status in answers if status or self._seated.holds(p.account)]
         peers, statuses = [peer for peer, _ in waited], [status for _, status in waited]
         at_work = (
@@ -163,7 +163,7 @@ class DevnetClock:
         return statuses
 
     async def _ask(self, peer: Peer) -> NodeStatus | None:
-        """None if it does not answer, or with nonsense: such a party is never skipped over."""
+        """Returns a party's status; None if there is no valid answer. Such a party is never skipped over."""
         try:
             async with self._session.get(peer, request_paths.STATUS, {}, MAX_STATUS_BYTES) as response:
                 status = STATUS_FORM.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)

@@ -7,9 +7,8 @@ from touchstone.scripts.network import devnet
 
 
 async def serve_devnet(setup: devnet.DevnetOptions, parties: int, put: Put) -> None:
-    """Runs a test network until it is interrupted. parties: idle time is skipped once this many have
-    announced themselves, or never (`devnet_clock.NEVER`); put: receives the document with the network's
-    address."""
+    """Runs a test network until it is interrupted. Idle time is skipped once so many `parties` have announced
+    themselves, or never (`devnet_clock.NEVER`). `put` receives the document with the network's address."""
     console = Console()
     async with devnet.run_devnet(setup, console.notify) as net:
         console.notify(f"chain {net.deployment.chain_id} at {net.rpc_url}; contracts in {net.path}")

@@ -25,9 +25,9 @@ async def serve_explorer(
     is_opened: bool,
     put: Put,
 ) -> None:
-    """Serves the pages until it is interrupted. index: the file that keeps the events, None for the default;
-    place: host and port; is_opened: whether to open the pages in the browser; put: receives the document with
-    the pages' address."""
+    """Serves the pages until it is interrupted. `index` is the file that keeps the events, None for the
+    default. `place` is host and port. `is_opened` opens the pages in the browser. `put` receives the document
+    with the pages' address."""
     console, path = Console(), index or choose_index(deployment)
     async with (
         open_game_chain(rpc_url, deployment) as chain,
@@ -43,21 +43,21 @@ async def serve_explorer(
 
 
 def choose_asked(deployment: GameDeployment, *, is_chain_only: bool, is_private: bool) -> Asked:
-    """Returns which nodes the explorer asks for reports. Those of a test network are on this machine."""
+    """Returns which nodes the explorer asks for reports. Nodes of a test network are on this machine."""
     if is_chain_only:
         return Asked.NOBODY
     return Asked.ALL if is_private or deployment.chain_id == devnet.CHAIN_ID else Asked.PUBLIC
 
 
 def open_browser(url: str) -> None:
-    """Shows an address in the browser of the desktop, if there is one: a browser of the terminal would take
-    the terminal away."""
+    """Opens an address in a graphical browser, if there is one. A terminal browser would take the terminal
+    away."""
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(url)
 
 
 def choose_index(deployment: GameDeployment) -> Path:
-    """Returns where the events of a deployment are kept if the operator names no file: $XDG_CACHE_HOME or
+    """Returns where the events of a deployment are kept if the operator names no file: in $XDG_CACHE_HOME or
     ~/.cache. They can be read again from the chain at any time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "touchstone" / f"explorer-{deployment.chain_id}-{deployment.tasks}.sqlite"

@@ -1,6 +1,6 @@
 """Chooses the randomness contract of a chain.
 
-Before anything is put on a chain, it is measured whether the chain's prevrandao may seal draws
+Before the contracts are created, it measures whether the chain's prevrandao may decide draws
 (docs/decisions/0020-randomness.md).
 """
 
@@ -11,9 +11,9 @@ from touchstone.protocol.adapters.chain.creation import PLAIN, WITH_DRAND
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 SAMPLE_BLOCKS = 16
-"""Blocks looked at. A rollup repeats the value of the chain below for its 6 blocks or more."""
+"""The blocks that are measured. A rollup repeats the value of the chain below for 6 or more of its blocks."""
 LEAST_RANDOM = 1 << 128
-"""A random word is below it once in 2^128: what is, is a constant, a counter or a time."""
+"""A random word is below this once in 2^128. A smaller one is a constant, a counter or a time."""
 BLS_G1ADD = "0x000000000000000000000000000000000000000b"
 G1_BYTES = 128
 
@@ -23,25 +23,27 @@ NOT_RANDOM = {
     # OP Stack specification, "L1 attributes": prevrandao is that of the L1 origin.
     10: _SEQUENCER, 130: _SEQUENCER, 480: _SEQUENCER, 8_453: _SEQUENCER, 34_443: _SEQUENCER,
     57_073: _SEQUENCER, 81_457: _SEQUENCER, 7_777_777: _SEQUENCER, 5_000: _SEQUENCER,
-    # Each chain's page of differences to Ethereum: Arbitrum 1, ZKsync 2.5e15, the others 0 or a fixed number.
+    # Each chain's page of differences from Ethereum: Arbitrum has 1, ZKsync 2.5e15, the others 0 or a fixed
+    # number.
     42_161: _CONSTANT, 42_170: _CONSTANT, 324: _CONSTANT, 1_101: _CONSTANT, 534_352: _CONSTANT,
     59_144: _CONSTANT,
-    # No RANDAO: their own consensus writes the field.
+    # These have no RANDAO: their own consensus writes the field.
     56: "its producers write it", 137: "its producers write it", 43_114: _CONSTANT,
 }  # fmt: skip
-"""Chains by id where measuring may be too short to see it."""
+"""Chains by id whose weakness a measurement may be too short to show."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """prevrandao of consecutive blocks, the oldest first."""
+    """The prevrandao of consecutive blocks, the oldest first."""
 
     first_block: int
     values: tuple[int, ...]
 
 
 def find_weakness(chain_id: int, sample: Sample) -> str:
-    """Returns why draws must not depend only on this chain's prevrandao; empty if there is no reason."""
+    """Returns why draws must not depend only on this chain's prevrandao; empty if nothing speaks against
+    it."""
     if reason := NOT_RANDOM.get(chain_id, ""):
         return f"chain {chain_id}: {reason}"
     numbered = list(enumerate(sample.values, sample.first_block))
@@ -65,7 +67,7 @@ async def measure(connection: Connection) -> Sample:
 
 
 async def has_bls(connection: Connection) -> bool:
-    """Returns whether the chain has the precompiles of EIP-2537: two points at infinity are added."""
+    """Returns whether the chain has the precompiles of EIP-2537, by adding two points at infinity."""
     try:
         return len(await connection.call(BLS_G1ADD, bytes(2 * G1_BYTES), "G1ADD")) == G1_BYTES
     except (InvalidInput, EnvironmentFault):
@@ -73,8 +75,8 @@ async def has_bls(connection: Connection) -> bool:
 
 
 async def choose_contract(connection: Connection, *, with_drand: bool) -> str:
-    """Returns which randomness contract to put on this chain. Raises EnvironmentFault if its prevrandao is
-    not random and no drand is to be mixed in, or the chain cannot verify drand."""
+    """Returns which randomness contract to create on this chain. Raises EnvironmentFault if its prevrandao is
+    not random and drand is not used, or the chain cannot verify drand."""
     chain_id = await connection.chain_id()
     weakness = find_weakness(chain_id, await measure(connection))
     can_verify = await has_bls(connection) if weakness or with_drand else False

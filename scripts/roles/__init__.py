@@ -1,1 +1,1 @@
-"""What each role does."""
+"""Defines what each role does."""

@@ -1,4 +1,4 @@
-"""What each role does: a list of rooms, what costs most when it is late first."""
+"""Defines each role as a list of rooms; the room whose duties cost most when late comes first."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,10 +22,10 @@ from touchstone.whistleblower.challenge_rooms import ChallengeRooms
 
 
 class Member(Node):
-    """A node with a seat, or with a bond: what every role does."""
+    """A node with a seat or a bond, and the duties that every role has."""
 
     def list_urgent(self) -> tuple[Room[Any], ...]:
-        """Lists the duties that come before all others: silence in a dispute costs the stake."""
+        """Lists the duties that come before all others, because silence in a dispute costs the stake."""
         rooms, challenges = self.rooms, self.list_challenges()
         return (
             Room(defence.list_duties, rooms.defence),
@@ -35,16 +35,16 @@ class Member(Node):
         )
 
     def list_challenges(self) -> ChallengeRooms:
-        """Returns what challenges others."""
+        """Lists the rooms that challenge others."""
         return ChallengeRooms(self.rooms, self.task.audits.room)
 
     def list_audits(self) -> tuple[Room[Any], ...]:
-        """Lists what its audits ask for."""
+        """Lists the rooms of its audits."""
         room = self.task.audits.room
         return (Room(audit_duties.list_duties, room),)
 
     def list_reports(self) -> tuple[Room[Any], ...]:
-        """Lists reports of losses and distances."""
+        """Lists the rooms that report losses and distances."""
         room = self.task.audits.room
         return (
             Room(loss_reports.list_duties, self.rooms.loss_reports),
@@ -56,7 +56,7 @@ class Solver(Member):
     """Trains its shard of each round, claims the result, serves and defends it, merges and posts."""
 
     def list_rooms(self) -> Sequence[Room[Any]]:
-        """Lists what a solver does."""
+        """Lists the rooms of a solver."""
         rooms = self.rooms
         return (
             *self.list_urgent(),
@@ -74,10 +74,10 @@ class Solver(Member):
 
 
 class Verifier(Member):
-    """Replays what is drawn for it, blind, and votes."""
+    """Replays the segments that are drawn for it, blind, and votes."""
 
     def list_rooms(self) -> Sequence[Room[Any]]:
-        """Lists what a verifier does."""
+        """Lists the rooms of a verifier."""
         return (
             *self.list_urgent(),
             *self.list_audits(),
@@ -92,7 +92,7 @@ class Whistleblower(Member):
     """Audits late, checks posted roots and others' votes, and disputes false statements."""
 
     def list_rooms(self) -> Sequence[Room[Any]]:
-        """Lists what a whistleblower does."""
+        """Lists the rooms of a whistleblower."""
         return (
             *self.list_urgent(),
             *self.list_audits(),
@@ -124,7 +124,7 @@ class Submitter(Node):
     """Serves its task to the end, sends upkeep that no other node sends, and keeps the last model."""
 
     def list_rooms(self) -> Sequence[Room[Any]]:
-        """Lists what a submitter does."""
+        """Lists the rooms of a submitter."""
         rooms = self.rooms
         return (
             Room(upkeep_duties.list_duties, rooms.upkeep),

@@ -1,6 +1,6 @@
 """Agrees with the operator on a seat.
 
-Before a seat is taken the operator sees what it costs and is asked, and the task is judged: its terms by the
+Before a seat is taken, the operator sees what it costs and is asked. The task is judged too: its terms by the
 limits of this home, its amounts by the figures of this home.
 """
 
@@ -45,8 +45,8 @@ WHEN_USED = (
 
 @dataclass(frozen=True)
 class Offer:
-    """What an operator offers: a role, and a stake in wei (0: what the task asks for). is_agreed: do not
-    ask. weights: a folder with the weights that the task begins with, if it has them here."""
+    """What an operator offers: a role, and a stake in wei (0: the amount that the task requires). `is_agreed`
+    asks no question. `weights` is a folder with the task's starting weights, if the operator has them."""
 
     role: SeatRole
     stake_wei: int
@@ -56,7 +56,7 @@ class Offer:
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
     """Raises InvalidInput if the task does not take the seat, so that the operator is not asked for it;
-    NotNeeded if it never will again. block: the next one."""
+    NotNeeded if it never will again. `block` is the next block."""
     if game.is_closed:
         raise _closed_task(task)
     if find_seat(game, account) is not None:
@@ -97,8 +97,9 @@ async def agree_on_seat(
     console: Console,
 ) -> SeatRequest:
     """Returns the seat that the operator wants, and the figures by which the node judges the task again. Its
-    `require_wanted` asks, and raises Declined. path: of the configuration; use: where the seat is kept while
-    nobody uses the machine. Raises InvalidInput if the task could hurt, or the money is not there."""
+    `require_wanted` asks, and raises Declined. `path` is that of the configuration. With `use`, the seat is
+    kept while nobody uses the machine. Raises InvalidInput if the task is harmful, or there is too little
+    money."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
@@ -116,7 +117,7 @@ async def agree_on_seat(
     pace = await read_pace(chain)
 
     def describe(now: GameState) -> Iterator[str]:
-        """Yields what a seat means, by the task as it is now."""
+        """Yields lines on what a seat means, by the present task."""
         yield from describe_seat(now, offer.role, stake_wei, pace)
         yield from describe_first_round(now)
         yield from describe_format(now.terms)
@@ -137,7 +138,7 @@ async def agree_on_seat(
 def ask_to_lock(
     console: Console, describe: Callable[[GameState], Iterator[str]], question: str, game: GameState
 ) -> None:
-    """Shows what is told of the task and asks. Raises Declined if the answer is no."""
+    """Shows the facts about the task and asks. Raises Declined if the answer is no."""
     for line in describe(game):
         console.notify(line)
     if not console.confirm(question):

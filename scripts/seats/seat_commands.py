@@ -76,7 +76,7 @@ def watch(**options: Any) -> Document:
 def _run(role: SeatRole, options: dict[str, Any]) -> Document:
     from touchstone.scripts.home.home_lock import require_free_home
 
-    require_free_home(options["home"])  # Before PyTorch is loaded.
+    require_free_home(options["home"])  # Check before PyTorch is loaded.
     from touchstone.scripts.seats.seat_session import SeatChoice, run_role
 
     return run_role(role, SeatChoice(**options))

@@ -1,7 +1,6 @@
-"""What a seat takes of disk and memory.
+"""Computes the disk and memory that a seat needs.
 
-It is known before anything is staked, and compared with the limits of the home and with what the machine
-has.
+It is known before anything is staked, and compared with the limits of the home and with the machine.
 """
 
 import asyncio
@@ -45,14 +44,14 @@ from touchstone.scripts.tasks.task_sizes import (
 )
 
 PROCESS_BYTES = 650_000_000
-"""A process of a node without any tensor: Python, PyTorch, its kernels."""
+"""The memory of a node's process without tensors: Python, PyTorch, its kernels."""
 STAYING_KINDS = (BlobKind.DATASET, BlobKind.STEP)
-"""No pruning deletes them, though their task is over."""
+"""The kinds of blobs that pruning never deletes, even when their task is over."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a seat takes at most, in bytes, while nobody disputes. who: the seat, in words."""
+    """The most bytes that a seat needs while nobody disputes. `who` describes the seat."""
 
     who: str
     disk_bytes: int
@@ -60,7 +59,7 @@ class Need:
 
 
 def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
-    """Returns a task as it was posted. Raises InvalidInput if its sizes break the rules: a stranger's task
+    """Returns the spec of a task. Raises InvalidInput if its sizes break the rules, because a stranger's task
     must not take memory before it is judged."""
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
     refuse_broken(find_training_malformations(spec))
@@ -70,8 +69,8 @@ def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
 def compute_need(
     role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeConfig, costs: ProgramCosts
 ) -> Need:
-    """Returns what a seat of this role takes, with the processes that the home says. If it limits memory, the
-    tensors of a step lie on the disk."""
+    """Returns what a seat of this role needs, with the home's number of processes. If the home limits memory,
+    the tensors of a step are on disk."""
     training, count = spec.training, spec.terms.parameter_count
     disk_bytes = compute_task_bytes(training, costs)
     if role is SeatRole.SOLVER:
@@ -88,10 +87,10 @@ def compute_need(
 
 
 def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
-    """Returns how many bytes an auditor keeps of its audits, at most, if as few audit as the task allows. It
-    keeps of each audit the start and both ends as long as it can be asked about, the start as long as it can
-    be disputed, final weights and pseudo-gradient while votes count. A whistleblower keeps what posted roots
-    are made of, and two models."""
+    """Returns the most bytes that an auditor keeps of its audits, if as few audit as the task allows. Of each
+    audit it keeps the start and both ends while it can be queried, the start while it can be disputed, final
+    weights and pseudo-gradient while votes count. A whistleblower also keeps the inputs of posted roots, and
+    two models."""
     windows, delta, is_late = terms.windows, BYTES_PER_DELTA_ELEMENT, role is SeatRole.WHISTLEBLOWER
     draws, seats = (1, terms.least_whistleblowers) if is_late else (terms.draws, terms.least_verifiers)
     audits = ceil(draws * terms.solver_seats / max(1, seats)) if terms.late_chance or not is_late else 0
@@ -104,8 +103,8 @@ def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
 
 
 def require_memory(config: HomeConfig, need: Need) -> None:
-    """Raises InvalidInput if a home allows less memory than a seat takes, EnvironmentFault if this machine
-    has less than is to be used."""
+    """Raises InvalidInput if the home allows less memory than a seat needs, EnvironmentFault if this machine
+    has less than the node may use."""
     allowed_bytes, has_bytes = config.memory_mb * MEGABYTE, measure_memory_bytes()
     if allowed_bytes and allowed_bytes < need.memory_bytes:
         raise _memory_not_allowed(need, config)
@@ -133,7 +132,7 @@ def _memory_not_there(need: Need, has_bytes: int, allowed_bytes: int) -> Environ
 
 
 def measure_kept_bytes(home: Path) -> int:
-    """Returns how many bytes a home has on its disk already. A node may write and delete meanwhile."""
+    """Returns how many bytes a home already has on disk. A node may write and delete meanwhile."""
     kept_bytes = 0
     for folder, _, names in os.walk(home):
         for name in names:
@@ -143,15 +142,15 @@ def measure_kept_bytes(home: Path) -> int:
 
 
 def list_own(training: TrainingSpec, program: Program) -> frozenset[BlobKey]:
-    """Returns the blobs of a task that no pruning deletes: its dataset and its step."""
+    """Returns the blobs of a task that pruning never deletes: its dataset and its step."""
     step = (refer_named(training.program), refer_named(training.layout), *list_constants(program).values())
     return frozenset({BlobKey(BlobKind.DATASET, training.dataset_root), *(ref.key for ref in step)})
 
 
 def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> int:
-    """Returns how much of that no pruning deletes while the node works on `task`: what its other tasks name,
-    and other datasets and steps. own: as `list_own` has them. Raises EnvironmentFault if another process
-    has the journal open, or it is damaged."""
+    """Returns how many of those bytes pruning never deletes while the node works on `task`: what its other
+    tasks name, and other datasets and steps. `own` is from `list_own`. Raises EnvironmentFault if another
+    process has the journal open, or it is damaged."""
     if not (home / STORE_FOLDER).is_dir() or not (home / JOURNAL_FILE).exists():
         return 0
     with Journal(home / JOURNAL_FILE, RECORDS) as journal:
@@ -162,8 +161,9 @@ def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> 
 
 
 def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int, foreign_bytes: int = 0) -> int:
-    """Returns how much is free, in bytes. foreign_bytes: of the home's, what has to stay beside the seat.
-    Raises InvalidInput if a home allows less disk than it needs, EnvironmentFault if there is less."""
+    """Returns how many bytes are free. `foreign_bytes` are those of the home that must stay besides the
+    seat's. Raises InvalidInput if the home allows less disk than needed, EnvironmentFault if there is
+    less."""
     free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home) - foreign_bytes
     if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes + foreign_bytes:
         raise _disk_not_allowed(who, config, needed_bytes, foreign_bytes)
@@ -199,8 +199,8 @@ def _disk_not_there(
 async def find_room(
     config: NodeConfig, home: HomeConfig, role: SeatRole, state: ChainState, task: bytes
 ) -> Need:
-    """Returns what a seat of a task takes, after checking that this machine and the limits of the home have
-    room for it. No node of this home may run. Raises as `read_checked_spec`, `require_memory`,
+    """Returns what a seat of a task needs, after checking that this machine and the home's limits have room
+    for it. No node of this home may run. Raises as `read_checked_spec`, `require_memory`,
     `measure_foreign_bytes` and `require_disk` do."""
     spec = read_checked_spec(state, task)
     async with open_reader(config) as reader:

@@ -1,7 +1,7 @@
-"""Subcommands that take a seat in a task; the roles themselves live in node, verifier and whistleblower.
+"""Runs the commands that take a seat in a task; the roles are in node, verifier and whistleblower.
 
-What a seat takes of the machine is compared with what the home allows before it is taken. The role itself
-then checks the rest.
+What a seat needs of the machine is compared with what the home allows before it is taken. Then the role
+checks the rest.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from touchstone.scripts.seats.seat_agreement import Offer, agree_on_seat, refuse
 from touchstone.scripts.seats.seat_needs import find_room, read_checked_spec
 
 RUN_ROLE = "touchstone.scripts.roles.role_nodes:run_role"
-"""Named, not imported: its libraries take seconds, which a usage error must not take."""
+"""Named, not imported, because its libraries take seconds to load and a usage error must not wait."""
 DOCUMENTS: Mapping[SeatRole, type[Document]] = {
     SeatRole.SOLVER: SolveDocument,
     SeatRole.VERIFIER: VerifyDocument,
@@ -56,7 +56,7 @@ SEAT_LEFT = (
     "touchstone withdraw"
 )
 LOWEST_NICE = 19
-"""Of a node that pauses while somebody uses the machine, unless `nice` says otherwise."""
+"""The nice level of a node that pauses while somebody uses the machine, unless `nice` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class SeatChoice:
 
 
 def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
-    """Takes the seat and plays it, as `play_role` does, with the home's key. Raises InvalidInput first if an
+    """Takes the seat and runs it, as `play_role` does, with the home's key. Raises InvalidInput first if an
     option or a key of the home does not fit the role."""
     console = Console()
     home = read_home(wanted.home, nice=wanted.nice, executor=wanted.executor, when_idle=wanted.when_idle)
     require_device(home.device)
-    # Before the password is asked for.
+    # Check before asking for the password.
     executor = choose_executor(role, wanted.executor, home)
     use = open_use(home, executor["executor"]) if home.when_idle else None
     lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
@@ -93,8 +93,8 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
 async def play_role(
     config: NodeConfig, home: HomeConfig, name: str, offer: Offer, console: Console
 ) -> Document:
-    """Agrees with the operator on a seat of the task called `name`, and plays it until the task is closed or
-    the seat has left; returns which."""
+    """Agrees with the operator on a seat of the task called `name`, and runs it until the task is closed or
+    the seat has left. Returns which of the two."""
     use, deployment = config.use, config.read_deployment()
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
         session = SeatSession(chain, config, home, name, offer, console)
@@ -106,8 +106,9 @@ async def play_role(
 
 @dataclass
 class SeatSession:
-    """A seat of a task, taken as the operator has agreed. task, request: as they were agreed on last, None
-    before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone."""
+    """A seat of a task, taken as the operator has agreed. `task` and `request` are the last agreement, None
+    before. `is_seated` says that the account already had the seat, or a bond; `is_bound` that it has only a
+    bond."""
 
     chain: GameChain
     config: NodeConfig
@@ -122,7 +123,7 @@ class SeatSession:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> bool:
-        """Agrees with the operator and plays. If it only played for a bond, it starts again, because the
+        """Agrees with the operator and runs the seat. If it ran only for a bond, it starts again, because the
         operator wanted a seat, which may be free by now. Returns and raises as `agree` and the `run` of the
         role do."""
         while True:
@@ -132,9 +133,9 @@ class SeatSession:
                 return is_closed
 
     async def agree(self) -> None:
-        """Agrees with the operator on a seat. An account without one first plays for a bond that it has in an
-        open game: the game's clock waits for no question, no check of the machine and no free seat. Raises as
-        `_agree_on` does."""
+        """Agrees with the operator on a seat. An account without one first runs for a bond that it has in an
+        open game, because the game's deadline does not wait for a question, a check of the machine or a free
+        seat. Raises as `_agree_on` does."""
         account = self.config.key.address.lower()
         state = await read_state(self.chain, account)
         self.task, game = find_own_game(state, self.name)
@@ -152,16 +153,16 @@ class SeatSession:
             raise
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
-        """Says what the seat takes. Raises InvalidInput or EnvironmentFault if the task does not take the
-        seat, could hurt, or takes more than the home allows or the machine has; or if the money is not
-        there."""
+        """Says what the seat needs. Raises InvalidInput or EnvironmentFault if the task does not take the
+        seat, is harmful, needs more than the home allows or the machine has, or if there is too little
+        money."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
         if not self.is_seated and offer.is_agreed:
             is_convicted = state.is_convicted(account, self.task)
             refuse_unasked(self.task, has_left=self._has_left(), is_convicted=is_convicted)
         if not self.is_seated:
-            # Nothing is fetched for a deployment that is not this version's.
+            # Nothing is fetched for a deployment of another version.
             await self.chain.require_own_contracts()
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             self.console.notify(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
@@ -180,19 +181,20 @@ class SeatSession:
         )
 
     def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
-        """Asks the operator, once. Raises Declined if it does not want the seat, and NotNeeded if it has
-        typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
+        """Asks the operator, once, because the machine was checked for minutes before. Raises Declined if the
+        operator does not want the seat. Raises NotNeeded if it has typed `touchstone leave` and is not
+        asked."""
         if ask is not None:
             ask(game)
         if not offer.is_agreed:
-            # Without being asked nobody takes back what was typed.
+            # Only the operator, if asked, can take back `touchstone leave`.
             note_left(self.config.home, self.task, is_left=False)
         self.offer = replace(self.offer, is_agreed=True)
         self.answered.set()
         refuse_unasked(self.task, has_left=self._has_left(), is_convicted=False)
 
     async def play(self) -> bool:
-        """As `run_role`."""
+        """Runs the seat as `run_role`."""
         run = resolve_name(RUN_ROLE)
         if self.is_seated or self.offer.is_agreed:
             self.answered.set()
@@ -208,7 +210,7 @@ class SeatSession:
         return is_closed
 
     async def _show_progress(self) -> None:
-        """No bar is drawn over the question."""
+        """Shows the bar, except while the question is asked."""
         await self.answered.wait()
         await show_progress(self.chain, self.task, self.console)
 

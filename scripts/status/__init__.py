@@ -1,1 +1,1 @@
-"""What the chain tells of tasks and of an account."""
+"""Shows what the chain says of tasks and of an account."""

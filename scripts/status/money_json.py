@@ -1,4 +1,4 @@
-"""What an account has in a task, for programs (docs/schemas/status.json): amounts in wei, as texts."""
+"""Writes an account's money in a task for programs (docs/schemas/status.json): wei, as texts."""
 
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.economics.unsettled_rounds import RoundEntry
@@ -44,5 +44,5 @@ def _describe_sums(sums: Sums) -> dict[MoneyReason, Wei]:
 
 
 def sum_account(money: AccountMoney) -> tuple[int, int, int]:
-    """Returns the wei that are earned, settled and lost, for a table of all seats."""
+    """Returns earned, settled and lost wei, for a table of all seats."""
     return money.earned, sum_kind(money.sums, MoneyKind.SETTLED), sum_kind(money.sums, MoneyKind.LOST)

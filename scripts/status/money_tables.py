@@ -1,4 +1,4 @@
-"""What an account has in a task as `touchstone status` shows it, as tables."""
+"""Makes the tables of an account's money in a task for `touchstone status`."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ ROW_KINDS = {
     MoneyKind.LOST: "lost",
     MoneyKind.UNPAID: "not paid",
 }
-"""Heading of the row of what is over."""
+"""The headings of rows of money by kind."""
 
 
 def find_money(game: LoggedGame, account: str, pace: Pace) -> AccountMoney:
@@ -46,7 +46,7 @@ def format_sums(sums: Sums) -> str:
 
 
 def format_reason(reason: MoneyReason) -> str:
-    """Returns a reason in words."""
+    """Returns the words for a reason."""
     return reason.value.replace("_", " ")
 
 
@@ -86,7 +86,7 @@ def _describe_stake(game: LoggedGame, holding: Holding, lock: Lock, pace: Pace) 
 
 
 def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int, str]]:
-    """Yields what settlements will give and take."""
+    """Yields what future settlements will give and take."""
     sums, dues = money.sum_unsettled(), [one.due for one in money.rounds if one.due is not None]
     when = f"; {pace.show_wait(max(dues))}" if dues else ""
     for name, wei, reasons in (
@@ -99,7 +99,7 @@ def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int,
 
 
 def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
-    """Yields what is over, and claims of rounds that are not settled and will not be paid."""
+    """Yields settled sums, and claims in unsettled rounds that will not be paid."""
     unpaid = {r: wei for r, wei in money.sum_unsettled().items() if KINDS[r] == MoneyKind.UNPAID}
     for kind, name in ROW_KINDS.items():
         sums = {reason: wei for reason, wei in money.sums.items() if KINDS[reason] == kind}

@@ -1,4 +1,4 @@
-"""What a home's node wrote of its own health. It can be read while the chain is silent."""
+"""Shows what a home's node wrote of its own health, even while the chain is silent."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from touchstone.scripts.documents.overview_documents import IssueFacts, NodeFact
 
 
 def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterator[str]:
-    """Yields what the node of a home reports about itself, and what it could not write if its disk is full;
-    nothing if no node has run."""
+    """Yields lines on the node's report about itself, and on what it could not write because its disk is
+    full; none if no node has run."""
     if node is not None:
         yield from describe_node_state(node, now_s)
     free_bytes = shutil.disk_usage(home).free

@@ -1,4 +1,4 @@
-"""One look at the chain: what `touchstone status` shows, and what `--json` writes of it."""
+"""Takes one look at the chain, for `touchstone status` and its `--json`."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Sight:
 
 
 async def look(chain: GameChain, account: str) -> Sight:
-    """Returns what the chain tells an account now."""
+    """Returns what the chain says of an account now."""
     account, pace = account.lower(), await read_pace(chain)
     state = await read_state(chain, account)
     coin_wei = await chain.connection.balance_of(account)

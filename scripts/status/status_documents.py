@@ -1,4 +1,4 @@
-"""What `touchstone status --json` writes (docs/schemas/status.json)."""
+"""Makes the JSON of `touchstone status --json` (docs/schemas/status.json)."""
 
 from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.protocol.economics.account_money import compute_money
@@ -29,7 +29,7 @@ from touchstone.scripts.status.status_tables import describe_lack, describe_roun
 
 
 def describe_status(sight: Sight, node: NodeFacts | None) -> StatusDocument:
-    """Returns all tasks, and what the account has in them. node: what the home's node wrote of itself."""
+    """Returns all tasks, and what the account has in them. `node` is the node's own note."""
     state = sight.state
     return StatusDocument(
         block=state.head_block,

@@ -1,7 +1,7 @@
-"""`touchstone status`: the tasks of the chain or one in detail, and what an account has and can take out.
+"""`touchstone status`: shows the tasks of the chain or one in detail, and an account's money.
 
-What is shown and what `--json` writes come from the same look at the chain. What the node of this home wrote
-of its own health is shown first.
+The tables and the `--json` come from the same look at the chain. The node's own note of its health comes
+first.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from touchstone.scripts.status.status_tables import show_status, show_task_statu
 
 
 def report_status(home: Path, name: str | None) -> StatusDocument:
-    """Shows the chain's view of tasks, or of the one called `name`, and of this home's account."""
+    """Shows the chain's tasks, or the one called `name`, and this home's account."""
     config, console, node = read_config(home), Console(), read_node_state(home)
     for line in list_node_lines(node, home, time.time()):
         console.rich.print(line, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What `touchstone status` shows: tables of tasks, of one task, and of an account."""
+"""Makes the tables of `touchstone status`: of tasks, of one task, and of an account."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ from touchstone.scripts.status.sight import Sight, look
 
 ROLE_NAMES = ("solvers", "verifiers", "whistleblowers")
 SHORT_NAMES = ("solve", "verify", "watch")
-"""The same by their commands, on a narrow terminal."""
+"""Short headings by the roles' commands, for a narrow terminal."""
 WIDE_COLUMNS = 100
 
 
@@ -49,9 +49,9 @@ def show_status(sight: Sight, console: Console) -> None:
 
 
 def _make_task_table(state: ChainState, roles: Sequence[str]) -> Table:
-    """roles: headings of the columns that count seats."""
+    """Makes the table of tasks. `roles` are the headings of columns that count seats."""
     table = Table(title=f"Tasks at block {state.head_block}", title_justify="left")
-    # An id that is cut short names nothing.
+    # Keep ids whole: a cut id names nothing.
     table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
     for name in ("rounds opened", "status", *roles, "escrow left"):
         table.add_column(name, overflow="fold")
@@ -63,8 +63,7 @@ def _make_task_table(state: ChainState, roles: Sequence[str]) -> Table:
 
 
 def _list_notes(state: ChainState) -> list[str]:
-    """What is unusual about tasks, a line each: in the table they would leave no room on a terminal of 80
-    columns."""
+    """Yields a line on each unusual task, because a table of 80 columns has no room for it."""
     notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
     for task, game in state.games.items():
         questions = len(game.contests) + len(game.disputes) + len(game.asks)
@@ -153,5 +152,5 @@ def get_escrow(game: GameState) -> int:
 
 
 def describe_lack(game: GameState, block: int) -> str:
-    """Returns which seats a task waits for; none if no round is to come."""
+    """Describes the seats that a task waits for; empty if no round is to come."""
     return "" if game.is_closed or is_over(get_state_at(game, block), block) else describe_missing(game)

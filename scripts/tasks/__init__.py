@@ -1,1 +1,1 @@
-"""Task files: written, read, checked, posted, closed."""
+"""Writes, reads, checks, posts and closes tasks."""

@@ -1,9 +1,9 @@
-"""The table [model] of a task file if it has the sizes of the plain decoder.
+"""Reads the table [model] of a task file that has the sizes of the plain decoder.
 
     [model]
     hidden_size = 128               # the sizes of `touchstone/step/plain_decoder.py`, one by one
 
-Beside sizes the file may have [optimizer], which is AdamW, and chunk_terms; a recorded step has its own.
+With sizes the file may also have [optimizer], which is AdamW, and chunk_terms; a recorded step has its own.
 """
 
 from collections.abc import Iterator
@@ -27,15 +27,17 @@ SIZES = (
 )  # fmt: skip
 MOST_SIZE, MOST_LAYERS = 1 << 24, 1024
 LEAST_EPSILON = 2.0**-100
-"""Of the optimizer. It is multiplied by sqrt(1 - beta2^t), 2^-12 or more: if nothing of it is left, a weight
-without a gradient becomes 0 / 0 at the first step, and no honest node has a state to claim."""
+"""The least epsilon of an optimizer. It is multiplied by sqrt(1 - beta2^t), at least 2^-12. If the product
+were 0, a weight without a gradient would become 0 / 0 at the first step, and no honest node could claim a
+state."""
 LEAST_NORM_EPSILON = 2.0**-80
-"""Of a norm: a row of zeros is divided by its root, and the square of that stays a normal float32."""
+"""The least epsilon of a norm. A row of zeros is divided by its root, whose square must stay a normal
+float32."""
 
 
 def record_sizes(document: dict[str, Any], path: Path, packed: PackedDataset) -> None:
-    """Puts the step of a plain decoder into a document, in place of its sizes. Raises InvalidInput for the
-    first key that no decoder can have."""
+    """Replaces the sizes in a document by the step of a plain decoder. Raises InvalidInput for the first key
+    that no decoder has."""
     table = dict(document.pop("model"))
     if packed.note is not None:
         table.setdefault("vocabulary_size", packed.vocabulary_size)
@@ -66,7 +68,7 @@ def _is_terms(value: Any) -> bool:
 
 
 def rule_in(table: str, rule: Rule) -> Rule:
-    """Returns the rule with its key in a table."""
+    """Returns a rule with its key, named within a table."""
     holds, key, expected, actual = rule
     return holds, f"{table}.{key}", expected, actual
 
@@ -78,7 +80,7 @@ def record_decoder(model: DecoderConfig, optimizer: AdamW, shape: Shape) -> Reco
 
 
 def list_model_rules(model: DecoderConfig) -> Iterator[Rule]:
-    """Yields what the sizes of a decoder must keep. Rules after a broken size are left out."""
+    """Yields the rules on the sizes of a decoder. Rules after a broken size are left out."""
     rules = [judge_range(name, getattr(model, name), 1, MOST_SIZE) for name in SIZES]
     rules.append(judge_range("layer_count", model.layer_count, 1, MOST_LAYERS))
     yield from rules
@@ -106,7 +108,7 @@ def count_parameters(model: DecoderConfig) -> int:
 
 
 def list_optimizer_rules(optimizer: AdamW) -> Iterator[Rule]:
-    """Yields what an optimizer must keep."""
+    """Yields the rules on an optimizer."""
     for name, beta in (("beta1", optimizer.beta1), ("beta2", optimizer.beta2)):
         yield 0 <= beta < 1, name, "in [0, 1)", beta
     yield optimizer.epsilon >= LEAST_EPSILON, "epsilon", f"at least {LEAST_EPSILON}", optimizer.epsilon

@@ -1,7 +1,7 @@
-"""An operator's own figures: what the amounts of a task are judged by, from the table [economics].
+"""Reads an operator's figures, by which a task's amounts are judged, from the table [economics].
 
-A submitter writes it into the task file, a node that joins a task into its `config.toml`. What the table
-leaves out follows from the task.
+A submitter writes it into the task file, an operator that joins a task into its `config.toml`. Missing
+figures follow from the task.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.tasks.toml_tables import build_container, malformed, refuse_long
 
 COST_SHARE = Fraction(3, 10)
-"""Of a solver's pay: the compute of its round, if nothing is stated."""
+"""This share of a solver's pay is the compute of its round, if nothing is stated."""
 WITHHOLDING_SHARE = Fraction(1, 10)
-"""Of the gain outside: what is to be borne against refusal to serve, if nothing is stated."""
+"""This share of the gain outside must be withstood for refusal to serve, if nothing is stated."""
 GAS_PRICE_WEI = 10**11
-"""wei of the task's token for one gas: a million gas is a tenth of a token."""
+"""Wei of the task's token for one gas: a million gas costs a tenth of a token."""
 MONEY = ("compute_cost", "outside_gain", "withholding_gain", "drift_gain", "proof_cost")
-"""Keys that may be in whole tokens, in quotes. 0 is no amount of tokens: without quotes it is wei."""
+"""Keys that may be in whole tokens, in quotes. Without quotes a number is wei; 0 is never quoted."""
 
 BOUNDS: Mapping[str, tuple[int, int | None]] = {
     "owned_percent": (0, 99),
@@ -33,13 +33,13 @@ BOUNDS: Mapping[str, tuple[int, int | None]] = {
     "voided_percent": (0, 99),
     "round_blocks": (1, None),
 }
-"""Least and greatest value of a key; of all others the least is 0."""
+"""The least and greatest value of a key; other keys have the least value 0."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """The table [economics]; money in wei. Symbols and meanings: `protocol/economics/assumptions.py`.
-    proof_cost: the replay and the trace that it takes to prove a fault."""
+    """The table [economics], money in wei. Symbols and meanings are in `protocol/economics/assumptions.py`.
+    `proof_cost` is the replay and the trace that prove a fault."""
 
     compute_cost: int
     outside_gain: int
@@ -54,7 +54,7 @@ class Stated:
 
 
 def assume(terms: GameTerms) -> Stated:
-    """Returns the assumptions about a task for which nothing is stated."""
+    """Returns the assumptions about a task if nothing is stated."""
     pay = terms.amounts.solver_pay
     return Stated(
         compute_cost=int(pay * COST_SHARE),
@@ -72,7 +72,7 @@ def assume(terms: GameTerms) -> Stated:
 
 def read_figures(table: Any, terms: GameTerms, path: Path) -> Figures:
     """Returns the figures for a task from a table [economics], perhaps empty, of the file at `path`. Raises
-    InvalidInput naming the key."""
+    InvalidInput, naming the key."""
     if not isinstance(table, Mapping):
         raise malformed(path, "economics", "a table", repr(table))
     refuse_long(path, table, "economics.")

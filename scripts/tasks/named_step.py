@@ -1,7 +1,7 @@
-"""The table [model] of a task file if it names a recorded step, of any module.
+"""Reads the table [model] of a task file that names a recorded step, of any module.
 
     [model]
-    step = "build/step"             # the folder of a recorded step; alone
+    step = "build/step"             # the folder of a recorded step, and no other key
 
 Without `step` it has the sizes of the plain decoder (`decoder_table.py`).
 """
@@ -19,13 +19,12 @@ from touchstone.scripts.tasks.toml_tables import MISSING_KEY, malformed
 from touchstone.step.step_folder import StepFiles, load_step
 
 STEP_OWNS = ("optimizer", "chunk_terms")
-"""Keys of a task file whose values are in a recorded step."""
+"""Keys of a task file whose values a recorded step fixes."""
 
 
 @dataclass(frozen=True)
 class NamedStep:
-    """A recorded step and its folder: it stands for the weights that a task begins with if these are the
-    module's."""
+    """A recorded step and its folder. It stands for the task's starting weights if these are the module's."""
 
     folder: Path
     files: StepFiles
@@ -36,9 +35,9 @@ class NamedStep:
 
 
 def take_step(document: dict[str, Any], path: Path) -> NamedStep | None:
-    """Puts the recorded step that a document names into it, in the place of the name. What the step says and
-    the file leaves out is filled in; without a seed the task begins with the module's weights. Raises
-    InvalidInput if another key says the same, and for a folder without a whole step."""
+    """Replaces the name of a recorded step in a document by the step. Values that the file leaves out come
+    from the step; without a seed the task begins with the module's weights. Raises InvalidInput if another
+    key says the same, and if the folder has no whole step."""
     if "step" in document:
         raise malformed(path, "step", "the key step in the table [model]", "a key of its own")
     if document.get("initial_seed") == GIVEN_START:

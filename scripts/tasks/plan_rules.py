@@ -1,4 +1,4 @@
-"""What a task file's plan must keep: the rules of tasks, by the keys of the file."""
+"""Checks a task file's plan against the rules of tasks, and names the file's keys."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ RULE_KEYS = {
     "token_count": "dataset",
     "dataset_too_large": "dataset",
 }
-"""Rule of a task -> what of a task file it is about, if they do not share a name."""
+"""Maps a rule of a task to the key of the task file, if their names differ."""
 MAX_NUMBER = (1 << 32) - 1
 MAX_SEED = MAX_TAU = (1 << 64) - 1
 MAX_UNITS = (1 << 160) - 1
@@ -34,7 +34,7 @@ def refuse_bad_plan(path: Path, plan: RoundPlan, packed: PackedDataset) -> None:
 
 
 def refuse_other_tokens(path: Path, packed: PackedDataset, vocabulary: int) -> None:
-    """Raises InvalidInput if the dataset has a number that is no token."""
+    """Raises InvalidInput if the dataset has a number outside the vocabulary."""
     is_full = vocabulary == 1 << 8 * packed.token_bytes
     largest = -1 if is_full else find_largest_token(packed)
     if largest >= vocabulary:
@@ -44,7 +44,8 @@ def refuse_other_tokens(path: Path, packed: PackedDataset, vocabulary: int) -> N
 
 
 def _find_key(plan: RoundPlan, rule: Malformation) -> tuple[str, object]:
-    """Returns the key that a rule is about and its value in the plan; else the table and what was found."""
+    """Returns the key that a rule is about, with its value in the plan; else the table with what was
+    found."""
     if hasattr(plan, rule.name):
         return rule.name, rule.actual if rule.name == "limits" else getattr(plan, rule.name)
     if hasattr(plan.schedule, rule.name):
@@ -53,12 +54,12 @@ def _find_key(plan: RoundPlan, rule: Malformation) -> tuple[str, object]:
 
 
 PlanRule = tuple[str, object, bool, str]
-"""Key, value, whether it holds, what is expected."""
+"""(key, value, whether it holds, what is expected)"""
 
 
 def _list_plan_rules(plan: RoundPlan, packed: PackedDataset) -> Iterator[PlanRule]:
-    """What the rules of a task take for granted, and how the plan fits the dataset; each rule after those
-    that it rests on."""
+    """Yields basic rules, and whether the plan fits the dataset; each rule comes after those that it
+    needs."""
     yield "dataset", f"{packed.size_bytes} bytes", packed.size_bytes > 0, "a file with tokens"
     yield from _list_number_rules(plan)
     vocabulary, width = plan.vocabulary_size, packed.token_bytes
@@ -84,7 +85,7 @@ def _list_plan_rules(plan: RoundPlan, packed: PackedDataset) -> Iterator[PlanRul
 
 
 def _list_number_rules(plan: RoundPlan) -> Iterator[PlanRule]:
-    """Each integer fits where it is written, and each size is a size."""
+    """Yields the rules that each integer fits where it is stored, and each size is positive."""
     sizes = (
         "rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens", "draws",
         "solver_seats", "least_solvers", "least_verifiers",

@@ -1,6 +1,6 @@
-"""The subcommand that records a step of a published model: `task record`.
+"""`touchstone task record`: records a step of a published model.
 
-Modules of one's own are recorded in Python (docs/step.md).
+Own modules are recorded in Python (docs/step.md).
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ OPTIMIZERS: dict[str, Optimizer] = {"adamw": AdamW(), "sgd": SGD(), "lion": Lion
 
 @dataclass(frozen=True)
 class RecordedChoice:
-    """What an operator records: the options of `touchstone task record`, as its help explains them."""
+    """What an operator records: the options of `touchstone task record`, which its help explains."""
 
     model: Path
     out: Path

@@ -84,7 +84,7 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
     """Post a task with its escrow and serve its dataset until it is closed."""
     from touchstone.scripts.home.home_lock import require_free_home
 
-    require_free_home(home)  # Before PyTorch is loaded.
+    require_free_home(home)  # Check before PyTorch is loaded.
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.tasks.task_creation import create_task

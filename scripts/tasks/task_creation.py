@@ -1,6 +1,6 @@
-"""The subcommand that posts a task: `task create`.
+"""`touchstone task create`: posts a task.
 
-It serves the task's dataset, and the weights that it begins with, until the task is closed.
+It serves the task's dataset, and its starting weights, until the task is closed.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ REMEDY = "Correct the task file."
 
 
 def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:
-    """Shows and returns why each amount is what it is. Raises InvalidInput naming the key of a number, a
-    window or an amount under which nodes would not stake: a deployment with these limits refuses it, cheating
-    would pay, or honest work would not."""
+    """Shows and returns why each amount is what it is. Raises InvalidInput, naming the key of a number, a
+    window or an amount under which nodes would not stake: the deployment's limits refuse it, cheating would
+    pay, or honest work would not."""
     terms = sketch_terms(file.plan)
     refuse_bad_terms(terms, limits, REMEDY)
     remedy = f'{REMEDY} `amounts = "derived"` finds the least.'
@@ -67,14 +67,14 @@ async def require_own_coin(config: NodeConfig) -> None:
 async def create_task(
     config: NodeConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
 ) -> None:
-    """Judges a task, posts it with the operator's agreement, and serves it to its end. put: receives the
+    """Judges a task, posts it with the operator's agreement, and serves it to its end. `put` receives the
     document of the posted task."""
     await require_own_coin(config)
     justify(file, LIMITS[read_config(config.home).limits], console)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
     async with open_node(config, Submitter) as node:
         refuse_bad_terms(sketch_terms(file.plan), node.chain.limits, REMEDY)
-        # Where `memory_mb` says so, into a file.
+        # Into a file, if `memory_mb` says so.
         start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
         terms, training = await asyncio.to_thread(build_task, file.plan, dataset, node.account, salt, start)
         refuse_other_root(file, training.dataset_root)
@@ -90,12 +90,12 @@ async def create_task(
         )
         console.notify(_describe_next(file, task))
         put(TaskCreateDocument(format_id(task), node.account, str(escrow_wei)))
-        del start  # The store has it.
+        del start  # The store has it now.
         await with_company(_follow(node, task, console), show_progress(node.chain, task, console))
 
 
 def _describe_next(file: TaskFile, task: bytes) -> str:
-    """Returns who has to come before its first round opens, and with which commands."""
+    """Describes who must come before the task's first round opens, and with which commands."""
     terms = sketch_terms(file.plan)
     seats = {
         "solver": terms.least_solvers,
@@ -135,13 +135,13 @@ def _notify_price(
 
 
 def notify_cost(escrow_wei: int, console: Console) -> None:
-    """Says what a task costs."""
+    """Tells the operator what a task costs."""
     console.notify(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
 
 
 async def _follow(node: Node, task: bytes, console: Console) -> None:
-    """Serves the task to its end, sends the upkeep calls that no other node sends, closing it included, and
-    keeps the last model."""
+    """Serves the task to its end, sends upkeep calls that no other node sends, including the close, and keeps
+    the last model."""
     await node.work_on(task)
     for lacking in last_model.list_duties(node.get_view(), node.state.head_block):
         console.notify(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")

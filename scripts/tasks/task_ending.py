@@ -1,4 +1,4 @@
-"""Subcommands that end a task: `task close`, `task halt`."""
+"""`touchstone task close` and `task halt`: end a task."""
 
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
@@ -17,12 +17,12 @@ from touchstone.scripts.documents.posting_documents import HaltDocument, TaskClo
 from touchstone.scripts.money.holdings import describe_release, find_holding
 
 SHOWN_SEATS = 3
-"""Named in an error; `touchstone status` shows one's own."""
+"""So many seats are named in an error; `touchstone status` shows one's own."""
 
 
 async def close_task(chain: GameChain, name: str, console: Console) -> TaskCloseDocument:
     """Settles and pays out all seats of a task that is over, and closes it; any account may do so. Raises
-    InvalidInput if no task or more than one is called so, if it is closed, or cannot be closed yet."""
+    InvalidInput if no task or several have this name, or if it is closed or cannot be closed yet."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     _refuse_closed(task, game)
@@ -84,7 +84,7 @@ def _describe_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
 
 async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> HaltDocument:
     """Halts a task of this account: the running round is finished, and none is opened after it. Raises
-    InvalidInput if another account submitted it, if it is halted or closed, or if the operator does not
+    InvalidInput if another account submitted it, or it is halted or closed; Declined if the operator does not
     agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
@@ -110,7 +110,7 @@ def _unhaltable_task(task: bytes, game: LoggedGame, chain: GameChain) -> Invalid
 
 
 def notify_halt(task: bytes, console: Console) -> None:
-    """Says what a halt means."""
+    """Tells the operator what a halt means."""
     console.notify(f"halted {show_task(task)}: no further round opens")
     console.notify(
         "Next: leave the task's nodes running. They settle the open rounds and close the task. If "

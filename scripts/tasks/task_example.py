@@ -1,4 +1,4 @@
-"""`touchstone task example`: a task file to begin with, and a small corpus for it."""
+"""`touchstone task example`: writes a task file to begin with, and a small corpus for it."""
 
 import sysconfig
 from hashlib import sha256
@@ -14,7 +14,7 @@ CORPUS_BYTES = 1_000_000
 
 
 def write_example(folder: Path) -> TaskExampleDocument:
-    """Writes the two files. Raises InvalidInput if one of them is there already."""
+    """Writes the two files. Raises InvalidInput if one of them exists already."""
     files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
     present = [name for name in files if (folder / name).exists()]
     if present:
@@ -24,7 +24,7 @@ def write_example(folder: Path) -> TaskExampleDocument:
         for name, data in files.items():
             replace_file(folder / name, data)
     except OSError:
-        # One of the two alone would only keep the next try from writing both.
+        # If one were written alone, the next try would refuse.
         for name in files:
             (folder / name).unlink(missing_ok=True)
         raise
@@ -47,10 +47,10 @@ def _replaced_example(present: list[str], folder: Path) -> InvalidInput:
 
 
 def read_python_sources(limit_bytes: int) -> bytes:
-    """Sources of the running Python's standard library, so many bytes at most, files in the order of their
+    """Returns sources of Python's standard library, at most so many bytes, with files in the order of their
     names' hash.
 
-    Shuffled, so that the held-out end is text of the same kind as the rest."""
+    This shuffles them, so that the held-out end is text of the same kind as the rest."""
     root = Path(sysconfig.get_path("stdlib"))
     files = [path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts)]
     files.sort(key=lambda path: sha256(str(path.relative_to(root)).encode()).digest())

@@ -1,4 +1,4 @@
-"""A task file (TOML) becomes the plan of a task: presets first, then what the file says.
+"""Reads a task file (TOML) as the plan of a task: presets first, then what the file says.
 
 Unknown keys are refused.
 
@@ -18,9 +18,9 @@ Unknown keys are refused.
     amounts = "derived"             # all amounts but solver_pay follow from these figures; it is never raised
     compute_cost = "3"              # tokens that the compute of one solver's round costs
     [limits]
-    tau_m = 1e-4                    # as real numbers; an integer is in the units of docs/spec.md, section 6
+    tau_m = 1e-4                    # real numbers; an integer is in the units of docs/spec.md, section 6
 
-`touchstone task example` writes a whole one.
+`touchstone task example` writes a complete file.
 """
 
 from collections.abc import Mapping
@@ -58,18 +58,19 @@ from touchstone.scripts.tasks.toml_tables import MISSING_KEY, build_container, m
 
 GIVEN, DERIVED = "given", "derived"
 TOP_KEYS = ("dataset", "preset", "economics")
-"""Beside those of a plan."""
+"""The keys of a task file besides those of a plan."""
 LIMITS_TABLE = 'the table of what counts as noise, or numeric_format = "exact", which needs none'
 A_DATASET = "the path of a folder or a file, relative to this one"
 LEAST_PAY_LOOKS = 24
-"""At the default cost, three tenths of the pay, each look is three times as near as the last one."""
+"""The most tries to find the least pay. At the default cost, three tenths of the pay, each try is three times
+as close as the last one."""
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """What a task file says: the plan, the figures that its amounts are checked against, the file of the
-    dataset's tokens, what is known of them, the recorded step whose weights the task begins with if no seed
-    draws them, and the preset for the chain's block time."""
+    """The contents of a task file: the plan, the figures by which its amounts are judged, the file of the
+    dataset's tokens and what is known of them, and the preset for the chain's block time. If no seed draws
+    the first weights, also the recorded step that has them."""
 
     path: Path
     plan: RoundPlan
@@ -81,7 +82,7 @@ class TaskFile:
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """Reads a task file. Raises InvalidInput naming the first key that is missing, unknown or of another
+    """Reads a task file. Raises InvalidInput, naming the first key that is missing, unknown or of another
     type."""
     document = read_toml(path)
     known = {*TOP_KEYS, "model", *STEP_OWNS, *(one.name for one in fields(RoundPlan))}
@@ -109,7 +110,7 @@ def read_task_file(path: Path) -> TaskFile:
     _refuse_short_windows(path, preset, plan.windows)
     refuse_other_tokens(path, packed, plan.vocabulary_size)
     terms = sketch_terms(plan)
-    # Nothing follows from impossible numbers. No deployment allows more than a local one.
+    # Stop at impossible numbers. No deployment allows more than a local one.
     refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
@@ -119,7 +120,7 @@ def read_task_file(path: Path) -> TaskFile:
 
 
 def _find_dataset(path: Path, named: Any) -> PackedDataset:
-    """Returns the folder or file that the key `dataset` names. Raises InvalidInput if there is none."""
+    """Returns the folder or file that the key `dataset` names. Raises InvalidInput if it does not exist."""
     actual, source = repr(named), path.parent / read_path(named) if isinstance(named, str) else None
     try:
         if source is not None and source.exists():
@@ -130,8 +131,8 @@ def _find_dataset(path: Path, named: Any) -> PackedDataset:
 
 
 def _fill_format(document: dict[str, Any], path: Path) -> None:
-    """The full name of the format, and no limits if nothing is compared by them. Raises InvalidInput for an
-    unknown name first, then for limits that are missing."""
+    """Fills in the full name of the format, and no limits for an exact one. Raises InvalidInput for an
+    unknown name first, then for missing limits."""
     stated, names = document.get("numeric_format", "float32"), (*OFFERED_FORMATS, *FORMAT_ALIASES)
     if stated not in names:
         raise malformed(path, "numeric_format", f"one of {', '.join(names)}", repr(stated))
@@ -143,14 +144,15 @@ def _fill_format(document: dict[str, Any], path: Path) -> None:
 
 
 def _fill_from_note(document: dict[str, Any], packed: PackedDataset) -> None:
-    """What a packed dataset says and the file leaves out."""
+    """Fills in what a packed dataset says and the file leaves out."""
     if packed.note is not None:
         document.setdefault("heldout_tokens", packed.note.heldout_tokens)
         document.setdefault("tokenizer_sha256", packed.tokenizer_sha256)
 
 
 def _derive_amounts(terms: GameTerms, figures: Figures, path: Path, preset: str) -> GameAmounts:
-    """As `derive_amounts`, with the preset's least bond; an error names the table of the file."""
+    """Derives amounts as `derive_amounts`, with the preset's least bond; an error names the table of the
+    file."""
     try:
         return derive_amounts(terms, figures, least_bond_wei=LIMITS[preset].least_bond_wei).amounts
     except InvalidInput as refusal:
@@ -166,12 +168,11 @@ def _derive_amounts(terms: GameTerms, figures: Figures, path: Path, preset: str)
 def _refuse_small_pay(
     terms: GameTerms, least_wei: int, economics: Mapping[str, Any], path: Path, preset: str
 ) -> None:
-    """Raises InvalidInput if the pay is below its least: it is the submitter's own, and not raised for
-    it."""
+    """Raises InvalidInput if the submitter's pay is below its least; it is never raised automatically."""
     stated_wei = terms.amounts.solver_pay
     if least_wei <= stated_wei:
         return
-    # A cost that the table leaves out grows with the pay, and the least pay with the cost.
+    # If the table leaves out the cost, the cost grows with the pay, and the least pay with the cost.
     for _ in range(LEAST_PAY_LOOKS):
         terms = replace(terms, amounts=replace(terms.amounts, solver_pay=least_wei))
         derived = _derive_amounts(terms, read_figures(economics, terms, path), path, preset)
@@ -190,7 +191,7 @@ def _small_pay(stated_wei: int, path: Path, least_wei: int) -> InvalidInput:
 
 
 def _fill_windows(document: dict[str, Any], path: Path) -> Any:
-    """Returns the preset's windows, and over them what the file says."""
+    """Returns the preset's windows, replaced by those in the file."""
     preset, stated = str(document.pop("preset", "")), document.get("windows", {})
     if preset not in GAME_WINDOWS:
         raise malformed(path, "preset", " or ".join(GAME_WINDOWS), repr(preset))
@@ -200,7 +201,7 @@ def _fill_windows(document: dict[str, Any], path: Path) -> Any:
 
 
 def _refuse_short_windows(path: Path, preset: str, windows: GameWindows) -> None:
-    """Raises InvalidInput for the first window of the file that is below the least of the preset it names."""
+    """Raises InvalidInput for the first window of the file that is below the preset's least."""
     for name, least in asdict(LIMITS[preset].least).items():
         actual = getattr(windows, name)
         if actual < least:
@@ -210,7 +211,8 @@ def _refuse_short_windows(path: Path, preset: str, windows: GameWindows) -> None
 
 
 def _fill_amounts(stated: Any, wanted: str, path: Path) -> Any:
-    """If amounts are derived the file may say solver_pay alone, else it says all."""
+    """Fills in the amounts. If they are derived, the file may give only solver_pay; otherwise it gives
+    all."""
     if not isinstance(stated, Mapping):
         return stated
     if wanted == GIVEN:
@@ -233,8 +235,7 @@ def _require_all_amounts(stated: Mapping[str, Any], path: Path) -> None:
 
 
 def sketch_terms(plan: RoundPlan) -> GameTerms:
-    """Returns the terms of a plan as far as windows, amounts and numbers go; its roots are not computed
-    yet."""
+    """Returns the terms of a plan with windows, amounts and numbers; its roots are not computed yet."""
     same = (
         "rounds", "draws", "late_chance", "solver_seats", "least_solvers", "least_verifiers",
         "least_whistleblowers", "windows", "amounts",
@@ -251,7 +252,7 @@ def sketch_terms(plan: RoundPlan) -> GameTerms:
 
 
 def _to_units(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Amounts written as whole tokens become wei, limits written as real numbers their units."""
+    """Converts amounts in whole tokens to wei, and limits in real numbers to their units."""
     if kind is GameAmounts:
         return {name: _to_wei(value) for name, value in table.items()}
     if kind is Limits:

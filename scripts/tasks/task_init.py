@@ -1,7 +1,7 @@
 """`touchstone task init`: writes a task file from answers.
 
-What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset, the shape
-of a recorded step from its folder. Each question has an option, so that the command runs if there is no
+Known values are not asked for: vocabulary, held-out tokens and tokenizer come from the dataset, the shape of
+a recorded step from its folder. Each question has an option, so that the command also runs without a
 terminal.
 """
 
@@ -29,11 +29,11 @@ from touchstone.step.step_folder import load_step
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
 FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
-"""Peak learning rates: one that is right for fresh weights takes from given ones what they have learned."""
+"""Peak learning rates. The one for new weights would destroy what given weights have learned."""
 RESPOND, LEAST_DISPUTE = 300, 3_000
-"""Blocks of a local chain; a dispute outlasts a contest, which is longer if a model is larger."""
+"""Blocks of a local chain. A dispute must outlast a contest, which is longer for a larger model."""
 HELDOUT_PART = 100
-"""Of a raw file one token in so many measures."""
+"""In a raw file, one token in so many is held out."""
 
 SIZES = {
     "tiny": DecoderConfig(256, 64, 176, 2, 2, 2, 128),
@@ -41,7 +41,7 @@ SIZES = {
     "medium": DecoderConfig(256, 384, 1024, 6, 6, 6, 256),
     "large": DecoderConfig(256, 768, 2048, 12, 12, 12, 512),
 }
-"""The vocabulary is the dataset's."""
+"""Sizes of plain decoders. The vocabulary comes from the dataset."""
 FRESH_MODEL = """\
 [model]                       # {size}: {parameters:,} parameters
 vocabulary_size = {model.vocabulary_size}
@@ -103,7 +103,7 @@ ask = 9600                    # after the votes, for asking the signer of one
 
 @dataclass(frozen=True)
 class Question:
-    """One question. default: the answer if none is typed; empty if there must be one."""
+    """One question. `default` is used if nothing is typed; empty if an answer is required."""
 
     option: str
     text: str
@@ -112,8 +112,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """The model that a task trains. table: of the file, as text; row: tokens of a row; sequences: rows of a
-    step; is_given: it begins with the weights of the recorded module."""
+    """The model that a task trains. `table` is the text for the file, `row` the tokens of a row, `sequences`
+    the rows of a step. `is_given` says that it begins with the recorded module's weights."""
 
     table: str
     vocabulary_size: int
@@ -140,9 +140,9 @@ QUESTIONS = (
 
 
 def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> TaskInitDocument:
-    """Asks what is not given, and writes the file. given: the answer to each question by its option; step:
-    the folder of a recorded step. Raises InvalidInput if an answer cannot be used or is missing without a
-    terminal; then nothing is written."""
+    """Asks what is not given, and writes the file. `given` has answers by option; `step` is the folder of a
+    recorded step. Raises InvalidInput if an answer cannot be used, or is missing without a terminal; then
+    nothing is written."""
     console = Console()
     if out.exists():
         raise _refuse("the task file would replace a file", "a new path", str(out), "Choose another --out.")
@@ -162,8 +162,8 @@ def ask_task(out: Path, given: Mapping[str, str | None], step: Path | None) -> T
 
 
 def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:
-    """Returns the option's value, else what is typed, else the default. ask: None without a terminal. Raises
-    InvalidInput if there is none of them."""
+    """Returns the option's value, else what is typed, else the default. `ask` is None without a terminal.
+    Raises InvalidInput if there is no answer."""
     if given is not None:
         return given
     if ask is None and not question.default:
@@ -179,9 +179,9 @@ def answer(question: Question, given: str | None, ask: Callable[[str], str] | No
 
 
 def write_task_file(out: Path, answers: dict[str, str], step: Path | None = None) -> TaskFile:
-    """Writes a task file, and returns what it says. Before the file gets its name `out`, it is read as
-    posting reads it. step: the folder of a recorded step, if the task trains one; then no answer names a
-    size. Raises InvalidInput for the first answer that cannot be used, and for a folder without a whole
+    """Writes a task file, and returns its contents. Before the file gets its name `out`, it is read as
+    posting reads it. `step` is the folder of a recorded step, if the task trains one; then no answer names a
+    size. Raises InvalidInput for the first answer that cannot be used, and if the folder has no whole
     step."""
     dataset = open_answered(read_path(answers["dataset"]))
     choice = choose_fresh(answers["size"], dataset) if step is None else choose_recorded(step, out)
@@ -215,7 +215,7 @@ def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
 
 
 def open_answered(path: Path) -> PackedDataset:
-    """Returns the dataset at a path. Raises InvalidInput if there is none."""
+    """Opens the dataset at a path. Raises InvalidInput if there is none."""
     if not path.exists():
         actual = f"{path.absolute()} is not there"
         raise _refuse("no dataset", "a folder or a file", actual, "Correct --dataset.")
@@ -223,7 +223,7 @@ def open_answered(path: Path) -> PackedDataset:
 
 
 def choose_fresh(size: str, packed: PackedDataset) -> Choice:
-    """Returns a plain decoder of this size. Raises InvalidInput if there is none."""
+    """Returns a plain decoder of this size. Raises InvalidInput if the size is unknown."""
     if size not in SIZES:
         raise _refuse("not a size", " or ".join(SIZES), size, "Correct --size.")
     model = replace(SIZES[size], vocabulary_size=packed.vocabulary_size)
@@ -233,7 +233,7 @@ def choose_fresh(size: str, packed: PackedDataset) -> Choice:
 
 
 def choose_recorded(folder: Path, out: Path) -> Choice:
-    """Returns a recorded step, which begins with the weights of its module."""
+    """Returns a recorded step that begins with the weights of its module."""
     files, named = load_step(folder), json.dumps(name_beside(folder, out))
     shape, count = files.shape, files.layout.count
     if shape.numeric_format not in PRODUCT_BITS:
@@ -256,7 +256,7 @@ def choose_recorded(folder: Path, out: Path) -> Choice:
 
 
 def name_beside(path: Path, out: Path) -> str:
-    """Returns a path as a task file at `out` names it."""
+    """Returns a path as the task file at `out` must write it."""
     return os.path.relpath(path.resolve(), out.parent.resolve())
 
 
@@ -292,7 +292,7 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
 
 def notify_tokenizer(file: TaskFile, console: Console) -> None:
     """Warns if the dataset was packed with another tokenizer than the recorded model's. No rule of a task can
-    detect that."""
+    notice that."""
     made_with, own = file.packed.tokenizer_sha256, file.plan.step.shape.tokenizer_sha256
     if file.weights is None or own == made_with:
         return

@@ -1,4 +1,4 @@
-"""How much of a task a solver keeps on its disk."""
+"""Computes how much of a task a solver keeps on its disk."""
 
 from fractions import Fraction
 from math import ceil
@@ -14,10 +14,10 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 
 
 def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
-    """Returns how many bytes a solver keeps of a task of `count` parameters, at most, if rounds last
-    `train_min` or longer: what each node of the task has, two rounds whole and three speculative claims of
-    the next one, a start and its own pseudo-gradient of each round that can still be asked about, and of each
-    whose root can be contested the momentum and all pseudo-gradients."""
+    """Returns the most bytes that a solver keeps of a task of `count` parameters, if rounds last `train_min`
+    or longer. It keeps what each node of the task has, two rounds whole, and three speculative claims of the
+    next one. Of each round that can still be queried it keeps a start and its own pseudo-gradient. Of each
+    whose root can be contested it keeps the momentum and all pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
     asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
     contested = count_rounds(terms, windows.dispute)
@@ -29,5 +29,5 @@ def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
 
 
 def count_rounds(terms: GameTerms, window_blocks: int) -> int:
-    """Returns how many rounds of `train_min` a window touches, the running one included."""
+    """Returns how many rounds of `train_min` a window covers, the running one included."""
     return min(terms.rounds, 1 + ceil(Fraction(window_blocks, max(1, terms.windows.train_min))))

@@ -1,7 +1,7 @@
-"""Checks of a task's terms before money moves.
+"""Checks a task's terms before money moves.
 
-Beside what every node checks, terms must keep the operator's limits of a deployment, and amounts its figures.
-An error names the task file's key.
+Besides the rules of every node, terms must keep the operator's limits of a deployment, and amounts its
+figures. An error names the task file's key.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from touchstone.scripts.documents.posting_documents import AmountDocument
 
 
 def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Returns, for every amount, the rule that asks most of it (without advice), and every other broken
+    """Returns, for every amount, the rule with the highest bound (without advice), and every other broken
     rule."""
     binding = [rule for rule in check_money(terms, figures) if not rule.is_advice]
     strictest = {rule.name: rule for rule in sorted(binding, key=lambda rule: rule.least)}
@@ -26,7 +26,8 @@ def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
 
 
 SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
-"""How long something can be proven. Less of it than an operator expects, and honest work comes too late."""
+"""For how long something can be proven. If it is less than an operator expects, honest work comes too
+late."""
 
 
 def name_key(name: str) -> str:
@@ -98,7 +99,7 @@ def refuse_bad_money(
 
 
 def describe_amounts(rules: Sequence[MoneyRule]) -> list[AmountDocument]:
-    """Returns the same for a JSON document: each amount, its bounds (an empty text: no upper one), and
+    """Returns the same for a JSON document: each amount, its bounds (an empty text means no upper one), and
     why."""
     return [
         AmountDocument(

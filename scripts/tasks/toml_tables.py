@@ -1,6 +1,6 @@
 """Reads tables of TOML files into typed values.
 
-A value that is missing, unknown or of another type is refused by its key.
+A value that is missing, unknown or of another type is refused, and the error names its key.
 """
 
 import tomllib
@@ -17,24 +17,24 @@ from touchstone.scripts.home.home_files import CONFIG_FILE
 
 Container = TypeVar("Container")
 ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]
-"""(kind, table): the values of a table in the units of its dataclass."""
+"""`to_units(kind, table)` returns the values of a table in the units of its dataclass."""
 
 MAX_CHARACTERS = 4096
-"""Of a text in a file: the longest path that Linux takes."""
+"""The most characters of a text in a file: the longest path on Linux."""
 MAX_BITS = 256
-"""Of an integer in a file: what a contract holds."""
+"""The most bits of an integer in a file: a word of a contract."""
 MAX_DEPTH = 4
 MISSING_KEY = "the key is missing"
 REMEDY = "Correct it there; `touchstone task example` writes a whole file."
 
 
 def keep_units(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the values as they stand there."""
+    """Returns the values unchanged."""
     return table
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Returns a whole file. Raises InvalidInput."""
+    """Reads a whole file. Raises InvalidInput."""
     if not path.is_file():
         raise malformed(path, "", "a TOML file", "a folder" if path.is_dir() else "no such file")
     try:
@@ -46,8 +46,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def refuse_long(path: Path, table: Mapping[str, Any], where: str = "") -> None:
-    """Raises InvalidInput for the first value that is longer or deeper than any key takes: an error about it
-    could not even show it. where: the keys above, each with a dot behind it."""
+    """Raises InvalidInput for the first value that is longer or deeper than any key allows, because an error
+    about it could not even show it. `where` are the keys above, each followed by a dot."""
     waiting = deque((where + name, value, 1) for name, value in table.items())
     while waiting:
         key, value, depth = waiting.popleft()
@@ -70,11 +70,10 @@ def build_container(
     where: str = "",
     to_units: ToUnits = keep_units,
 ) -> Container:
-    """Returns a dataclass from a table, nested tables included; floats become the nearest float32. where: the
-    keys above, each with a dot behind it.
+    """Returns a dataclass from a table, nested tables included; floats become the nearest float32. `where`
+    are the keys above, each followed by a dot.
 
-    Raises InvalidInput naming the key.
-    """
+    Raises InvalidInput, naming the key."""
     if not isinstance(values, Mapping):
         raise malformed(path, where.rstrip("."), "a table", repr(values))
     assert is_dataclass(kind)
@@ -94,7 +93,7 @@ def build_container(
 def _convert_units(
     kind: type, values: Mapping[str, Any], path: Path, where: str, to_units: ToUnits
 ) -> dict[str, Any]:
-    """As `to_units`, one key at a time. Raises InvalidInput naming the key."""
+    """Converts as `to_units`, one key at a time. Raises InvalidInput, naming the key."""
     found = dict[str, Any]()
     for name, value in values.items():
         try:
@@ -105,7 +104,7 @@ def _convert_units(
 
 
 def _describe(kind: type) -> str:
-    """Returns a type in words."""
+    """Describes a type."""
     if is_dataclass(kind):
         return f"a table with {', '.join(field.name for field in fields(kind))}"
     return {bool: "true or false", int: "an integer", float: "a number", str: "text in quotes"}.get(
@@ -114,7 +113,7 @@ def _describe(kind: type) -> str:
 
 
 def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
-    """Returns the error of one key; of the whole file if there is none."""
+    """Returns the error for one key; for the whole file if there is none."""
     return InvalidInput(
         what="the file is malformed",
         expected=expected,
@@ -129,12 +128,12 @@ def _convert(kind: Any, value: Any, path: Path, where: str, to_units: ToUnits) -
         return value
     if is_dataclass(kind) and isinstance(kind, type):
         if isinstance(value, kind):
-            # No file has such a value: it was made from what the file says.
+            # No file has such a value; it was computed from the file.
             return value
         return build_container(kind, value, path, where + ".", to_units)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _to_float32(value, path, where)
-    # bool is an int in Python, and no number of a file.
+    # bool is an int in Python, but no number in a file.
     if not isinstance(value, kind) or isinstance(value, bool):
         raise malformed(path, where, _describe(kind), repr(value))
     return value
