@@ -1,1 +1,1 @@
-"""The explorer: a web page of what a chain tells of its tasks. It has no key and sends nothing."""
+"""The explorer: a web page of what a chain says of its tasks. It has no key and sends nothing."""

@@ -1,4 +1,4 @@
-"""What each account did in all tasks, as rows and as CSV."""
+"""Adds up what each account did in all tasks, as rows and as CSV."""
 
 import csv
 import io
@@ -20,16 +20,16 @@ TRAINED = ("steps", "tokens", "flops")
 DONE = (
     "rounds_trained", "rounds_accepted", "rounds_merged", *TRAINED, "audits_voted", *TOTALS, "convictions",
 )  # fmt: skip
-"""What is added up of an account: figures of the ledger of work, counted votes, money."""
+"""The figures that are added up for each account: of the ledger of work, counted votes, money."""
 ACCOUNT_COLUMNS = ("account", "task", *DONE)
 Totals: TypeAlias = dict[str, Counter[str]]
-"""By account: DONE."""
+"""Figures by account."""
 
 
 def add_round(
     totals: Totals, game: LoggedGame, game_round: GameRound, block: int, training: dict[str, Any]
 ) -> None:
-    """Adds what each account trained in a round, as it is at `block`. training: of `make_training`."""
+    """Adds what each account trained in a round, as of `block`. `training` is from `make_training`."""
     for slot, claim in game_round.claims.items():
         found = totals.setdefault(claim.account, Counter())
         found["rounds_trained"] += 1
@@ -39,8 +39,8 @@ def add_round(
 
 
 def add_votes(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, Any]) -> None:
-    """Adds the votes that an event counts. game: the game after the event, so the seats are still the right
-    ones: a number may belong to another account later."""
+    """Adds the votes that an event counts. `game` is the game right after the event, because a seat number
+    may belong to another account later."""
     if name != "VotesCounted":
         return
     said, game_round = bytes(values["votes"]), game.rounds[values["round"]]
@@ -55,7 +55,7 @@ def list_accounts(
     found: Mapping[tuple[str, bytes], Counter[str]], names: Names, account: str = ""
 ) -> list[dict[str, Any]]:
     """Returns a row for each account over all its tasks, or a row for each task of one account. The account
-    that trained most comes first, then the one that voted most. found: by account and task."""
+    that trained most comes first, then the one that voted most. `found` is by account and task."""
     rows = dict[str | bytes, Counter[str]]()
     people, tasks = dict[str | bytes, str](), Counter[str | bytes]()
     for (who, task), done in found.items():
@@ -83,7 +83,7 @@ def format_accounts(found: Mapping[tuple[str, bytes], Counter[str]]) -> bytes:
 
 
 def format_csv(rows: Iterable[Iterable[Any]]) -> bytes:
-    """Returns rows as RFC 4180 has them."""
+    """Returns rows as CSV (RFC 4180)."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

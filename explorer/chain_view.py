@@ -1,10 +1,10 @@
-"""What the explorer knows: the stored events folded, and followed while the chain goes on.
+"""Folds the stored events for the explorer, and follows the chain.
 
     chain --> EventIndex (stored) --> ChainState (folded, as nodes do it) --> documents of the pages
-                                  --> lines that tell events, money by reason, convictions, old rounds
+                                  --> lines that describe events, money by reason, convictions, old rounds
 
-It reads. It has no account, so it can neither sign nor send. Reports of nodes (`node_reports.py`) stand in
-the index as well, and are put beside the claims and audits that they are about.
+It only reads: it has no account, so it can neither sign nor send. The index also has reports of nodes
+(`node_reports.py`), which are shown beside the claims and audits that they are about.
 """
 
 import asyncio
@@ -41,23 +41,23 @@ from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.training_codec import decode_training
 
 NUMBERS_AT_ONCE = 32
-"""Transactions of convictions that are read with one block."""
+"""Transactions of convictions that are read in one block."""
 RETRY_S = 2.0
-"""Until a silent chain is asked again."""
+"""Seconds before a silent chain is asked again."""
 BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
-"""What a task of strangers may end in that this program does not understand."""
+"""Errors that a stranger's task may cause which this program does not understand."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class ChainView:
-    """What the chain tells of one deployment. names: what accounts are called here; the chain knows no names.
+    """What the chain says of one deployment. `names` are accounts' names here; the chain knows none.
 
-    By task: convictions, posted (block), totals (of votes, and of rounds that were freed), and touched: in
-    which turn it last changed. turn: how often anything has changed; head: the last block folded;
-    fault: why the chain is not read, else empty; others: contracts that are not those of this version, with
-    what differs, None before they were looked at."""
+    By task: `convictions`, `posted` (block), `totals` (of votes, and of freed rounds), and `touched`, the
+    turn of its last change. `turn` counts changes. `head` is the last folded block. `fault` says why the
+    chain is not read, else empty. `others` are contracts that are not those of this version, with the
+    difference, None before the check."""
 
     chain: GameChain
     index: EventIndex
@@ -78,19 +78,19 @@ class ChainView:
     _events: Counter[bytes] = field(default_factory=Counter)
     _added: dict[bytes, tuple[int, Totals]] = field(default_factory=dict)
     _losses: dict[tuple[bytes, int], tuple[GameRound, dict[str, Any]]] = field(default_factory=dict)
-    """Of rounds that did not change since, and of which no other report came."""
+    """The losses of rounds that have not changed since, and got no new report."""
 
     def __post_init__(self) -> None:
         self.state = ChainState.of(self.chain)
 
     @property
     def next_block(self) -> int:
-        """The block that a call sent now would stand in."""
+        """The block that would hold a call sent now."""
         return self.state.head_block + 1
 
     async def run(self) -> None:
-        """Folds what is stored, then follows the chain for ever; a chain that is silent is asked again.
-        Raises EnvironmentFault if waiting cannot help."""
+        """Folds the stored events, then follows the chain without end; a silent chain is asked again. Raises
+        EnvironmentFault if waiting cannot help."""
         await self.refold()
         while True:
             try:
@@ -102,7 +102,7 @@ class ChainView:
                 if not fault.retryable:
                     raise
                 log.warning("The chain is not read for now: %s", fault)
-                # Not all that the fault says: the address of the chain's node may hold a key.
+                # Show only a part of the error, because the URL of the chain's node may hold a key.
                 await self._announce(fault=fault.what)
                 await asyncio.sleep(RETRY_S)
 
@@ -136,7 +136,7 @@ class ChainView:
             self.head, self.state.head_block = heads[-1], heads[-1].number
 
     async def take(self, batch: LogBatch) -> None:
-        """Stores a batch, folds it, and tells whoever waits."""
+        """Stores a batch, folds it, and wakes whoever waits."""
         self.index.take(batch)
         if batch.forget_from is not None:
             await self.refold()
@@ -158,13 +158,13 @@ class ChainView:
             self.changed.notify_all()
 
     async def _fold_in_turns(self, events: Sequence[Event]) -> None:
-        """Block by block; between two of them requests are answered."""
+        """Folds block by block, and lets requests be answered between two blocks."""
         for _, of_block in groupby(events, attrgetter("block_number")):
             self._fold(list(of_block))
             await asyncio.sleep(0)
 
     def _fold(self, events: Sequence[Event]) -> None:
-        """events: of whole blocks, so that all events of a transaction are together."""
+        """Folds `events` of whole blocks, so that all events of a transaction are together."""
         beside, lines = group_names(events), list[tuple[bytes, int, int, str]]()
         for event in events:
             if event.name == "TaskPosted":
@@ -178,7 +178,7 @@ class ChainView:
         self.index.put_lines(lines)
 
     def _begin(self, task: bytes, event: Event) -> None:
-        """Prepares a task before the events of its block."""
+        """Prepares a task before the events of its block are folded."""
         self.posted[task], self.convictions[task], self.totals[task] = event.block_number, [], {}
         self._pots |= {name_pot(kind, task): task for kind in TOLD_POTS}
 
@@ -211,12 +211,12 @@ class ChainView:
         try:
             return list(teller.describe_event(event, beside))
         except BROKEN as error:
-            # Terms of strangers: what cannot be told must not stop what can.
+            # A stranger's terms that cannot be described must not hide others.
             log.error("%s of block %d is not told: %s", event.name, event.block_number, error)
             return []
 
     def _keep_rounds(self, task: bytes, epoch: int, block: int) -> None:
-        """Stores the rounds of an epoch that is freed: the contracts, and so the fold, forget them."""
+        """Stores the rounds of a freed epoch, because the contracts, and so the fold, forget them."""
         game = self.state.games.get(task)
         if game is None:
             return
@@ -237,7 +237,7 @@ class ChainView:
         return add_reports(document | make_losses(game_round, reported), reported)
 
     def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
-        """Returns a round in full, also of an epoch that was freed; None if it was not opened."""
+        """Returns a round in full, even of a freed epoch; None if it was not opened."""
         game = self.state.games.get(task)
         if game is not None and number in game.rounds:
             return self._make_whole(task, game, game.rounds[number], self.next_block)
@@ -252,15 +252,15 @@ class ChainView:
         return self._losses[key][1]
 
     async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
-        """Stores what a node has signed about round `index`, and tells whoever waits."""
+        """Stores a node's signed report about round `index`, and wakes whoever waits."""
         self.index.put_report(task, index, one, signature)
         self._losses.pop((task, index), None)
         self.touched[task] = self.turn + 1
         await self._announce(self.fault)
 
     async def add_up(self) -> dict[tuple[str, bytes], Counter[str]]:
-        """Returns what each account did in each task, by `task_documents.DONE`. What has not changed is not
-        added up again, and between two tasks requests are answered."""
+        """Returns what each account did in each task, by `task_documents.DONE`. Tasks without changes are not
+        added up again, and requests are answered between two tasks."""
         found: dict[tuple[str, bytes], Counter[str]] = {}
         for task in list(self.posted):
             if task in self.state.games:
@@ -318,8 +318,8 @@ class ChainView:
             self._sought.append(event)
 
     async def _read_numbers(self) -> None:
-        """Reads some of the transactions of convictions, each once; what the chain's node does not show is
-        asked for again with a later block."""
+        """Reads some of the transactions of convictions, each once. If the chain's node does not show one, it
+        is asked again at a later block."""
         sought, self._sought = self._sought[:NUMBERS_AT_ONCE], self._sought[NUMBERS_AT_ONCE:]
         for event in sought:
             task = event.arguments["task"]
@@ -336,7 +336,7 @@ class ChainView:
                 self._sought.append(event)
                 continue
             except BROKEN as error:
-                # A stranger's own task, program and proof: it must not end the reading of all others.
+                # A stranger's own task, program and proof must not stop the reading of others.
                 log.error(
                     "The number of a conviction in block %d is not shown: %s", event.block_number, error
                 )
@@ -346,8 +346,8 @@ class ChainView:
 
 
 def _find_ended(before: Event | None, convicted: Event) -> bytes | None:
-    """Returns the dispute that a conviction ended: the contract says so right before, in the same
-    transaction. One transaction may end several. before: the last end or conviction that was logged."""
+    """Returns the dispute that a conviction ended, which the contract logs right before, in the same
+    transaction. One transaction may end several. `before` is the last logged end or conviction."""
     if before is None or before.name != "DisputeEnded":
         return None
     is_it = before.transaction_hash == convicted.transaction_hash

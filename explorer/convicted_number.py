@@ -1,8 +1,8 @@
-"""The one number by which a cheat was convicted, read from the transaction that did it and judged again.
+"""Reads the number that convicted a cheat from the transaction, and judges it again.
 
-Calldata has the node, the element and the leaves with its operands and its claimed value; the contract has
-checked all of it against the cheat's own roots. What stands there is computed here a second time, exactly.
-Nothing but the call is needed: neither the program nor any tensor.
+Calldata has the node, the element, the leaves with its operands and its claimed value; the contract has
+checked all of it against the cheat's own roots. Here the value is computed a second time, exactly. Nothing
+but the call is needed: neither the program nor any tensor.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from touchstone.protocol.spec.referee import Judgement, judge_operation, read_te
 HASH_BYTES = 32
 INTEGER_BYTES = 8
 UNREADABLE = frozenset({Operation.GATHER, Operation.EQUAL_SELECT})
-"""Where operands lie hangs on the value of another one: not read here."""
+"""Operations whose operands' places depend on another operand's value; these are not read here."""
 SHOWN_TERMS = 3
 SIGNS = {
     Operation.ADD: "{} + {}", Operation.SUBTRACT: "{} - {}", Operation.MULTIPLY: "{} x {}",
@@ -35,13 +35,13 @@ SIGNS = {
 }  # fmt: skip
 
 LISTED = {Operation.MAXIMUM_OF: "the largest of ", Operation.SCALE_OF: "the scale of "}
-"""What is no sum of its terms."""
+"""Operations that are not sums of their terms."""
 
 
 @dataclass(frozen=True)
 class ConvictedNumber:
-    """An element of a node of the step's program. terms: the float32 patterns that it was computed from;
-    claimed: its claimed pattern."""
+    """An element of a node of the step's program. `terms` are the float32 bits of its operands; `claimed` are
+    its claimed bits."""
 
     node: int
     operation: Operation
@@ -68,12 +68,12 @@ class ConvictedNumber:
 
     @property
     def distance_shown(self) -> str:
-        """How far the claimed value is from the exact one; empty if it is no number."""
+        """How far the claimed value is from the exact one; empty if it is NaN or infinite."""
         distance = self.judgement.distance
         return "" if distance is None else f"{float(distance):.3g}"
 
     def _show(self, place: int, value: int) -> str:
-        """Returns an operand: of quantized products the first two are integers."""
+        """Returns an operand as text; the first two operands of quantized products are integers."""
         is_integer = self.operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
         return str(value) if is_integer else show_bits(value)
 
@@ -115,7 +115,7 @@ def show_bits(bits: int) -> str:
 
 @dataclass(frozen=True)
 class ShownBuffer:
-    """What a node's bytes say about a buffer. size: in elements; leaf_bytes: the size of its tree's
+    """What a node's bytes say about a buffer. `size` is in elements; `leaf_bytes` is the size of its tree's
     leaves."""
 
     role: Role
@@ -124,13 +124,13 @@ class ShownBuffer:
 
     @property
     def leaf_elements(self) -> int:
-        """Elements in a leaf."""
+        """The elements in a leaf."""
         return self.leaf_bytes // ELEMENT_BYTES[self.role]
 
 
 @dataclass(frozen=True)
 class ShownNode:
-    """A node of a program as a proof shows it. buffers: the buffers that it touches, by number."""
+    """A node of a program as a proof shows it. `buffers` are the ones that it uses, by number."""
 
     number: int
     node: Node
@@ -140,10 +140,10 @@ class ShownNode:
 async def find_number(
     connection: Connection, disputes: str, event: Event, numeric_format: str
 ) -> ConvictedNumber | None:
-    """Returns what the transaction of a conviction proved. disputes: address of the contract; numeric_format:
-    of the task. None if it proved something else than an operation, or if another contract passed the proof
-    on: then the contract's word stands, but its call is not what the transaction says. Raises
-    EnvironmentFault if the chain's node has lost the transaction."""
+    """Returns what the transaction of a conviction proved. `disputes` is the address of the contract;
+    `numeric_format` is the task's. None if it proved something else than an operation, or if another contract
+    passed the proof on, so that the transaction does not show the call. Raises EnvironmentFault if the
+    chain's node has lost the transaction."""
     target, data = await connection.sent_call(event.transaction_hash)
     entry = find_function(load_abi("Disputes"), "proveOperation")
     if target != disputes or data[:SELECTOR_BYTES] != entry.selector:
@@ -186,8 +186,8 @@ def _read_integers(data: bytes, at: int, count: int) -> list[int]:
 def read_number(
     shown: ShownNode, element: int, openings: bytes, numeric_format: str = "float32"
 ) -> ConvictedNumber | None:
-    """Returns the element that `openings` show; None for operations whose operands cannot be found without
-    others. Raises ValueError if there are fewer bytes than the node's operands take."""
+    """Returns the element that `openings` show; None for operations whose operands depend on others. Raises
+    ValueError if there are fewer bytes than the node's operands take."""
     node = shown.node
     if node.operation in UNREADABLE:
         return None
@@ -199,14 +199,14 @@ def read_number(
 
 
 def _read_openings(shown: ShownNode, element: int, openings: bytes) -> Mapping[tuple[int, int], int]:
-    """Returns patterns by buffer and element; the layout is that of `openings.open_element`."""
+    """Returns bits by buffer and element; the layout is that of `openings.open_element`."""
     values, at = dict[tuple[int, int], int](), 0
     for number, first, count in _list_runs(shown.node, element):
         buffer = shown.buffers[number]
         width, per_leaf = ELEMENT_BYTES[buffer.role], buffer.leaf_elements
         leaves = -(-buffer.size // per_leaf)
         low, high = first // per_leaf, (first + count - 1) // per_leaf
-        elements = (high + 1 - low) * per_leaf  # the last leaf is padded
+        elements = (high + 1 - low) * per_leaf  # The last leaf is padded.
         if at + width * elements > len(openings):
             raise ValueError(f"expected {at + width * elements} bytes or more, got {len(openings)}")
         for offset in range(elements):

@@ -1,4 +1,4 @@
-"""What the pages show of disputes and convictions, as JSON."""
+"""Makes the JSON of disputes and convictions for the pages."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispu
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 
 SHOWN_TERMS = 16
-"""Of a convicted number, where it is not shown by itself."""
+"""The most terms of a convicted number that are shown outside of its own board."""
 
 
 def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> dict[str, Any]:
-    """Returns a dispute as a row of a table and as the head of its page. turn: who has to move."""
+    """Returns a dispute as a row of a table, also for the head of its page. `turn` says who must move."""
     claimant = names.of_seat(game, dispute.seat)
     is_claimants = dispute.stage in CLAIMANT_MOVES
     return {
@@ -37,8 +37,7 @@ def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> d
 
 
 def make_conviction(one: Conviction, number: dict[str, Any] | None, names: Names) -> dict[str, Any]:
-    """Returns a seat that was closed. The number comes without the operands of a long sum: a dispute's board
-    has all."""
+    """Returns a seat that was closed. Operands of a long sum are left out; a dispute's board has all."""
     if number is not None:
         number = number | {"operands": number.get("operands", [])[:SHOWN_TERMS]}
     return {

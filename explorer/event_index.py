@@ -1,11 +1,11 @@
-"""The events of a deployment and reports of its nodes, kept in an SQLite file.
+"""Keeps the events of a deployment and reports of its nodes in an SQLite file.
 
-Events stand in the chain's order. They are kept over restarts, and reorgs cut them back.
+Events are in the chain's order. They are kept over restarts, and reorgs cut them back.
 
-An event is stored as the contracts' ABI encodes its values, and decoded when it is read: nothing that a
-stranger wrote is evaluated. What is computed from events (lines that tell them, rounds that the contracts
-have forgotten) stands in tables that end with the process. Convicted numbers stay: each takes a transaction
-of the chain. So do reports of nodes (`report_documents.py`), which are not on the chain.
+An event is stored in the ABI encoding of its values, and decoded when it is read: nothing that a stranger
+wrote is evaluated. What is computed from events (lines that describe them, rounds that the contracts have
+forgotten) is in tables that end with the process. Convicted numbers stay, because each takes a transaction of
+the chain. So do reports of nodes (`report_documents.py`), which are not on the chain.
 """
 
 import json
@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBat
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 VERSION = "1"
-"""Of the tables below; another one is refused."""
+"""The version of the tables below; another one is refused."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS heads (
@@ -45,8 +45,8 @@ CREATE TABLE IF NOT EXISTS reports (
     signature BLOB NOT NULL, PRIMARY KEY (task, round, slot, draw, rank, claim)
 ) WITHOUT ROWID;
 """
-"""fee: in wei, which may be more than 64 bits; subject: the dispute, ask or contest that an event is about;
-found: JSON, null if the transaction shows no number; said: JSON, what a node has reported and signed."""
+"""`fee` is in wei, which may have more than 64 bits. `subject` is the dispute, query or contest of an event.
+`found` is JSON, null if the transaction shows no number. `said` is JSON: a node's signed report."""
 TOLD_TABLES = """
 CREATE TEMP TABLE lines (
     task BLOB NOT NULL, block INTEGER NOT NULL, log INTEGER NOT NULL, line TEXT NOT NULL
@@ -59,15 +59,16 @@ CREATE TEMP TABLE rounds (
 """
 EVENT_COLUMNS = "block, log, hash, transaction_hash, contract, name, data"
 BLOCKS_AT_ONCE = 8
-"""Blocks with events whose events are in memory together while all are read."""
+"""So many blocks with events are in memory at a time while all are read."""
 
 
 class EventIndex:
-    """One file, locked as long as it is open: events that another process stored would not be folded here."""
+    """One file, locked as long as it is open, because events that another process stored would not be folded
+    here."""
 
     def __init__(self, path: Path, deployment: GameDeployment) -> None:
-        """Opens or makes the file. Raises InvalidInput if it is another deployment's, or of another version,
-        and EnvironmentFault if another explorer has it open."""
+        """Opens or makes the file. Raises InvalidInput if it is of another deployment or version,
+        EnvironmentFault if another explorer has it open."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._rows = sqlite3.connect(path, timeout=0)
@@ -85,7 +86,7 @@ class EventIndex:
         self._count = self._count_from(0)
 
     def _open(self, identity: str) -> str:
-        """Locks the file and makes what is missing; whose it is."""
+        """Locks the file, makes missing tables, and returns whose file it is."""
         self._rows.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._rows.execute("PRAGMA journal_mode = WAL")
         self._rows.execute("PRAGMA synchronous = NORMAL")
@@ -119,7 +120,7 @@ class EventIndex:
         self._rows.close()
 
     def take(self, batch: LogBatch) -> None:
-        """Stores a batch whole or not at all, after what it voids is gone."""
+        """Stores a batch whole or not at all, after deleting what it voids."""
         head, forget_from = batch.head, batch.forget_from
         places = [event.block_number for event in batch.events]
         first = min(places if forget_from is None else [forget_from, *places], default=head.number)
@@ -138,13 +139,13 @@ class EventIndex:
         self._count += self._count_from(first) - before
 
     def put_number(self, transaction_hash: bytes, found: dict[str, Any] | None) -> None:
-        """Stores what a transaction of a conviction shows; None if it shows no number."""
+        """Stores the number that a conviction's transaction shows; None if it shows none."""
         with self._rows:
             row = (transaction_hash, json.dumps(found))
             self._rows.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?)", row)
 
     def put_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
-        """Stores a report of round `index`; what was signed of the same claim before stays."""
+        """Stores a report of round `index`. An earlier report on the same claim stays."""
         row = (*one.place, one.claim_root, one.account, json.dumps(one.said), signature)
         with self._rows:
             self._rows.execute(
@@ -152,8 +153,8 @@ class EventIndex:
             )
 
     def list_reports(self, task: bytes, index: int, *, of_losses: bool = False) -> list[Reported]:
-        """Returns what nodes have reported of round `index`, also of claims that a reorg took back.
-        of_losses: of nothing else."""
+        """Returns the nodes' reports on round `index`, even on claims that a reorg removed. With `of_losses`,
+        only losses."""
         rows = self._rows.execute(
             "SELECT slot, draw, rank, claim, account, said FROM reports WHERE task = ? AND round = ?"
             " AND draw <= ?",
@@ -165,7 +166,7 @@ class EventIndex:
         ]
 
     def forget_told(self) -> None:
-        """Forgets what was read, before all events are folded again."""
+        """Deletes what was computed from events, before all are folded again."""
         with self._rows:
             self._rows.execute("DELETE FROM lines")
             self._rows.execute("DELETE FROM rounds")
@@ -183,15 +184,15 @@ class EventIndex:
             self._rows.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?, ?)", row)
 
     def find_round(self, task: bytes, number: int, *, is_short: bool = False) -> dict[str, Any] | None:
-        """Returns such a round, None if there is none. is_short: without its slots, as a table has it."""
+        """Returns such a round, or None. `is_short` leaves out its slots, for a table."""
         column = "short" if is_short else "document"
         query = f"SELECT {column} FROM rounds WHERE task = ? AND number = ?"
         found = self._rows.execute(query, (task, number)).fetchone()
         return None if found is None else dict(json.loads(found[0]))
 
     def list_lines(self, task: bytes, before: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
-        """Returns the newest lines of a task before a place (block, log index). The newest come first, all
-        lines of an event together."""
+        """Returns the newest lines of a task before a place (block, log index). The newest come first, and
+        all lines of an event together."""
         rows = self._rows.execute(
             "SELECT block, log, group_concat(line, char(10)) FROM lines"
             " WHERE task = ? AND (block, log) < (?, ?) GROUP BY block, log"
@@ -214,8 +215,7 @@ class EventIndex:
         return [Head(number, name, parent, seconds, int(fee)) for number, name, parent, seconds, fee in rows]
 
     def list_blocks(self) -> Iterator[list[Event]]:
-        """Yields all events, those of some blocks together, in the chain's order. The index may grow
-        meanwhile."""
+        """Yields all events, a few blocks at a time, in the chain's order. The index may grow meanwhile."""
         after = -1
         while True:
             blocks = self._rows.execute(
@@ -229,11 +229,11 @@ class EventIndex:
             after = last
 
     def list_of_subject(self, subject: bytes) -> list[Event]:
-        """Returns what was logged about a dispute, an ask or a contest."""
+        """Returns the events of a dispute, a query or a contest."""
         return self._select("WHERE subject = ?", (subject,))
 
     def find_number(self, transaction_hash: bytes) -> tuple[bool, dict[str, Any] | None]:
-        """Returns whether a transaction was looked at, and what it shows."""
+        """Returns whether a transaction was read already, and what it shows."""
         row = self._rows.execute("SELECT found FROM numbers WHERE transaction_hash = ?", (transaction_hash,))
         found = row.fetchone()
         return (False, None) if found is None else (True, json.loads(found[0]))

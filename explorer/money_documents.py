@@ -1,4 +1,4 @@
-"""What the pages show of a task's money: who has what, and why. Amounts are texts with their unit."""
+"""Makes the JSON of a task's money: who has what, and why. Amounts are texts with their unit."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,14 +14,14 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import Seat
 
 COLUMNS = ("locked", "earned", "settled", "lost", "spent")
-"""Of a table of money. Settled less locked, lost and spent is what the task has changed of a credit."""
+"""The columns of a table of money. Settled minus locked, lost and spent is the task's change of a credit."""
 TOTALS = ("locked_wei", "earned_wei", "settled_wei", "lost_wei")
-"""What is added up of an account over tasks."""
+"""The figures of an account that are added up over tasks."""
 Money = Mapping[str, AccountMoney]
 
 
 def find_money(game: LoggedGame, block: int) -> Money:
-    """Returns the money of all accounts of a task. block: the next one."""
+    """Returns the money of all accounts of a task. `block` is the next one."""
     return compute_money(get_state_at(game, block), game.money, block)
 
 
@@ -32,7 +32,7 @@ def sum_money(money: AccountMoney) -> dict[str, int]:
 
 
 def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
-    """Returns who has what in a task, and why; and burned money, by the kind of pot that it came from."""
+    """Returns who has what in a task, and why; and burned money by kind of pot."""
     burned = {kind: wei for kind, wei in game.money.burned.items() if wei}
     return {
         "columns": list(COLUMNS),
@@ -48,7 +48,7 @@ def _make_row(money: AccountMoney, names: Names) -> dict[str, Any]:
 
 
 def _list_reasons(money: AccountMoney, names: Names) -> Iterator[dict[str, Any]]:
-    """Each reason with its amount: what is settled, and what rounds that are not settled give and take."""
+    """Returns each reason with its amount: settled sums, and what unsettled rounds give and take."""
     person = make_person(money.account, names)
     for is_settled, sums in ((True, money.sums), (False, money.sum_unsettled())):
         yield from (person | row for row in _list_sums(sums, is_settled=is_settled))
@@ -80,6 +80,6 @@ def make_seat(game: LoggedGame, seat: Seat, money: Money, names: Names) -> dict[
 
 
 def list_seats(game: LoggedGame, money: Money, names: Names) -> list[dict[str, Any]]:
-    """Returns all seats that are held, and those paid out whose number is free."""
+    """Returns all seats in use, and paid-out ones whose number is free."""
     held = {**game.former, **game.seats}
     return [make_seat(game, held[number], money, names) for number in sorted(held)]

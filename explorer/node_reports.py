@@ -1,15 +1,15 @@
-"""Asks nodes what they report of their work, and keeps what their accounts have signed.
+"""Asks nodes for reports of their work, and keeps those that their accounts have signed.
 
-    chain: whose claim or vote stands there --> ask its announced endpoint --> signed by it? --> EventIndex
+    chain: whose claim or vote is there --> ask its announced endpoint --> signed by it? --> EventIndex
 
-Any account may announce any address, and anybody may run a node that answers anything. So nodes are asked for
-reports that the chain gives reason to expect: of accounts with a claim or a vote on it, which took a stake.
-An endpoint alone has this machine connect nowhere. Addresses that are not of the public internet are asked
-only if the operator says so. What comes is bounded in bytes and in time, its figures are finite, and it is
-kept only with the signature of the account that the chain names. Who answers nothing or something else is
-asked ever more seldom. No page shows why a node was not heard: that would tell what this machine can reach.
+Any account may announce any address, and anybody may run a node that answers anything. So nodes are asked
+only for reports that the chain gives reason to expect: of accounts with a claim or a vote, which took a
+stake. An announced endpoint alone leads to no connection. Addresses that are not public are asked only if the
+operator says so. Answers are limited in bytes and time, their figures must be finite, and they are kept only
+with the signature of the account that the chain names. Nodes that give no valid answer are asked more and
+more seldom. No page shows why, because that would reveal what this machine can reach.
 
-What is kept nobody has proven: a node may sign any figures.
+Nobody has proven the reports: a node may sign any figures.
 """
 
 import asyncio
@@ -37,15 +37,16 @@ from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 
 LOOK_S, LEAST_LOOK_S = 1.0, 0.1
-"""Between two looks for reports that are missing; with a new block at once, but not more often than the
-second says."""
+"""Seconds between two looks for missing reports. A new block causes one at once, but never more often than
+the second number."""
 ROUNDS_A_LOOK, NODES_A_LOOK = 4, 8
 REPORTED_ROUNDS = 16
-"""Of a task, the newest: nodes are asked about no older ones."""
+"""Nodes are asked about so many of the newest rounds of a task."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 600.0
-"""Until a node that has not answered, or not with all, is asked again: twice as long each time."""
+"""Seconds until a node that has not answered, or not fully, is asked again. They double each time, up to the
+second number."""
 MOST_PAUSES = 16_384
-"""Of which something is remembered; beyond, all begin anew."""
+"""The most pauses that are remembered; beyond that, all begin anew."""
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Asked(Enum):
 
 
 async def follow(view: ChainView, asked: Asked) -> None:
-    """Runs a view for ever, and asks nodes meanwhile. Raises as `ChainView.run` does."""
+    """Runs a view without end, and asks nodes meanwhile. Raises as `ChainView.run` does."""
     asking = asyncio.create_task(ReportAsker(view).run(asked))
     try:
         await view.run()
@@ -75,7 +76,7 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Question:
-    """What a node is asked, and the places whose reports are missing."""
+    """A request to a node, and the places whose reports are missing."""
 
     task: bytes
     round: int
@@ -98,14 +99,14 @@ class Pause:
 
 @dataclass
 class ReportAsker:
-    """Asks nodes for the missing reports. pauses: by account, and by task, round and account."""
+    """Asks nodes for the missing reports. `pauses` are by account, and by task, round and account."""
 
     view: ChainView
     pauses: defaultdict[tuple[object, ...], Pause] = field(default_factory=lambda: defaultdict(Pause))
     _next: int = 0
 
     async def run(self, asked: Asked) -> None:
-        """Asks nodes for ever. Does nothing if no node is to be asked."""
+        """Asks nodes without end. Does nothing if no node may be asked."""
         if asked is Asked.NOBODY:
             return
         async with ReportClient(are_private_asked=asked is Asked.ALL) as client:
@@ -118,7 +119,7 @@ class ReportAsker:
                         await self.view.wait_for_change(turn)
 
     async def _look(self, client: ReportClient) -> None:
-        """Asks for what is missing. A bug of ours is logged: the pages stay, and other nodes are asked."""
+        """Asks for missing reports. A bug is logged; the pages stay up, and other nodes are asked."""
         try:
             chosen = self.choose()
         except Exception:
@@ -164,7 +165,7 @@ class ReportAsker:
         return all(self.pauses[key].until_s <= now_s for key in _name_pauses(one))
 
     async def ask(self, client: ReportClient, one: Question) -> None:
-        """Asks a node, and keeps what is right."""
+        """Asks a node, and keeps the valid reports."""
         node, question = (self.pauses[key] for key in _name_pauses(one))
         now_s = asyncio.get_running_loop().time
         try:
@@ -179,8 +180,8 @@ class ReportAsker:
             question.extend(now_s())
 
     async def _keep(self, one: Question, said: ReportsSaid) -> set[Place]:
-        """Returns the places whose reports were right, and are kept. Raises ProtocolFault for the first one
-        that the account has not signed: finding that out takes longest."""
+        """Returns the places whose reports were valid, and are kept. Raises ProtocolFault for the first one
+        that the account has not signed, because checking signatures takes longest."""
         kept = set[Place]()
         for place, report in _list_said(said):
             game = self.view.state.games.get(one.task)
@@ -209,13 +210,13 @@ def _unsigned_report(one: Question) -> ProtocolFault:
 
 
 def _list_newest(game: GameState) -> list[int]:
-    """Returns rounds of a task about which nodes are asked: once it is closed they end."""
+    """Returns the rounds of a task about which nodes are asked; none once it is closed."""
     oldest = game.next_round - REPORTED_ROUNDS
     return [] if game.is_closed else [index for index in game.rounds if index >= oldest]
 
 
 def _name_pauses(one: Question) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Where it is known how often the node failed, and how often in this question."""
+    """Returns the keys of a node's failures, in total and for this question."""
     return (one.account,), (one.task, one.round, one.account)
 
 
@@ -226,5 +227,5 @@ def _list_said(said: ReportsSaid) -> Iterator[tuple[Place, LossSaid | DistancesS
 
 
 def _read(game: GameState, index: int, said: LossSaid | DistancesSaid) -> Any:
-    """As `read_loss` and `read_distances`."""
+    """Reads a report as `read_loss` and `read_distances` do."""
     return read_loss(game, index, said) if isinstance(said, LossSaid) else read_distances(game, index, said)

@@ -1,12 +1,12 @@
-"""Serves the explorer's pages and what they show, as JSON, CSV and a stream of changes. Reading only.
+"""Serves the explorer's pages and their data, as JSON, CSV and a stream of changes. Reading only.
 
-    /                               the page; all views are in its address after the #
+    /                               the page; all views are in its URL after the #
     /api/status, /api/tasks         the deployment and its tasks
     /api/tasks/TASK[/...]           one task: rounds, lines, disputes, work.csv
     /api/accounts[.csv]             what each account did in all tasks
     /api/live                       server-sent events: which tasks have changed
 
-Every answer is bounded, and says to the browser that nothing but this server's own files may run.
+Every answer is limited in size, and tells the browser to run nothing but this server's own files.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 
 PAGE, PAGE_MAX = 50, 500
-"""Rows of an answer, unless the address asks for fewer or more; and the most that it gets."""
+"""Rows of an answer by default, and at most."""
 LIVE_MAX, LEDGERS_MAX = 64, 4
-"""Streams, and ledgers that are written, at the same time."""
+"""The most streams, and written ledgers, at the same time."""
 LIMITS = WireLimits(idle_seconds=60.0)
-"""Of connections, and of how long a reader may take for a piece."""
+"""Limits on connections, and on how long a reader may take for a piece."""
 PAUSE_S, KEEP_ALIVE_S, LAST = 0.5, 15.0, 1 << 62
-"""PAUSE_S: between two messages of a stream; LAST: later than every block, log and round."""
+"""PAUSE_S: seconds between two messages of a stream. LAST: later than every block, log and round."""
 STATIC, CSV = Path(__file__).parent / "static", "text/csv; charset=utf-8"
 TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain",
@@ -54,7 +54,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PageServer:
-    """Answers for one view."""
+    """Answers requests for one view."""
 
     def __init__(self, view: ChainView) -> None:
         self._view = view
@@ -96,7 +96,7 @@ class PageServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Returns the headers of every answer, refusals included."""
+        """Adds headers to every answer, refusals included."""
         with self.watch.mark_busy(request):
             try:
                 response = await handler(request)
@@ -108,8 +108,8 @@ class PageServer:
         return response
 
     async def get_status(self, request: web.Request) -> web.Response:
-        """Returns which chain and contracts are shown, whether they are those of this version, and up to
-        which block the chain is read."""
+        """Returns the shown chain and contracts, whether they are those of this version, and the last block
+        that was read."""
         view, deployment = self._view, self._view.chain.deployment
         return answer({
             "chain_id": deployment.chain_id,
@@ -140,7 +140,7 @@ class PageServer:
         try:
             return make_row(task, game, view.next_block, view.names) | known
         except BROKEN as error:
-            # A stranger's task: it must not hide the others.
+            # A stranger's task must not hide the others.
             return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
 
     async def list_accounts(self, request: web.Request) -> web.Response:
@@ -209,7 +209,7 @@ class PageServer:
         return answer({"lines": [{"block": one[0], "log": one[1], "line": one[2]} for one in found]})
 
     async def write_work(self, request: web.Request) -> web.StreamResponse:
-        """Returns the public ledger: who trained what, a row for each claim, as CSV."""
+        """Writes the public ledger as CSV: who trained what, a row for each claim."""
         (task, game), view = self._find(request), self._view
         if self._ledgers.locked():
             raise web.HTTPServiceUnavailable(text="other ledgers are being written; ask again")
@@ -224,12 +224,12 @@ class PageServer:
                 document = view.make_round(task, number)
                 if document is not None:
                     await _write(response, format_csv(list_work(task, number, document, training)))
-                await asyncio.sleep(0)  # others are answered meanwhile: a write seldom waits
+                await asyncio.sleep(0)  # Let others be answered meanwhile, because a write seldom waits.
             await response.write_eof()
         return response
 
     async def list_disputes(self, request: web.Request) -> web.Response:
-        """Returns the newest disputes first, and asks and contests that run; ?offset=N&limit=N."""
+        """Returns the newest disputes first, and open queries and contests; ?offset=N&limit=N."""
         (task, game), names = self._find(request), self._view.names
         disputes = list(self._view.state.inner[task].disputes.values())[::-1]
         offset = read_number(request, "offset", 0)
@@ -271,7 +271,7 @@ class PageServer:
         return answer({**board, "moves": moves, "number": number, "convicted": convicted})
 
     async def stream_changes(self, request: web.Request) -> web.StreamResponse:
-        """Sends a message whenever something has changed: the head, and the tasks that changed."""
+        """Sends a message whenever something has changed: the head, and the changed tasks."""
         if self._live >= LIVE_MAX:
             raise web.HTTPServiceUnavailable(text=f"{LIVE_MAX} pages are open; close one")
         response, self._live = web.StreamResponse(headers=HEADERS), self._live + 1
@@ -280,7 +280,7 @@ class PageServer:
             await response.prepare(request)
             await self._stream(response)
         except ConnectionResetError:
-            pass  # the page was closed
+            pass  # The page was closed.
         finally:
             self._live -= 1
         return response
@@ -304,7 +304,7 @@ class PageServer:
 
 
 async def _write(response: web.StreamResponse, piece: bytes) -> None:
-    """Raises ConnectionResetError if the reader is gone, or takes nothing."""
+    """Writes a piece. Raises ConnectionResetError if the reader is gone, or too slow."""
     try:
         async with asyncio.timeout(LIMITS.write_seconds):
             await response.write(piece)
@@ -313,12 +313,12 @@ async def _write(response: web.StreamResponse, piece: bytes) -> None:
 
 
 def answer(document: dict[str, Any]) -> web.Response:
-    """JSON."""
+    """Returns the value as JSON."""
     return web.json_response(document, dumps=lambda value: json.dumps(value, default=str))
 
 
 def read_number(request: web.Request, name: str, default: int) -> int:
-    """Returns a number of the address. Text that is no number counts as left out."""
+    """Returns a number from the URL. Text that is no number counts as missing."""
     text = request.query.get(name, "")
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) else default
 

@@ -1,7 +1,7 @@
-"""What nodes report of a round, as the pages show it.
+"""Shows what nodes report of a round.
 
-Reports are not on the chain: nodes end. Each names its claim's root, and is shown only beside a claim of that
-root.
+Reports are not on the chain, because nodes may vanish. Each names its claim's root, and is shown only beside
+a claim with that root.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, 
 from touchstone.protocol.spec.statements import VoteWord
 
 SHOWN_DIGITS = 4
-"""Of a loss in a table of rounds, behind the point."""
+"""Decimals of a loss in a table of rounds."""
 LOSS = -1
-"""In the place of a draw: the report is of a claim's losses."""
+"""Stands for a draw if the report is about a claim's losses."""
 DRAWS_MAX = 1 << 32
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What an account has signed about a claim, or about an audit of it. draw: LOSS for the losses; said:
-    figures as the pages show them."""
+    """An account's signed report about a claim, or about an audit of it. `draw` is LOSS for losses; `said`
+    are the figures as the pages show them."""
 
     slot: int
     draw: int
@@ -45,8 +45,8 @@ class Reported:
 def list_reporters(
     game: GameState, game_round: GameRound, block: int
 ) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Yields who may report by `block` what is public then: the account and (slot, draw, rank), with the draw
-    LOSS for the losses of a claim. Only accounts whose claim or vote stands on the chain."""
+    """Yields who may report by `block` what is public then: the account and (slot, draw, rank), where the
+    draw is LOSS for the losses of a claim. Only accounts whose claim or vote is on chain."""
     if game_round.closed is None:
         return
     for slot, claim in game_round.claims.items():
@@ -74,9 +74,9 @@ def show_report(report: LossReport | DistanceReport) -> dict[str, Any]:
 
 
 def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, Any]:
-    """Returns the mean losses that the solvers of a round report, in nats. by_shard: in the order of the
-    shards, None if there is no report; mean: of all of them, a claim by its segments: what a report says
-    of steps could be anything."""
+    """Returns the mean losses that the solvers of a round report, in nats. `by_shard` is in the order of the
+    shards, None without a report. `mean` is over all, weighted by the claims' segments, because a report
+    could claim any number of steps."""
     known = {one.slot: one for one in reported if one.draw == LOSS}
     right = {
         slot: known[slot].said["mean"]
@@ -95,7 +95,7 @@ def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, An
 
 
 def add_reports(document: dict[str, Any], reported: list[Reported]) -> dict[str, Any]:
-    """Returns a document of `make_round` with what nodes report of its claims and audits."""
+    """Returns a document of `make_round`, completed with the nodes' reports on its claims and audits."""
     known = {(one.place, f"0x{one.claim_root.hex()}"): one.said for one in reported}
     slots = []
     for one in document["slots"]:

@@ -1,4 +1,4 @@
-"""What the pages show of a round, as JSON: who trained, what became of it, who audited what."""
+"""Makes the JSON of a round: who trained, what happened to it, who audited what."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def describe_stage(game_round: GameRound) -> str:
 
 
 def make_round_row(game_round: GameRound) -> dict[str, Any]:
-    """Returns a round in a table."""
+    """Returns a round as a row of a table."""
     return {
         "round": game_round.index,
         "stage": describe_stage(game_round),
@@ -42,7 +42,7 @@ def make_round_row(game_round: GameRound) -> dict[str, Any]:
 
 
 def make_round(game: LoggedGame, game_round: GameRound, block: int, names: Names) -> dict[str, Any]:
-    """Returns a round in full, as it is at `block`: who trained, what became of it, who audited what."""
+    """Returns a round in full, as of `block`: who trained, what happened to it, who audited what."""
     shards = assign_shards(game_round.beacon, len(game_round.pool.solvers)) if game_round.beacon else ()
     return {
         **make_round_row(game_round),
@@ -82,7 +82,7 @@ def _make_slot(
 
 
 def describe_claim(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
-    """Returns the status of a claim in words."""
+    """Describes the status of a claim."""
     if game_round.claims[slot].is_convicted:
         return "convicted"
     return get_claim_status(game, game_round, slot, block).name.lower().replace("_", " ")

@@ -1,4 +1,4 @@
-"""An explorer that runs: it follows the chain and serves the pages."""
+"""Runs an explorer: it follows the chain and serves the pages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 @dataclass(frozen=True)
 class Explorer:
-    """A running explorer. following: a task that ends only with an error."""
+    """A running explorer. `following` is an asyncio task that ends only with an error."""
 
     url: str
     view: ChainView
@@ -36,9 +36,9 @@ async def open_explorer(
     port: int = 0,
     asked: Asked = Asked.NOBODY,
 ) -> AsyncIterator[Explorer]:
-    """Follows the chain and serves the pages until the block ends. index: file to keep the events in; port: 0
-    takes a free one; asked: for reports. Raises InvalidInput for another deployment's index and
-    EnvironmentFault if the port is taken."""
+    """Follows the chain and serves the pages inside the `with` block. `index` is the file to keep the events
+    in. `port` 0 takes a free one. `asked` says which nodes are asked for reports. Raises InvalidInput for
+    another deployment's index and EnvironmentFault if the port is taken."""
     kept = EventIndex(index, chain.deployment)
     try:
         view = ChainView(chain, kept, names)

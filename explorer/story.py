@@ -1,4 +1,4 @@
-"""A task in plain words: a line for each event."""
+"""Describes a task in plain words: a line for each event."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
 
 TOLD_POTS = (BONDS, STAKES)
-"""Money that the purse gives out of these is told by its own log."""
+"""Pots whose payments have an event of their own."""
 
 
 def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
@@ -32,7 +32,7 @@ def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
 
 @dataclass(frozen=True)
 class Conviction:
-    """A seat that was closed. dispute: the one that ended with it, None if another proof did it."""
+    """A seat that was closed. `dispute` is the one that ended with it, None if another proof did."""
 
     block: int
     transaction_hash: bytes
@@ -60,7 +60,7 @@ ENDS = {
 
 
 class Teller:
-    """Describes events of one task. state: the chain's state after them."""
+    """Describes events of one task. `state` is the chain's state after them."""
 
     def __init__(self, names: Names, state: ChainState, task: bytes) -> None:
         self._names, self._state, self._task = names, state, task
@@ -71,14 +71,14 @@ class Teller:
         return self._state.games[self._task]
 
     def describe_event(self, event: Event, beside: set[str]) -> Iterator[str]:
-        """Yields lines about an event. beside: the names of all events of its transaction."""
+        """Yields lines about an event. `beside` are the names of all events in its transaction."""
         if event.name == "Given":
             yield from self._describe_given(event.arguments, beside)
         elif event.name in _TELLERS:
             yield from _TELLERS[event.name](self, event.arguments)
 
     def _dispute(self, values: Mapping[str, Any]) -> tuple[InnerDispute, str, str]:
-        """Returns the dispute, who opened it, who answers."""
+        """Returns the dispute, its opener, and who must answer."""
         dispute = self._state.inner[self._task].disputes[bytes(values["dispute"])]
         return dispute, self._names.of(dispute.opener), self._names.of_seat(self._game, dispute.seat)
 
@@ -143,7 +143,7 @@ class Teller:
         yield f"{who} commits to its training of round {v['round']}: {v['segments']} segments, one root"
 
     def _drawn(self, v: Mapping[str, Any]) -> Iterator[str]:
-        """Yields the primaries; reserves are looked up only if one of these does not say ACCEPT."""
+        """Yields the primaries; reserves are looked up only if a primary does not accept."""
         yield from self._list_primaries(int(v["round"]), is_late=False)
         yield from self._list_primaries(int(v["round"]) - 1, is_late=True)
 

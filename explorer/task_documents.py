@@ -1,7 +1,7 @@
-"""What the pages show of one task, as JSON: its state and its training.
+"""Makes the JSON of one task: its state and its training.
 
-Pure: the fold of a task's logs goes in, a document comes out. Hashes and accounts are `0x` strings, amounts
-are texts with their unit; whatever a stranger wrote stays text.
+Pure: the fold of a task's events goes in, a document comes out. Hashes and accounts are `0x` strings, amounts
+are texts with their unit; text of strangers stays text.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def to_hex(value: bytes | None) -> str | None:
 
 
 def describe_phase(game: GameState, block: int) -> str:
-    """Returns what a task does, in a word or a few. block: the next one."""
+    """Describes a task's phase in a few words. `block` is the next one."""
     now = get_state_at(game, block)
     if now.is_closed:
         return "closed"
@@ -48,7 +48,7 @@ def count_active(game: GameState, role: SeatRole) -> int:
 
 
 def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[str, Any]:
-    """Returns a task in a table."""
+    """Returns a task as a row of a table."""
     return {
         "task": to_hex(task),
         "phase": describe_phase(game, block),
@@ -63,8 +63,8 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
 
 
 def make_training(terms: Any, text: bytes) -> dict[str, Any]:
-    """Returns what is trained; only `error` if the text that the submitter posted is no description of it.
-    terms: as TaskPosted has them."""
+    """Returns what is trained; only `error` if the submitter's text is no valid description. `terms` are
+    those of TaskPosted."""
     try:
         training = decode_training(text)
     except TouchstoneError as error:

@@ -1,4 +1,4 @@
-"""Who trained what in a round: a row for each claim."""
+"""Makes rows of who trained what in a round, one for each claim."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +14,8 @@ WORK_COLUMNS = (
 def list_work(
     task: bytes, number: int, document: dict[str, Any], training: dict[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yields who trained what in a round: a row for each claim, by WORK_COLUMNS. document: of `make_round`;
-    training: of `make_training`. flops: an estimate, 6 for each weight and token."""
+    """Yields who trained what in a round: a row for each claim, by WORK_COLUMNS. `document` is from
+    `make_round`, `training` from `make_training`. FLOPs are an estimate, 6 for each weight and token."""
     for one in document["slots"]:
         if one["claim"] is None:
             continue
@@ -27,7 +27,7 @@ def list_work(
 
 
 def count_work(segments: int, training: dict[str, Any]) -> tuple[int, int, int]:
-    """Returns the steps, tokens and FLOPs of some segments; nothing if the task has no description."""
+    """Returns the steps, tokens and FLOPs of some segments; none if the task has no description."""
     steps = segments * training.get("segment_steps", 0)
     tokens = steps * training.get("tokens_per_step", 0)
     return steps, tokens, FLOPS_PER_WEIGHT_AND_TOKEN * training.get("parameters", 0) * tokens
