@@ -1,8 +1,8 @@
 """Compiles the contracts into the ABI and bytecode that the Python package carries.
 
-A node then needs no compiler, and `--check` proves that what is committed is what the source says.
-The settings come from foundry.toml, so what forge tests is what gets deployed. They are the same for all
-files but for those that foundry.toml gives optimizer runs of their own.
+So a node needs no compiler, and `--check` proves that the committed files equal what the sources give. The
+settings come from foundry.toml, so what forge tests is what gets deployed. They are the same for all files
+except those that foundry.toml gives their own optimizer runs.
 """
 
 import argparse
@@ -26,11 +26,11 @@ FORGE_OUT = ROOT / "build" / "forge" / "out"
 # EIP-170: the chain refuses to deploy more code than this.
 CODE_LIMIT_BYTES = 24_576
 SPARE_BYTES = 2_000
-"""What a contract that is compiled for speed must leave free below the limit of code."""
+"""The bytes below the code limit that a contract compiled for speed must leave free."""
 
 _IMPORT = re.compile(r'(?:^|[;}])\s*import\s*[^;"\']*["\']([^"\']+)["\'][^;]*(?=;)', re.MULTILINE)
 ERROR_TAGS = ("expected", "actual", "remedy")
-"""`@custom:` tags of an error: with its notice they are what people read when a contract refuses them."""
+"""`@custom:` tags of an error. With its notice they are what people read when a contract refuses a call."""
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
@@ -41,8 +41,9 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Artifact:
-    """One contract or interface; `bytecode` is 0x-hex creation code, `0x` alone for an interface. `words`: by
-    an error's signature its notice and what stands under ERROR_TAGS; of errors without such tags nothing."""
+    """One contract or interface. `bytecode` is 0x-hex creation code, `0x` alone for an interface. `words`
+    maps an error's signature to its notice and its texts under ERROR_TAGS; errors without such tags have
+    none."""
 
     name: str
     abi: list[dict[str, Any]]
@@ -52,7 +53,7 @@ class Artifact:
     words: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the committed form: sorted keys, one space of indent, newline at the end."""
+        """Returns the committed form: sorted keys, one space of indent, newline at the end."""
         document: dict[str, Any] = {
             "abi": self.abi, "bytecode": self.bytecode, "source_hash": self.source_hash,
         }  # fmt: skip
@@ -61,8 +62,8 @@ class Artifact:
 
 
 def read_settings(root: Path = ROOT, path: str | None = None) -> dict[str, Any]:
-    """Return solc's `settings` (without outputSelection) that foundry.toml implies: of the file `path`,
-    relative to `root`; without `path` of every file that has no runs of its own."""
+    """Returns solc's `settings` (without outputSelection) that foundry.toml implies for the file `path`,
+    relative to `root`; without `path`, for every file without its own runs."""
     profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
     runs = read_own_runs(root).get(path or "", profile["optimizer_runs"])
     return {
@@ -75,19 +76,18 @@ def read_settings(root: Path = ROOT, path: str | None = None) -> dict[str, Any]:
 
 
 def read_own_runs(root: Path = ROOT) -> dict[str, int]:
-    """Return the optimizer runs of each file that foundry.toml gives its own, by path."""
+    """Returns the optimizer runs of each file that foundry.toml gives its own, by path."""
     profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
     restrictions = profile.get("compilation_restrictions", [])
     return {one["paths"]: one["optimizer_runs"] for one in restrictions if "optimizer_runs" in one}
 
 
 def read_sources(root: Path = ROOT, folder: str = "contracts") -> dict[str, str]:
-    """Return path -> text of `folder`/**/*.sol (or of one file) and of all they import; paths are relative
-    to `root`.
+    """Returns a map from path to text of `folder`/**/*.sol (or of one file) and of all that they import;
+    paths are relative to `root`.
 
-    The compiler runs in a sandbox without files, so it must be handed every source. Raises CompileError
-    when an import leads nowhere.
-    """
+    The compiler runs in a sandbox without files, so it must get every source. Raises CompileError if an
+    import leads nowhere."""
     remappings = dict(entry.split("=", 1) for entry in read_settings(root)["remappings"])
     start = root / folder
     files = [start] if start.suffix == ".sol" else start.rglob("*.sol")
@@ -102,16 +102,16 @@ def read_sources(root: Path = ROOT, folder: str = "contracts") -> dict[str, str]
 
 
 def get_imports(path: str, text: str, remappings: dict[str, str]) -> list[str]:
-    """Return the root-relative paths that the source `text` at `path` imports, remappings applied."""
+    """Returns the root-relative paths that the source `text` at `path` imports, after remappings."""
     return [_resolve(path, target, remappings) for target in _IMPORT.findall(_COMMENT.sub("", text))]
 
 
 def compile_contracts(
     root: Path = ROOT, folder: str = "contracts", built: Path | None = None
 ) -> list[Artifact]:
-    """Compile `folder` (or one file), one call of the compiler for each number of optimizer runs, and return
-    its concrete contracts and interfaces by name. With `built`, a folder of forge's artifacts, the code is
-    what forge wrote there, and the compiler makes none: that takes seconds. Raises CompileError."""
+    """Compiles `folder` (or one file), with one call of the compiler for each number of optimizer runs, and
+    returns its concrete contracts and interfaces by name. With `built`, a folder of forge's artifacts, the
+    code is taken from there, which takes only seconds. Raises CompileError."""
     sources, own_runs = read_sources(root, folder), read_own_runs(root)
     for path in own_runs:
         if not (root / path).is_file():
@@ -135,9 +135,9 @@ def compile_contracts(
 
 
 def check_package(root: Path = ROOT, folder: Path = ABI_DIR, built: Path | None = None) -> list[str]:
-    """Return what `find_differences` says of the package. The code in `built` is asked first: forge keeps
-    what it compiled of a file before another one changed, and that can be other code of the same meaning. So
-    where anything differs, all contracts are compiled. Raises CompileError."""
+    """Returns what `find_differences` says of the package. It first compares with the code in `built`. Forge
+    keeps code that it compiled before another file changed, which may differ but mean the same. So if
+    anything differs, all contracts are compiled. Raises CompileError."""
     if built:
         try:
             if not find_differences(compile_contracts(root, built=built), folder):
@@ -148,7 +148,7 @@ def check_package(root: Path = ROOT, folder: Path = ABI_DIR, built: Path | None 
 
 
 def find_differences(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> list[str]:
-    """Return one sentence for every file in `folder` that is missing, stale or has no source."""
+    """Returns one sentence for every file in `folder` that is missing, stale or has no source."""
     expected = {f"{artifact.name}.json": artifact.to_json() for artifact in artifacts}
     actual = {path.name: path.read_text() for path in sorted(folder.glob("*.json"))}
     missing = [
@@ -166,7 +166,7 @@ def find_differences(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> l
 
 
 def find_stale_code(root: Path = ROOT, folder: Path = ABI_DIR) -> list[str]:
-    """Return the names of what was compiled from other sources or settings; no compiler is asked."""
+    """Returns the names of artifacts that come from other sources or settings, without asking a compiler."""
     sources = read_sources(root)
     imports = _list_imports(root, sources)
     known = {path.stem: json.loads(path.read_text())["source_hash"] for path in folder.glob("*.json")}
@@ -179,7 +179,7 @@ def find_stale_code(root: Path = ROOT, folder: Path = ABI_DIR) -> list[str]:
 
 
 def write_artifacts(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> None:
-    """Make `folder` hold exactly one JSON file per artifact."""
+    """Makes `folder` hold exactly one JSON file for each artifact."""
     folder.mkdir(parents=True, exist_ok=True)
     documents = {f"{artifact.name}.json": artifact.to_json() for artifact in artifacts}
     for path in folder.glob("*.json"):
@@ -190,14 +190,14 @@ def write_artifacts(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> No
 
 
 def render_sizes(artifacts: Iterable[Artifact]) -> str:
-    """Return a table of deployed code sizes in bytes against CODE_LIMIT_BYTES, largest first."""
+    """Returns a table of deployed code sizes in bytes against CODE_LIMIT_BYTES, largest first."""
     deployable = sorted((a for a in artifacts if a.code_bytes), key=lambda a: -a.code_bytes)
     rows = [f"{a.name:<28}{a.code_bytes:>8,}{a.code_bytes / CODE_LIMIT_BYTES:>8.0%}" for a in deployable]
     return "\n".join([f"{'contract':<28}{'bytes':>8}{'of limit':>9}", *rows])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the package data, or with --check compare it; return the exit status."""
+    """Writes the package data, or with --check compares it; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="./dev compile", description="Compile the contracts to package data."
     )
@@ -227,7 +227,7 @@ def _check(built: Path | None) -> int:
 
 
 def _group_by_settings(root: Path, paths: Collection[str]) -> list[tuple[dict[str, Any], list[str]]]:
-    """Return settings and the paths that are compiled with them; what has no runs of its own comes first."""
+    """Returns settings and the paths that are compiled with them; files without their own runs come first."""
     own = read_own_runs(root)
     common = [path for path in paths if path not in own]
     groups = [(read_settings(root), common)] if common else []
@@ -276,7 +276,8 @@ def _run_solc(
 
 
 def list_published_names(tree: dict[str, Any]) -> Iterator[str]:
-    """Yield what can be called or deployed: libraries and abstract contracts live inside others' code."""
+    """Yields what can be called or deployed, because libraries and abstract contracts are part of others'
+    code."""
     for node in tree["nodes"]:
         if (
             node["nodeType"] == "ContractDefinition"
@@ -287,7 +288,7 @@ def list_published_names(tree: dict[str, Any]) -> Iterator[str]:
 
 
 def _read_built(built: Path, path: str, name: str) -> dict[str, Any]:
-    """The code of a contract in the compiler's form, from the artifact that forge wrote of it."""
+    """Returns the code of a contract in the compiler's form, from the artifact that forge wrote."""
     file = built / Path(path).name / f"{name}.json"
     try:
         artifact = json.loads(file.read_text())
@@ -313,7 +314,7 @@ def _to_artifact(name: str, compiled: dict[str, Any], source_hash: str, limit_by
 
 
 def _collect_words(name: str, compiled: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The words of each error that has tags, by its signature."""
+    """Returns the words of each error that has tags, by its signature."""
     notices = compiled["userdoc"].get("errors", {})
     for signature, (doc, *_) in sorted(compiled["devdoc"].get("errors", {}).items()):
         tags = {tag.removeprefix("custom:"): text for tag, text in doc.items() if tag.startswith("custom:")}
@@ -343,7 +344,7 @@ def _require_sound_words(where: str, words: dict[str, str], parameters: set[str]
 def _hash_sources(
     path: str, sources: dict[str, str], imports: dict[str, list[str]], settings: dict[str, Any]
 ) -> str:
-    """Return SHA-256 hex over the settings and every source that `path` can reach, itself included."""
+    """Returns SHA-256 hex over the settings and every source that `path` imports, itself included."""
     reached, todo = {path}, [path]
     while todo:
         fresh = set(imports[todo.pop()]) - reached

@@ -21,14 +21,14 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def make_schema(kind: type[Document]) -> dict[str, Any]:
-    """Returns the schema of a document; what it is made of stands in `$defs`."""
+    """Returns the schema of a document; its parts are in `$defs`."""
     _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     whole = parts.pop(kind.__name__)
     return {"$schema": DIALECT, **whole, **({"$defs": parts} if parts else {})}
 
 
 def render_schemas() -> dict[str, str]:
-    """Returns the text of each file by its name."""
+    """Returns the text of each file by name."""
     return {
         f"{words.replace(' ', '-')}.json": json.dumps(make_schema(kind), indent=2) + "\n"
         for words, kind in DOCUMENTS.items()

@@ -1,7 +1,7 @@
-"""The invariants of the round's contracts under the fuzzer, for 200,000 calls.
+"""Fuzzes the invariants of the round's contracts with 200,000 calls.
 
-`./dev fuzz` runs `tests/contracts/invariant` in batches, each with a seed of its own, and goes on where it
-was stopped; results count for these very sources only. Writes build/fuzz/report.json.
+`./dev fuzz` runs `tests/contracts/invariant` in batches, each with its own seed, and continues where it was
+stopped. Results count only for the present sources. It writes build/fuzz/report.json.
 """
 
 import argparse
@@ -29,9 +29,10 @@ TEST = "tests/contracts/invariant/Protocol.t.sol"
 INVARIANT = "invariant_everyProperty"
 PROFILE = {"FOUNDRY_PROFILE": "fuzz", "FOUNDRY_LINT_LINT_ON_BUILD": "false"}
 CALLS = 200_000
-"""What a whole campaign makes."""
+"""The calls of a whole campaign."""
 LEAST_SUCCESS = 0.2
-"""Of each handler's calls: a run that mostly reverts proves nothing."""
+"""The least share of each handler's calls that must succeed, because a run that mostly reverts proves
+nothing."""
 LEAST_ENDS = 100
 """How often each end must be reached."""
 ENDS = (
@@ -50,11 +51,11 @@ ENDS = (
     "task halted",
     "task closed",
 )
-"""Every end that a round, a claim, a dispute, an ask, a contest, a proof, a seat or a task can come to."""
+"""Every end that a round, a claim, a dispute, a query, a contest, a proof, a seat or a task can have."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run what is left of the campaign and write the report; 1 where it falls short."""
+    """Runs the rest of the campaign and writes the report; returns 1 if it falls short."""
     options = _parse(arguments)
     folder = BUILD / hash_sources(start=TEST)[:16]
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,9 +100,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def run_batch(folder: Path, seed: int, runs: int, depth: int) -> None:
-    """Run one batch; keep its counts in `seed`.jsonl, its result in `seed`.json, its calls if it failed.
+    """Runs one batch. Keeps its counts in `seed`.jsonl, its result in `seed`.json, and its calls if it
+    failed.
 
-    Raises RuntimeError where forge could not run the test at all."""
+    Raises RuntimeError if forge could not run the test at all."""
     counts = folder / f"{seed}.jsonl"
     counts.unlink(missing_ok=True)
     environment = {
@@ -117,7 +119,8 @@ def run_batch(folder: Path, seed: int, runs: int, depth: int) -> None:
     started = time.monotonic()
     reasons = re.findall(r"^\[FAIL: (.*)\]", _run_forge(command, environment), re.MULTILINE)
     if reasons:
-        # The calls that broke it, which forge keeps, once more: to trace all calls costs a sixth of the time.
+        # Runs the failing calls again, which forge keeps, because tracing all calls would cost a sixth of the
+        # time.
         said = _run_forge([*command, "-vvv"], {**environment, "FUZZ_COUNTS": ""})
         (folder / f"{seed}.log").write_text(said)
     result = {"seed": seed, "violations": sorted(set(reasons)), "seconds": time.monotonic() - started}
@@ -125,7 +128,7 @@ def run_batch(folder: Path, seed: int, runs: int, depth: int) -> None:
 
 
 def _run_forge(arguments: list[str], environment: Mapping[str, str]) -> str:
-    """Return what forge says, also of tests that fail."""
+    """Returns forge's output, also if tests fail."""
     command = [str(forge_path()), *arguments]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True
@@ -138,9 +141,9 @@ def _run_forge(arguments: list[str], environment: Mapping[str, str]) -> str:
 
 
 def read_runs(folder: Path) -> dict[str, Counter[str]]:
-    """Return the counts of each run by its name; forge plays a batch's last run again to show it.
+    """Returns the counts of each run by name; forge repeats a batch's last run to show it.
 
-    The line that forge is writing does not count yet."""
+    A line that forge is still writing does not count."""
     texts = (path.read_text() for path in sorted(folder.glob("*.jsonl")))
     lines = (line for text in texts for line in text.splitlines(keepends=True))
     runs = (json.loads(line) for line in lines if line.endswith("}\n"))
@@ -148,12 +151,12 @@ def read_runs(folder: Path) -> dict[str, Counter[str]]:
 
 
 def count_calls(runs: Mapping[str, Counter[str]]) -> int:
-    """Return how many calls the fuzzer made in all runs."""
+    """Returns how many calls the fuzzer made in all runs."""
     return sum(n for counts in runs.values() for name, n in counts.items() if name.startswith("calls "))
 
 
 def make_report(folder: Path) -> dict[str, Any]:
-    """Return what the campaign has found so far."""
+    """Returns what the campaign has found so far."""
     runs = read_runs(folder)
     total = sum(runs.values(), Counter[str]())
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
@@ -176,7 +179,7 @@ def make_report(folder: Path) -> dict[str, Any]:
 
 
 def _rates(total: Counter[str]) -> Iterator[tuple[str, float]]:
-    """Which part of each handler's calls did something."""
+    """Returns the share of each handler's calls that did something."""
     for name, calls in sorted(total.items()):
         if name.startswith("calls "):
             handler = name.removeprefix("calls ")
@@ -184,7 +187,7 @@ def _rates(total: Counter[str]) -> Iterator[tuple[str, float]]:
 
 
 def _read(campaign: str, field: str, source_hash: str) -> Any:
-    """Return a field of another campaign's report, None where there is none about these sources."""
+    """Returns a field of another campaign's report, None if it has none about these sources."""
     path = ROOT / "build" / campaign / "report.json"
     if not path.exists():
         return None
@@ -193,13 +196,13 @@ def _read(campaign: str, field: str, source_hash: str) -> Any:
 
 
 def is_enough(report: Mapping[str, Any], calls: int = CALLS) -> bool:
-    """Whether a campaign shows what it must."""
+    """Returns whether a campaign shows what it must."""
     enough = report["calls"] >= calls and min(report["ends"].values()) >= LEAST_ENDS
     return enough and not report["violations"] and report["lowest_handler_success"] >= LEAST_SUCCESS
 
 
 def render(report: Mapping[str, Any]) -> str:
-    """Return the report in one line."""
+    """Returns the report in one line."""
     rarest, end = report["rarest_end"]
     return (
         f"{report['calls']} calls, {report['violations']} violations, lowest handler success "

@@ -1,7 +1,7 @@
-"""Starts halmos with a SHA-256 that works: run by the Python of halmos' own environment.
+"""Starts halmos with a working SHA-256; run it with the Python of halmos' own environment.
 
-Halmos 0.3 takes the number of bytes hashed for one of bits, so every call of the precompile is an error. Here
-bytes that are known are hashed; of others the hash is a function without a rule, one for each length.
+Halmos 0.3 takes the number of hashed bytes for bits, so every call of the precompile fails. Here known bytes
+are hashed; for unknown bytes the hash is an uninterpreted function, one for each length.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _make_function = sevm.Function
 
 
 def make_function(name: str, *sorts: Any) -> Callable[..., Any]:
-    """As z3's Function, but for SHA-256."""
+    """Does what z3's Function does, except for SHA-256."""
     if not name.startswith(_PREFIX):
         made: Callable[..., Any] = _make_function(name, *sorts)
         return made
@@ -26,7 +26,7 @@ def make_function(name: str, *sorts: Any) -> Callable[..., Any]:
 
 
 def hash_sha256(data: Any) -> Any:
-    """Return the hash of `data` (a z3 bit vector) as one of 256 bits."""
+    """Returns the hash of `data` (a z3 bit vector), 256 bits."""
     bits = data.size()
     if z3.is_bv_value(data):
         digest = hashlib.sha256(data.as_long().to_bytes(bits // 8, "big")).digest()

@@ -1,7 +1,7 @@
-"""Mutation testing of the contracts: does some test fail for every guard, comparison and write that is wrong?
+"""Tests by mutation whether some test fails for every wrong guard, comparison and write in the contracts.
 
-`./dev mutate` goes on where it was stopped, and from what tests/contracts/mutation/results.jsonl says
-(`--publish` writes it): a result counts until what it rests on changes.
+`./dev mutate` continues where it was stopped, and from the results in tests/contracts/mutation/results.jsonl
+(`--publish` writes it). A result counts until something that it rests on changes.
 """
 
 import argparse
@@ -43,7 +43,7 @@ BAR = 0.95
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is left of the campaign and write the report; 1 where the score is below BAR."""
+    """Runs the rest of the campaign and writes the report; returns 1 if the score is below BAR."""
     parser = argparse.ArgumentParser(prog="./dev mutate", description="Mutation testing of the contracts.")
     parser.add_argument(
         "--sample", type=int, metavar="N", help="run N, drawn by the sources' hash; the report is of these"
@@ -67,15 +67,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def choose(mutants: Iterable[Mutant], only: str | None, sample: int | None, salt: str = "") -> list[Mutant]:
-    """Return the mutants to run, shuffled by a hash: what a stopped run has seen is a fair sample. `salt`:
-    the sources' hash, so that whoever changes them cannot know which are drawn."""
+    """Returns the mutants to run, shuffled by a hash, so that a stopped run has seen a fair sample. `salt` is
+    the sources' hash, so that whoever changes the sources cannot know which are drawn."""
     wanted = [mutant for mutant in mutants if only is None or mutant.path.endswith(only)]
     wanted.sort(key=lambda mutant: hashlib.sha256((salt + mutant.key).encode()).digest())
     return wanted[:sample]
 
 
 def choose_valid(mutants: Iterable[Mutant], earlier: list[Result], basis: Basis) -> dict[str, Result]:
-    """Return what still counts of earlier results, by key; a kill outweighs a survival."""
+    """Returns the earlier results that still count, by key; a kill comes before a survival."""
     by_key = {mutant.key: mutant for mutant in mutants}
     known = [result for result in earlier if result.key in by_key]
     return {
@@ -86,7 +86,7 @@ def choose_valid(mutants: Iterable[Mutant], earlier: list[Result], basis: Basis)
 
 
 def read_reasons(path: Path = SURVIVORS) -> dict[str, str]:
-    """Return why a mutant may survive, by key. The file is a list of tables with `mutants` and `reason`."""
+    """Returns why a mutant may survive, by key. The file is a list of tables with `mutants` and `reason`."""
     if not path.is_file():
         return {}
     entries = tomllib.loads(path.read_text()).get("survivor", [])
@@ -96,7 +96,7 @@ def read_reasons(path: Path = SURVIVORS) -> dict[str, str]:
 def make_report(
     plan: Plan, results: dict[str, Result], reasons: dict[str, str], left_out: list[str]
 ) -> dict[str, Any]:
-    """Return what the campaign found so far. `score` is killed / run, survivors with a reason included."""
+    """Returns what the campaign found so far. `score` is killed / run, survivors with a reason included."""
     run = [mutant for mutant in plan.mutants if mutant.key in results]
     killed = {mutant.key for mutant in run if results[mutant.key].by}
     survivors = [mutant for mutant in run if mutant.key not in killed]
@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace) -> int:
     results = choose_valid(plan.mutants, earlier, basis)
     if options.again:
         results = {key: result for key, result in results.items() if result.by or key in reasons}
-    # What only ./dev fuzz plays is no test that ./dev test would see fail.
+    # A kill that only ./dev fuzz finds is not one that ./dev test would see.
     left_out = [*plan.gas_tests, INVARIANT]
     todo = [mutant for mutant in chosen if mutant.key not in results]
     try:
@@ -150,7 +150,7 @@ def _run(options: argparse.Namespace) -> int:
             print(
                 f"{len(todo)} mutants; all tests take {seconds:.0f} s of processor time, without {left_out}"
             )
-            # What killed a mutant in earlier sources is likely to kill it in these: tried first, no more.
+            # What killed a mutant in earlier sources is likely to kill it in these, so it is tried first.
             killers = {result.key: result.by for result in earlier}
             for mutant in plan.mutants:
                 campaign.learn(mutant, killers.get(mutant.key, ""))
@@ -164,7 +164,7 @@ def _run(options: argparse.Namespace) -> int:
         REPORT.write_text(json.dumps(report, indent=1) + "\n")
         print(render(report))
     if options.publish:
-        # What counts no more still tells what is likely to kill a mutant.
+        # Results that count no more still show what is likely to kill a mutant.
         keys = {mutant.key for mutant in plan.mutants}
         hints = {result.key: result for result in earlier if result.key in keys}
         write_results(PUBLISHED, {**hints, **results}.values())
@@ -172,12 +172,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _judged(plan: Plan, chosen: list[Mutant], options: argparse.Namespace) -> Plan:
-    """What the report is of: the sample where one was drawn, else everything."""
+    """Returns what the report is about: the sample if one was drawn, else everything."""
     return replace(plan, mutants=chosen) if options.sample else plan
 
 
 def judge_all(campaign: Campaign, mutants: list[Mutant], basis: Basis, jobs: int) -> Iterator[Result]:
-    """Yield what becomes of each mutant as it is known, with `jobs` judged at once; an error ends it."""
+    """Yields the result of each mutant, and judges `jobs` at once. An error ends it."""
 
     def judge(mutant: Mutant) -> Result:
         by, seconds = campaign.judge(mutant)
@@ -193,7 +193,7 @@ def judge_all(campaign: Campaign, mutants: list[Mutant], basis: Basis, jobs: int
 
 
 def render(report: dict[str, Any]) -> str:
-    """Return the report as a table, by file and by kind, then what survived without a reason."""
+    """Returns the report as a table, by file and by kind, then survivors without a reason."""
     rows = [
         f"{name:<44}{part['killed']:>6} of {part['run']:>5}{part['killed'] / part['run']:>8.1%}"
         for part_name in ("by_file", "by_kind")
@@ -205,7 +205,7 @@ def render(report: dict[str, Any]) -> str:
 
 
 def _prepare(plan: Plan) -> Path:
-    """Return the compiled copy's folder; write and compile it, unless that was done to its end."""
+    """Returns the compiled copy's folder. Writes and compiles it, unless that was done before."""
     folder = BUILD / _hash_plan(plan)
     done, project = folder / "built", folder / "project"
     if not done.is_file():
@@ -217,7 +217,7 @@ def _prepare(plan: Plan) -> Path:
 
 
 def _hash_plan(plan: Plan) -> str:
-    """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared vectors."""
+    """Returns SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared vectors."""
     text = json.dumps([plan.texts, hash_build(), hash_vectors()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,6 +1,7 @@
-"""Symbolic proofs of the purse and of seats with halmos: for any arguments, not for those a fuzzer tries.
+"""Proves properties of the purse and of seats with halmos for all arguments, not only those a fuzzer tries.
 
-`./dev prove` installs halmos into build/prove/venv the first time: nothing else needs it and its solvers.
+`./dev prove` installs halmos into build/prove/venv the first time, because nothing else needs it and its
+solvers.
 """
 
 import argparse
@@ -24,13 +25,13 @@ LAUNCHER = Path(__file__).with_name("halmos_launch.py")
 CHECKS = "tests/contracts/prove"
 PROOFS = "^(PurseProof|SeatProof)$"
 SOURCE = CHECKS
-"""The proofs are about what these import."""
+"""The proofs are about what these files import."""
 # Halmos' exit code of a check that can fail.
 COUNTEREXAMPLE = 1
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the checks (all, or those named) and write the report; 1 where one is not proved."""
+    """Runs the checks (all, or those named) and writes the report; returns 1 if one is not proven."""
     parser = argparse.ArgumentParser(prog="./dev prove", description="Prove what the purse and seats keep.")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help="e.g. check_solvency; default all")
     options = parser.parse_args(arguments)
@@ -48,11 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make_report(tests: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    """Return the names proved and those not, for these very sources.
+    """Returns the names proven and those not, for the present sources.
 
-    Proved means that halmos explored every path to its end (no loop cut short) and found no way to fail. What
-    is named `refute_` must fail instead: it says that no call goes through, and then nothing would be proved.
-    """
+    Proven means that halmos explored every path to its end (no loop cut short) and found no way to fail. A
+    check named `refute_` must fail instead: it claims that no call succeeds, and if that were true nothing
+    would be proven."""
     proved: set[str] = set()
     others: set[str] = set()
     for test in tests:
@@ -72,7 +73,7 @@ def make_report(tests: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
 
 
 def _install() -> Path:
-    """Return halmos' path, installed at the version that pyproject.toml pins."""
+    """Installs halmos at the version that pyproject.toml pins, and returns its path."""
     place, wanted = BUILD / "venv", _requirements()
     program, stamp = place / "bin" / "halmos", place / "requirements"
     if not (program.exists() and stamp.is_file() and stamp.read_text() == "\n".join(wanted)):
@@ -91,7 +92,7 @@ def _requirements() -> list[str]:
 
 
 def _run_halmos(halmos: Path, checks: list[str]) -> list[dict[str, Any]]:
-    """Compile the proofs and what they need, no more, and run them; return halmos' results."""
+    """Compiles the proofs and what they need, runs them, and returns halmos' results."""
     result = BUILD / "halmos.json"
     result.unlink(missing_ok=True)
     folders = [halmos.parent, forge_path().parent]
@@ -106,7 +107,8 @@ def _run_halmos(halmos: Path, checks: list[str]) -> list[dict[str, Any]]:
     }
     command = [str(halmos.with_name("python")), str(LAUNCHER), "--root", str(ROOT)]
     command += ["--match-contract", PROOFS, "--loop", "16"]
-    # Where it runs out both ways are followed; the default is a millisecond, nothing on a busy machine.
+    # If the time runs out, both branches are followed. The default, a millisecond, is nothing on a busy
+    # machine.
     command += ["--solver-timeout-branching", "1s"]
     command += ["--forge-build-out", str((BUILD / "out").relative_to(ROOT)), "--json-output", str(result)]
     command += ["--function", f"^({'|'.join(checks) or 'check_|refute_'})"]
@@ -118,11 +120,11 @@ def _run_halmos(halmos: Path, checks: list[str]) -> list[dict[str, Any]]:
 
 
 def add_missing(tests: list[dict[str, Any]], checks: list[str]) -> list[dict[str, Any]]:
-    """Return the results with a failure for each check that has none: a contract that halmos cannot set up is
-    left out of what it writes."""
+    """Returns the results with a failure for each check that has none, because halmos leaves out a contract
+    that it cannot set up."""
     there = {test["name"].split("(")[0] for test in tests}
     missing = [name for name in checks or _list_checks() if name not in there]
-    # Whatever a check is named, this exit code says that nothing was shown.
+    # For any check, this exit code means that nothing was shown.
     return tests + [{"name": name, "exitcode": None} for name in missing]
 
 

@@ -1,8 +1,8 @@
-"""Known kinds of mistakes in the contracts, looked for by slither; what it finds at medium or above is mended
-or has its reason here.
+"""Looks for known kinds of mistakes in the contracts with slither.
 
-`./dev slither`. It wants another web3 than the nodes, so it lives in a virtual environment of its own, which
-the first call makes. Writes build/slither/findings.json.
+Each finding at medium or above is fixed or has its reason here. `./dev slither` runs it. It needs another
+web3 than the nodes, so it has its own virtual environment, which the first call makes. It writes
+build/slither/findings.json.
 """
 
 import json
@@ -25,7 +25,7 @@ JUDGED = ("High", "Medium")
 
 @dataclass(frozen=True)
 class Waiver:
-    """Why findings of `check` whose description matches `pattern` are none."""
+    """Why findings of `check` whose description matches `pattern` are no mistakes."""
 
     check: str
     pattern: str
@@ -88,7 +88,8 @@ WAIVERS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run slither; 1 where it found something without a reason, or a reason has nothing left to explain."""
+    """Runs slither; returns 1 if it found something without a reason, or a reason explains nothing any
+    more."""
     if arguments:
         print(f"./dev slither takes no arguments, got {' '.join(arguments)}", file=sys.stderr)
         return 2
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def install() -> Path:
-    """Return slither's own virtual environment, made where it is missing."""
+    """Returns slither's own virtual environment, made if it is missing."""
     home = BUILD / "venv"
     if not (home / "bin" / "slither").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
@@ -116,7 +117,7 @@ def install() -> Path:
 
 
 def find(home: Path) -> list[dict[str, Any]]:
-    """Compile the contracts without the optimizer and return what slither finds at medium or above."""
+    """Compiles the contracts without the optimizer and returns slither's findings at medium or above."""
     path = os.pathsep.join([str(home / "bin"), str(forge_path().parent), os.environ.get("PATH", os.defpath)])
     environment = {
         **os.environ,
@@ -142,12 +143,12 @@ def find(home: Path) -> list[dict[str, Any]]:
 
 
 def explain(finding: dict[str, Any]) -> str:
-    """Return the reason why a finding is none, empty where nobody gave one."""
+    """Returns the reason why a finding is no mistake, empty if nobody gave one."""
     return next((waiver.reason for waiver in WAIVERS if explains(waiver, finding)), "")
 
 
 def explains(waiver: Waiver, finding: dict[str, Any]) -> bool:
-    """Whether the waiver is about this finding."""
+    """Returns whether the waiver is about this finding."""
     return waiver.check == finding["check"] and bool(re.search(waiver.pattern, finding["description"]))
 
 

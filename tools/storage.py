@@ -1,7 +1,7 @@
-"""The storage layout of each contract, kept in tests/contracts/storage.txt so that a change is seen.
+"""Keeps the storage layout of each contract in tests/contracts/storage.txt, so that a change is seen.
 
-Nothing is ever upgraded, so a change breaks nobody; but two fields that no longer share a word cost gas, and
-a test that reads storage no longer reads a field that moved.
+Nothing is ever upgraded, so a change breaks nobody. But two fields that no longer share a word cost gas, and
+a test that reads storage would miss a field that moved.
 """
 
 import argparse
@@ -18,7 +18,7 @@ LAYOUT = ROOT / "tests" / "contracts" / "storage.txt"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the layout, or with --check compare it; return the exit status."""
+    """Writes the layout, or with --check compares it; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.storage", description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the source and write nothing")
     options = parser.parse_args(arguments)
@@ -37,8 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def read_layouts() -> dict[str, Any]:
-    """Return solc's storage layout of each contract of contracts/ by its name, without abstract ones: what
-    these declare is in the contract that they are part of. It takes seconds.
+    """Returns solc's storage layout of each contract of contracts/ by name. Abstract contracts are left out,
+    because the contracts that inherit them include them. It takes seconds.
 
     Raises CompileError."""
     sources = read_sources()
@@ -64,7 +64,8 @@ def read_layouts() -> dict[str, Any]:
 
 
 def render_layouts(layouts: dict[str, Any]) -> str:
-    """Return one line a field: word, first byte in it, bytes, name, type; structs behind their contract."""
+    """Returns one line for each field: word, first byte in it, bytes, name, type; structs follow their
+    contract."""
     lines = ["# Written by ./dev compile: word, first byte, bytes, field, type."]
     for name, layout in sorted(layouts.items()):
         types = layout["types"]

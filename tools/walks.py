@@ -1,12 +1,11 @@
-"""How many files of the product does a walk cross? A test plays under a profiler, between two named calls.
+"""Counts the files of the product that a walk crosses, by running a test under a profiler.
 
-    python -m tools.walks [NAME ...]      writes build/walks/report.json
+    python -m tools.walks [NAME ...]     writes build/walks/report.json
 
-A walk begins when its first function is called and ends when its last one returns or waits, whichever thread
-runs them.
-A file counts where one of its functions was called in between; a change of file is a call from one file
-of the product into another one. What a reader reads is the functions that ran. docs/architecture.md draws
-the walks.
+A walk begins when its first function is called and ends when its last one returns or waits, in whichever
+thread. A file counts if one of its functions was called in between. A change of file is a call from one file
+of the product into another. What a reader must read is the functions that ran. docs/architecture.md draws the
+walks.
 """
 
 import json
@@ -27,7 +26,8 @@ REPORT = Path("build/walks/report.json")
 
 @dataclass(frozen=True)
 class Walk:
-    """test: a pytest node. first, last: names of functions, as their files define them."""
+    """A walk. `test` is a pytest node; `first` and `last` are names of functions, as their files define
+    them."""
 
     test: str
     first: str
@@ -53,14 +53,14 @@ def find_product_file(name: str) -> str:
 
 
 def _find_span(code: CodeType) -> tuple[int, int]:
-    """First and last line of a function."""
+    """Returns the first and last line of a function."""
     return code.co_firstlineno, max(line for *_, line in code.co_lines() if line is not None)
 
 
 @dataclass
 class Trail:
-    """The files that one walk has crossed so far. changes: the different pairs of files of which one calls
-    into the other; functions: their code, which a reader of the walk reads."""
+    """The files that one walk has crossed so far. `changes` are the different pairs of files of which one
+    calls into the other; `functions` are the code objects that ran."""
 
     walk: Walk
     has_begun: bool = False
@@ -71,12 +71,12 @@ class Trail:
 
     @property
     def lines(self) -> int:
-        """Of the functions that ran, without those inside of others."""
+        """Returns the lines of the functions that ran, without functions inside of others."""
         spans = [(one.co_filename, *_find_span(one)) for one in self.functions]
         return len({(name, line) for name, first, last in spans for line in range(first, last + 1)})
 
     def follow(self, frame: FrameType, event: str, _: Any) -> None:
-        """What the interpreter calls at each call and return."""
+        """The profiler's callback, which the interpreter calls at each call and return."""
         code = frame.f_code
         if self.is_over or event not in ("call", "return") or not code.co_filename.startswith(str(ROOT)):
             return
@@ -94,7 +94,7 @@ class Trail:
 
 
 def take(walk: Walk) -> Trail:
-    """Play the walk's test under the profiler."""
+    """Runs the walk's test under the profiler."""
     trail = Trail(walk)
     threading.setprofile(trail.follow)
     sys.setprofile(trail.follow)
@@ -107,7 +107,7 @@ def take(walk: Walk) -> Trail:
 
 
 def main(names: list[str]) -> int:
-    """Take the walks of these names, or all."""
+    """Takes the walks of these names, or all."""
     report: dict[str, Any] = {}
     for name in names or WALKS:
         trail = take(WALKS[name])

@@ -1,1 +1,1 @@
-"""Mutants of the contracts: which edits there are, and what the tests say of each."""
+"""Makes mutants of the contracts, and finds which tests notice them."""

@@ -1,4 +1,4 @@
-"""Decides for one mutant after the other whether a test fails."""
+"""Decides for each mutant whether a test fails."""
 
 import math
 import re
@@ -11,25 +11,25 @@ from tools.mutation.operators import Mutant
 from tools.mutation.results import OUT_OF_TIME
 from tools.mutation.suite_runs import Runner
 
-# How many of the tests that killed a file's other mutants are tried before all others.
+# So many of the tests that killed a file's other mutants are tried before all others.
 FIRST_TRIES = 12
-# A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
+# A mutant with an endless loop is killed after so many times what all tests take.
 TIME_FACTOR = 6.0
-# Suites that take longer together are run apart.
+# Suites that together take longer are run apart.
 PART_S = 3.0
-# Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and
-# not for libraries, whose own tests are to see what is wrong in them.
+# Plays the whole protocol, which takes half as long as all other tests. It is tried when nothing else failed,
+# but not for libraries, whose own tests must see what is wrong.
 LAST = "tests/contracts/invariant/*"
 LIBRARIES = "contracts/libraries/*"
 
 
 class BaselineBroken(RuntimeError):
-    """The mutated copy does not pass its own tests with no mutant on."""
+    """The copy does not pass its own tests without a mutant."""
 
 
 class Campaign:
-    """Decides for each mutant whether a test fails, for several at once. `learn` results of an earlier run
-    before going on."""
+    """Decides for each mutant whether a test fails, several at once. Pass results of an earlier run to
+    `learn` first."""
 
     def __init__(self, runner: Runner, left_out: Iterable[str]) -> None:
         self._runner = runner
@@ -41,10 +41,9 @@ class Campaign:
         self._lock = Lock()
 
     def measure_baseline(self) -> tuple[list[str], float]:
-        """Run all tests with no mutant on; return those left out (they fail on the copy) and the seconds.
+        """Runs all tests without a mutant. Returns those left out (they fail on the copy) and the seconds.
 
-        Raises BaselineBroken where hardly anything passes.
-        """
+        Raises BaselineBroken if almost nothing passes."""
         verdict = self._runner.run(0, self._without(), fail_fast=False)
         if len(verdict.failed) > len(verdict.passed) or not verdict.passed:
             raise BaselineBroken(
@@ -59,17 +58,17 @@ class Campaign:
         return sorted(verdict.failed), verdict.seconds
 
     def learn(self, mutant: Mutant, by: str) -> None:
-        """Remember which test killed a mutant: it is likely to kill its neighbours. LAST stays last."""
+        """Notes which test killed a mutant, because it is likely to kill its neighbours. LAST stays last."""
         if ":" in by and not PurePosixPath(by.split(":")[0]).match(LAST):
             with self._lock:
                 self._killers[mutant.function][by] += 1
                 self._killers[mutant.path][by] += 1
 
     def judge(self, mutant: Mutant) -> tuple[str, float]:
-        """Run the likeliest tests, then the file's own suites, those that name it, and all that import it.
+        """Runs the likeliest tests, then the file's own suites, those that name it, and all that import it.
 
-        Returns the `suite:test` that failed, OUT_OF_TIME, or nothing for a survivor; and processor seconds.
-        """
+        Returns the `suite:test` that failed, OUT_OF_TIME, or nothing for a survivor; and processor
+        seconds."""
         by, seconds = "", 0.0
         for filters in self._stages(mutant):
             verdict = self._runner.run(mutant.number, filters, self._limit_s)
@@ -81,7 +80,7 @@ class Campaign:
         return by, round(seconds, 2)
 
     def _stages(self, mutant: Mutant) -> Iterable[list[str]]:
-        """Yield forge's filters, the likeliest tests first. Names seen before are tried by name."""
+        """Yields forge's filters, the likeliest tests first. Tests that killed before are tried by name."""
         with self._lock:
             names = _most_common(self._killers[mutant.function], self._killers[mutant.path])
             near = {name.split(":")[0] for name in self._killers[mutant.path]}
@@ -101,8 +100,8 @@ class Campaign:
                 yield ["--match-path", _any_of(suites), *self._without()]
 
     def _part(self, suites: Iterable[str]) -> list[list[str]]:
-        """Those that take up to PART_S together, then the dearer ones alone: a cheap suite that fails spares
-        them, and another start of forge takes half a second."""
+        """Groups suites that together take up to PART_S, then the slower ones alone. If a fast suite fails,
+        the slow ones are not needed, and another start of forge takes half a second."""
         parts: list[list[str]] = []
         part_s = math.inf
         for suite in sorted(suites, key=lambda suite: (self._took.get(suite, 0.0), suite)):
@@ -119,7 +118,7 @@ class Campaign:
 
 
 def _any_of(paths: Iterable[str]) -> str:
-    """Return forge's pattern for these paths, of which there may be one."""
+    """Returns forge's pattern for these paths, of which there may be one."""
     return "{" + ",".join(sorted({*paths, "none"})) + "}"
 
 

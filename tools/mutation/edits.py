@@ -1,4 +1,4 @@
-"""Nested edits of a source text by byte offsets, as solc's syntax tree gives them."""
+"""Applies nested edits to a source text by byte offsets, as solc's syntax tree gives them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,10 +9,9 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True)
 class Edit:
-    """Replaces bytes start..end by `build(inner)`, `inner` being that text with the edits inside it done.
+    """Replaces bytes start..end by `build(inner)`, where `inner` is that text with the edits inside it done.
 
-    Of two edits of the same span the later in the list is the outer one. Spans nest or are apart.
-    """
+    Of two edits with the same span the later in the list is the outer one. Spans nest or are apart."""
 
     start: int
     end: int
@@ -20,19 +19,19 @@ class Edit:
 
 
 def span(node: Node) -> tuple[int, int]:
-    """Return the (start, end) byte offsets of a syntax tree's node."""
+    """Returns the (start, end) byte offsets of a syntax tree's node."""
     start, length, _ = node["src"].split(":")
     return int(start), int(start) + int(length)
 
 
 def apply_edits(source: bytes, edits: Iterable[Edit]) -> str:
-    """Return the text of `source` (UTF-8) with all `edits` done."""
+    """Returns the text of `source` (UTF-8) with all `edits` done."""
     numbered = sorted(enumerate(edits), key=lambda item: (item[1].start, -item[1].end, -item[0]))
     return _render(source, 0, len(source), [edit for _, edit in numbered])
 
 
 def _render(source: bytes, start: int, end: int, edits: list[Edit]) -> str:
-    """Render start..end; `edits` lie inside it, sorted with the outer ones first."""
+    """Returns start..end with its edits done; `edits` lie inside it, sorted with the outer ones first."""
     parts, position, index = [], start, 0
     while index < len(edits):
         outer = edits[index]

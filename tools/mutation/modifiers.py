@@ -1,7 +1,7 @@
-"""Writes a function with modifiers so that each of them can be left out at run time.
+"""Rewrites a function with modifiers so that each modifier can be left out at run time.
 
-No expression can switch a modifier off. So the body goes into a private function of its own, with one private
-way to it that has all modifiers and one for each that is missing, and the function itself only chooses.
+No expression can switch a modifier off. So the body moves into a private function, with one private caller
+that has all modifiers and one for each missing modifier. The function itself only chooses.
 """
 
 import re
@@ -12,15 +12,14 @@ from tools.mutation.edits import Edit, Node, apply_edits, span
 def split_modifiers(
     source: bytes, node: Node, modifiers: list[Node], numbers: list[int], switch: str
 ) -> Edit:
-    """Return the edit of the header of FunctionDefinition `node`; its body stays where it is.
+    """Returns the edit of the header of FunctionDefinition `node`; its body stays where it is.
 
-    `numbers[i]` is the value of `switch` (Solidity) that leaves `modifiers[i]` out.
-    """
+    `numbers[i]` is the value of `switch` (Solidity) that leaves `modifiers[i]` out."""
     name, body = node["name"], span(node["body"])[0]
     names = [p["name"] or f"argument{i}" for i, p in enumerate(node["parameters"]["parameters"])]
     returns = node["returnParameters"]
     result = f" returns {_text(source, returns)}" if returns["parameters"] else ""
-    # A private function is never payable, but may be called by one that is.
+    # A private function is never payable, but a payable one may call it.
     mutability = "view" if node["stateMutability"] in ("view", "pure") else ""
     low, high = span(node["parameters"])
     parameters = _name_parameters(source[low:high], low, node, names)
@@ -47,7 +46,7 @@ def split_modifiers(
 
 
 def _strip_header(source: bytes, node: Node, modifiers: list[Node], names: list[str], body: int) -> str:
-    """Return the header with every parameter named, without `modifiers`, and not pure."""
+    """Returns the header with every parameter named, without `modifiers`, and not pure."""
     start = span(node)[0]
     text = bytearray(source[start:body])
     for modifier in modifiers:
@@ -57,7 +56,7 @@ def _strip_header(source: bytes, node: Node, modifiers: list[Node], names: list[
 
 
 def _name_parameters(text: bytes, start: int, node: Node, names: list[str]) -> str:
-    """Give the parameters without a name one; `text` begins at offset `start`."""
+    """Names the parameters that have no name; `text` begins at offset `start`."""
     edits = []
     for parameter, name in zip(node["parameters"]["parameters"], names, strict=True):
         low, high = span(parameter)

@@ -1,8 +1,8 @@
-"""Finds what can be mutated in a contract, by solc's syntax tree, and how the mutated copy is written.
+"""Finds what can be mutated in a contract, by solc's syntax tree, and writes the mutated copy.
 
-A mutant is one wrong place. Its number is what `block.basefee` must be to switch it on: no contract reads the
-base fee, and forge sets it by an option, so one compiled copy holds all mutants. (Not the gas price: what
-runs inside of `vm.deployCode` does not see it.)
+A mutant is one wrong place. It is active if `block.basefee` equals its number: no contract reads the base
+fee, and forge sets it by an option, so one compiled copy holds all mutants. (The gas price would not do,
+because code inside of `vm.deployCode` does not see it.)
 """
 
 import re
@@ -36,8 +36,8 @@ _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutated place: its number (>= 1), file, line, `Contract.function`, kind, both texts, and which of
-    the places of its function that read the same it is (from 1)."""
+    """One mutated place: its number (>= 1), file, line, `Contract.function`, kind, both texts, and its count
+    (from 1) among the places of its function with the same text."""
 
     number: int
     path: str
@@ -50,7 +50,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What names this mutant in tests/contracts/mutation; no line, for lines move."""
+        """The mutant's name in tests/contracts/mutation, without its line, because lines move."""
         which = f" ({self.nth})" if self.nth > 1 else ""
         return f"{self.path}:{self.function}: {self.original} => {self.mutated}{which}"
 
@@ -59,10 +59,9 @@ class Mutant:
 class Finder:
     """Walks one file's tree; afterwards `edits` makes the mutated copy and `mutants` lists what is in it.
 
-    `first` is the first number to give, `state` the tree ids of all state variables. Without `mutate` only
-    `pure` is loosened, as tests need. `unmutated` says what was left alone, one line each: assembly, and
-    writes that have no value to keep.
-    """
+    `first` is the first number to give, `state` are the tree ids of all state variables. Without `mutate`
+    only `pure` is loosened, as tests need. `unmutated` lists what was left alone, one line each: assembly,
+    and writes without a value to keep."""
 
     path: str
     source: bytes
@@ -76,7 +75,7 @@ class Finder:
     _operators: set[int] = field(default_factory=set)
 
     def run(self, tree: Node) -> None:
-        """Walk the file's SourceUnit. Functions stay pure only where an operator is defined by them."""
+        """Walks the file's SourceUnit. Functions stay pure only where an operator is defined by them."""
         for node in _descendants(tree):
             if node["nodeType"] == "UsingForDirective":
                 for entry in node.get("functionList", []):
@@ -100,7 +99,7 @@ class Finder:
         elif kind == "FunctionDefinition" and node["id"] in self._operators:
             pass
         elif kind == "ForStatement":
-            # What steps the loop is no statement of its own: `if` cannot stand there.
+            # A loop's step is no statement of its own, so `if` cannot be there.
             for name in ("initializationExpression", "condition", "body"):
                 if node.get(name):
                     self._visit(node[name])
@@ -120,7 +119,7 @@ class Finder:
         if operator not in NEIGHBOURS or _is_literal(left) and _is_literal(right):
             return
         if operator in ("&&", "||"):
-            # Written out in full where it is mutated: && binds tighter than ||.
+            # Write || out in full if it is mutated, because && binds tighter.
             mutated = f"({self._text(left)}) {NEIGHBOURS[operator]} ({self._text(right)})"
             self._choose(node, "comparison", mutated)
         else:
@@ -159,7 +158,7 @@ class Finder:
             self._drop(node, "guard" if re.search(r"_(view|pure)\$", callee) else "call")
 
     def _on_Assignment(self, node: Node) -> None:
-        # Statements are dropped whole; here a write whose value is used.
+        # Statements are dropped whole; this is a write whose value is used.
         if self._writes_state(node) and not node.get("_statement"):
             if node["leftHandSide"]["nodeType"] == "TupleExpression" or not _is_value(node):
                 self.unmutated.append(f"{self.path}:{self._line(node)}: {self._short(node)}")
@@ -192,25 +191,26 @@ class Finder:
 
     # How it is written -----------------------------------------------------------------------------------
     def _choose(self, node: Node, kind: str, mutated: str) -> None:
-        """An expression: the mutated one where its number is on."""
+        """Replaces an expression by one that is mutated if its number is active."""
         number = self._add(node, kind, mutated)
         self._edit(node, lambda inner: f"({SWITCH} == {number} ? {mutated} : {inner})")
 
     def _drop(self, node: Node, kind: str) -> None:
-        """A statement: left out where its number is on. Braces keep an `else` behind it where it belongs."""
+        """Makes a statement disappear if its number is active. Braces keep a following `else` where it
+        belongs."""
         number = self._add(node, kind, "(nothing)")
         start, end = span(node)
         end = self.source.index(b";", end) + 1
         self.edits.append(Edit(start, end, lambda inner: f"{{ if ({SWITCH} != {number}) {inner} }}"))
 
     def _split(self, node: Node, modifiers: list[Node]) -> None:
-        """A function with modifiers: one more way into its body for each of them, without that one."""
+        """Adds one more way into the body of a function for each of its modifiers, without that modifier."""
         place = node["name"] + "() "
         numbers = [self._add(modifier, "guard", "(no modifier)", place) for modifier in modifiers]
         self.edits.append(split_modifiers(self.source, node, modifiers, numbers, SWITCH))
 
     def _loosen(self, start: int, end: int) -> None:
-        """`pure` becomes `view` between the offsets: what is mutated reads the base fee."""
+        """Turns `pure` into `view` between the offsets, because mutated code reads the base fee."""
         blank = _COMMENT.sub(lambda m: b" " * len(m.group()), self.source[start:end])
         for match in _PURE.finditer(blank):
             self.edits.append(Edit(start + match.start(), start + match.end(), lambda _: "view"))
@@ -239,7 +239,7 @@ class Finder:
         return False
 
     def _is_state(self, node: Node) -> bool:
-        """Tell whether an assignment to this writes storage or an immutable; a local pointer does not."""
+        """Returns whether an assignment to this writes storage or an immutable; a local pointer does not."""
         kind = node["nodeType"]
         if kind == "TupleExpression":
             return any(part is not None and self._is_state(part) for part in node["components"])
@@ -284,7 +284,7 @@ def _is_value(node: Node) -> bool:
 
 
 def _pair_components(node: Node) -> list[tuple[Node, Node]]:
-    """Return what is assigned to what in `(a, b) = (x, y)`; empty for anything else."""
+    """Returns which variable gets which value in `(a, b) = (x, y)`; empty for anything else."""
     if node["nodeType"] != "Assignment":
         return []
     left, right = node["leftHandSide"], node["rightHandSide"]
@@ -295,7 +295,7 @@ def _pair_components(node: Node) -> list[tuple[Node, Node]]:
 
 
 def _only_exits(body: Node) -> bool:
-    """Tell whether a branch does nothing but leave: a revert, a return, or a call that reverts."""
+    """Returns whether a branch only leaves: by a revert, a return, or a call that reverts."""
     statements = body["statements"] if body["nodeType"] == "Block" else [body]
     if len(statements) != 1:
         return False

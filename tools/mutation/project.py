@@ -1,4 +1,4 @@
-"""The mutated copy of the contracts as a forge project of its own, compiled once."""
+"""Writes the mutated copy of the contracts as a forge project, which is compiled once."""
 
 import hashlib
 import json
@@ -18,11 +18,10 @@ from tools.mutation.reach import read_reached
 from touchstone.scripts.toolchain import ROOT, forge_path, solc_shim_path
 
 CONTRACTS, TESTS, VECTORS = "contracts", "tests/contracts", "tests/vectors"
-# What only these tests can pass on says how fast the code is, not what it does.
+# These tests depend on how fast the code is, not on what it does.
 GAS = "gasleft"
 
-# As much gas as the dearest test needs without the optimizer, and not much more: a loop that a mutant makes
-# endless ends with it.
+# As much gas as the dearest test needs without the optimizer, and little more, so that an endless loop ends.
 CONFIG = """[profile.default]
 src = "contracts"
 test = "tests/contracts"
@@ -54,8 +53,8 @@ fail_on_revert = true
 [lint]
 lint_on_build = false
 """
-# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes. "m"
-# makes constants anew where they are used: `Rounds.post` does not fit without.
+# Without the optimizer most contracts exceed the stack, with all of it they compile for minutes. "m" makes
+# constants again where they are used; `Rounds.post` needs it.
 COMPILER = """via_ir = true
 optimizer = true
 optimizer_runs = 1
@@ -70,8 +69,8 @@ constantOptimizer = false
 yul = true
 yulDetails = { stackAllocation = true, optimizerSteps = "jmul" }
 """
-# Forge asks for the version at every start: a second, more than most mutants need. What was answered once is
-# answered again, and a start that compiled anew would leave one answer more.
+# Forge asks for the version at every start, which takes longer than most mutants. So the answer is kept; a
+# start that compiled again would leave one answer more.
 _SOLC = """#!/bin/sh
 case "$*" in *--version*) cat <<'END'
 {version}
@@ -102,8 +101,8 @@ class Plan:
 
 
 def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
-    """Return SHA-256 hex over the .sol file `start`, relative to `root`, all that it imports and what it
-    deploys by name; over every file of contracts/ and tests/contracts/ where none is named."""
+    """Returns SHA-256 hex over the .sol file `start`, relative to `root`, all that it imports and what it
+    deploys by name; without `start`, over every file of contracts/ and tests/contracts/."""
     paths = read_reached(root, start) if start else list_sources(root)
     digest = hashlib.sha256()
     for path in paths:
@@ -112,13 +111,13 @@ def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
 
 
 def hash_build() -> str:
-    """Return SHA-256 hex over how the copy is built, on which every result rests."""
+    """Returns SHA-256 hex over how the copy is built, on which every result rests."""
     return hashlib.sha256((CONFIG + COMPILER).encode()).hexdigest()
 
 
 def hash_vectors(root: Path = ROOT) -> dict[str, str]:
-    """Return SHA-256 hex of each file of shared vectors, by its name without the ending, and of each folder
-    of recorded plays, by its name."""
+    """Returns SHA-256 hex of each file of shared vectors, by name without suffix, and of each folder of
+    recorded plays, by name."""
     names: dict[str, list[Path]] = {}
     for path in sorted((root / VECTORS).rglob("*.json")):
         is_play = path.parent.parent.name == "plays"
@@ -130,7 +129,7 @@ def hash_vectors(root: Path = ROOT) -> dict[str, str]:
 
 
 def make_plan(root: Path = ROOT) -> Plan:
-    """Parse all sources and say what the mutated copy is. Raises CompileError."""
+    """Parses all sources and returns the mutated copy. Raises CompileError."""
     own = list_sources(root)
     trees = _parse(root, own)
     state = frozenset(
@@ -152,7 +151,7 @@ def make_plan(root: Path = ROOT) -> Plan:
 
 
 def write_project(plan: Plan, folder: Path, root: Path = ROOT, fuzz: int = 16, invariant: int = 8) -> None:
-    """Write the copy with its configuration and compiler into `folder`."""
+    """Writes the copy with its configuration and compiler into `folder`."""
     settings = read_settings(root)
     for path, text in plan.texts.items():
         target = folder / path
@@ -177,14 +176,14 @@ def write_project(plan: Plan, folder: Path, root: Path = ROOT, fuzz: int = 16, i
 
 
 def build_project(folder: Path) -> None:
-    """Compile the copy; minutes. Raises CompileError."""
+    """Compiles the copy, which takes minutes. Raises CompileError."""
     done = subprocess.run([forge_path(), "build"], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise CompileError(f"solc refused the mutated copy in {folder}:\n{done.stdout}{done.stderr}")
 
 
 def list_sources(root: Path) -> list[str]:
-    """Return every .sol file of the project itself, relative to `root`."""
+    """Returns every .sol file of the project itself, relative to `root`."""
     return sorted(
         path.relative_to(root).as_posix()
         for name in (CONTRACTS, TESTS)
@@ -207,7 +206,7 @@ def _parse(root: Path, own: list[str]) -> dict[str, Node]:
 
 
 def _find_gas_tests(tests: dict[str, Node]) -> list[str]:
-    """Return the names of test functions that read the gas left, themselves or in what they call."""
+    """Returns the names of test functions that read the gas left, themselves or in what they call."""
     functions = {
         node["id"]: node
         for tree in tests.values()

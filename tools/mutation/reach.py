@@ -1,4 +1,4 @@
-"""What a suite rests on: all that it imports, and the contracts whose artifacts it deploys by name."""
+"""Finds what a suite rests on: all that it imports, and the contracts whose artifacts it deploys by name."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,8 @@ _ARTIFACT = re.compile(r'"(\w+\.sol):\w+"')
 
 
 def read_reached(root: Path, start: str) -> dict[str, str]:
-    """Return path -> text of `start`, of all that it imports and of what it deploys by an artifact's name
-    ("Purse.sol:Purse"), with its imports. Raises CompileError where an import leads nowhere."""
+    """Returns a map from path to text of `start`, of all that it imports and of what it deploys by an
+    artifact's name ("Purse.sol:Purse"), with its imports. Raises CompileError if an import leads nowhere."""
     sources, seen = read_sources(root, start), set[str]()
     while fresh := _find_artifacts(sources) - seen:
         seen |= fresh

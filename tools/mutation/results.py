@@ -1,4 +1,4 @@
-"""What became of each mutant, a line each, and for which sources it counts."""
+"""Keeps the result of each mutant, a line each, and for which sources it counts."""
 
 import hashlib
 import json
@@ -12,15 +12,15 @@ from tools.mutation.reach import read_reached
 from touchstone.scripts.toolchain import ROOT
 
 MOST_BYTES = 50_000
-"""What the published record may weigh."""
+"""The most bytes of the published record."""
 OUT_OF_TIME = "time"
-"""What killed a mutant that made a loop endless."""
+"""The mark of a mutant that was killed because it did not end in time."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of the mutant named `key`; `by` is the `suite:test` that failed, or OUT_OF_TIME; empty for
-    a survivor. `seconds` is processor time, `basis` what it rests on: see Basis."""
+    """The result of the mutant named `key`. `by` is the `suite:test` that failed, or OUT_OF_TIME; empty for a
+    survivor. `seconds` is processor time, `basis` what it rests on: see Basis."""
 
     key: str
     by: str
@@ -29,13 +29,12 @@ class Result:
 
 
 class Basis:
-    """Names what a result rests on by a hash: it counts until any of that changes.
+    """Names what a result rests on by a hash; the result counts until any of that changes.
 
     A kill rests on the mutated contract and the suite that saw it, with all that they import and the shared
-    vectors that any of these names in quotes. A survivor rests on its contract: tests that came later may
-    kill it (`--again` tries), none can bring it back, so the score is at least what is said. A kill by the
-    clock rests on all sources.
-    """
+    vectors that any of these names in quotes. A survivor rests on its contract. Later tests may kill it
+    (`--again` tries) and none can revive it, so the real score is at least the reported one. A kill by the
+    clock rests on all sources."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
@@ -43,7 +42,7 @@ class Basis:
         self._build, self._vectors = hash_build(), hash_vectors(root)
 
     def of(self, mutant: Mutant, by: str) -> str:
-        """Return SHA-256 hex, cut to 16, over all that the mutant's end `by` rests on."""
+        """Returns SHA-256 hex, cut to 16, over all that the mutant's end `by` rests on."""
         starts = [mutant.path]
         if by == OUT_OF_TIME:
             starts = list_sources(self._root)
@@ -54,7 +53,7 @@ class Basis:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def holds(self, mutant: Mutant, result: Result) -> bool:
-        """Whether nothing that the mutant's result rests on has changed since."""
+        """Returns whether nothing that the mutant's result rests on has changed since."""
         suite = result.by.split(":")[0]
         is_there = not suite.startswith(TESTS) or (self._root / suite).is_file()
         return is_there and result.basis == self.of(mutant, result.by)
@@ -70,7 +69,7 @@ class Basis:
 
 
 def read_results(path: Path) -> dict[str, Result]:
-    """Return the results that an earlier run left in `path`; a half-written last line does not count."""
+    """Returns the results of an earlier run in `path`; a half-written last line does not count."""
     results = {}
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:
@@ -82,14 +81,14 @@ def read_results(path: Path) -> dict[str, Result]:
 
 
 def append_result(path: Path, result: Result) -> None:
-    """Write one result behind the others; a line is whole or does not count."""
+    """Appends one result. A line is whole or does not count."""
     with open(path, "a") as file:
         file.write(_line(result))
 
 
 def write_results(path: Path, results: Iterable[Result], most_bytes: int = MOST_BYTES) -> None:
-    """Write these results and no others, by key, so that two campaigns can be compared. Where they do not
-    fit, survivors come before kills: a kill that is left out costs one more run."""
+    """Writes exactly these results, by key, so that two campaigns can be compared. If they do not all fit,
+    survivors come before kills, because a missing kill costs only one more run."""
     lines, size = [], 0
     for result in sorted(results, key=lambda result: (bool(result.by), result.key)):
         line = _line(result)

@@ -1,4 +1,4 @@
-"""Runs the tests of the mutated copy with one mutant on."""
+"""Runs the tests of the mutated copy with one mutant active."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from typing import Any
 from tools.mutation.reach import read_reached
 from touchstone.scripts.toolchain import forge_path
 
-# Where forge records what it compiled.
+# The file where forge records what it compiled.
 CACHE = "cache"
 
 
@@ -24,8 +24,7 @@ CACHE = "cache"
 class Verdict:
     """One run of forge: the tests that failed and those that passed, as `suite:test`, or out of time.
 
-    `seconds` is processor time, `took` what each suite's file took by the clock.
-    """
+    `seconds` is processor time, `took` is the time of each suite's file by the clock."""
 
     failed: list[str]
     passed: list[str]
@@ -35,29 +34,28 @@ class Verdict:
 
 
 class Runner:
-    """Runs forge on the compiled copy in `folder` with one mutant on; several may run at once."""
+    """Runs forge on the compiled copy in `folder` with one mutant active; several may run at once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, path: str) -> str:
-        """Return the text of a file of the copy."""
+        """Returns the text of a file of the copy."""
         return (self._folder / path).read_text()
 
     def find_imports(self, path: str) -> frozenset[str]:
-        """Return the paths of all files of the copy that one of them rests on, itself included."""
+        """Returns the paths of all files of the copy that one of them rests on, itself included."""
         return frozenset(read_reached(self._folder, path))
 
     def run(
         self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True
     ) -> Verdict:
-        """Run the tests that forge's `filters` leave, for at most `limit_s` seconds of processor time.
+        """Runs the tests that forge's `filters` leave, for at most `limit_s` seconds of processor time.
 
-        Processor time, for a busy machine must not count as an endless loop. Raises RuntimeError where forge
-        does not answer.
-        """
+        Processor time is used because a busy machine must not look like an endless loop. Raises RuntimeError
+        if forge does not answer."""
         command = [str(forge_path()), "test", "--json", "--block-base-fee-per-gas", str(number)]
-        # Most mutants fall to the first test: they are run side by side, not their tests.
+        # Most mutants fail the first test, so mutants run side by side, not their tests.
         command += [*(["-j", "1", "--fail-fast"] if fail_fast else []), *filters]
         if limit_s is not None:
             command = ["sh", "-c", f'ulimit -t {math.ceil(limit_s)} && exec "$@"', "forge", *command]
@@ -75,13 +73,13 @@ class Runner:
         return Verdict(failed, passed, False, seconds, time_suites(suites))
 
     def _start(self, command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
-        """Run a command to its end; return what it said and its processor seconds, children included."""
+        """Runs a command to its end; returns its output and its processor seconds, children included."""
         with tempfile.TemporaryDirectory() as name:
             scratch = Path(name)
-            # Forge writes its record of what is compiled at every start: one that reads it meanwhile finds
-            # half of it and compiles anew. So each start has a copy.
+            # Forge writes its record of compiled files at every start. Another start that reads it meanwhile
+            # finds half of it and compiles again, so each start has a copy.
             shutil.copytree(self._folder / CACHE, scratch / CACHE)
-            # What forge keeps of a failure, to try it first next time, is of another mutant.
+            # The failure that forge keeps, to try it first next time, belongs to another mutant.
             kept = {
                 f"FOUNDRY_{kind}": str(scratch / kind)
                 for kind in (
@@ -111,7 +109,7 @@ def _sort_tests(suites: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def time_suites(suites: dict[str, Any]) -> dict[str, float]:
-    """Return the seconds that each file's suites took: forge writes "1s 363ms 204us"."""
+    """Returns the seconds that each file's suites took; forge writes "1s 363ms 204us"."""
     units = {"m": 60.0, "s": 1.0, "ms": 1e-3}
     took: dict[str, float] = defaultdict(float)
     for suite, outcome in suites.items():

@@ -45,7 +45,7 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
 
 
 def render(tables: dict[str, Table]) -> str:
-    """The file's text: one line a column, so that a changed case shows in a diff."""
+    """Returns the file's text, one line for each column, so that a changed case shows in a diff."""
     parts = []
     for name, table in tables.items():
         columns = [f'    "{key}": {json.dumps(cells)}' for key, cells in table.columns().items()]

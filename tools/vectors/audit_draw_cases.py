@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/audit_draw.json."""
+"""Makes the cases of tests/vectors/audit_draw.json."""
 
 from tools.vectors.fixed_values import word
 from tools.vectors.table import Table
@@ -7,7 +7,7 @@ from touchstone.protocol.spec.hashing import tag_word
 
 
 def audit_draw_tables() -> dict[str, Table]:
-    """Every draw of a round, with claims too short for their draws and pools at their least size."""
+    """Returns every draw of a round, with claims too short for their draws and pools at their least size."""
     return {
         "seeds": _seeds(),
         "grids": _grids(),
@@ -80,7 +80,7 @@ def _permutations() -> Table:
 
 
 def _places() -> Table:
-    """Pools larger than, as large as and smaller than three times the round's draws."""
+    """Returns pools larger than, as large as and smaller than three times the round's draws."""
     table = Table()
     for size, slot, draw, draws, slots in [
         (3, 0, 0, 1, 1), (3, 63, 0, 1, 64), (4, 0, 0, 1, 1), (5, 9, 0, 1, 10), (6, 2, 1, 2, 3),

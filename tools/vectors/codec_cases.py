@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/codec.json."""
+"""Makes the cases of tests/vectors/codec.json."""
 
 from tools.vectors.fixed_values import ACCOUNT, word
 from tools.vectors.table import Table
@@ -10,7 +10,7 @@ REGISTRY = "0x" + "0b" * 20
 
 
 def codec_tables() -> dict[str, Table]:
-    """Domains, roots and leaves."""
+    """Returns domains, roots and leaves."""
     states, outers, domains = Table(), Table(), Table()
     for local, step in [(0, 0), (5, 500), (2**32 - 1, 2**32 - 1)]:
         roots = [word(f"state/{local}/{i}") for i in range(3)]
@@ -58,7 +58,7 @@ def _schedule() -> Table:
 
 
 def _steps() -> Table:
-    """Facts with every field another number, and all at their largest."""
+    """Returns facts with a different number in every field, and all at their largest."""
     table = Table()
     roots = (word("step/program"), word("step/dataset"), word("step/scalars"))
     plain = StepFacts(*roots, 1_500, 900, 0, 8, 128, 1, 3_900_000, 4_000_000, 160, 50_257)

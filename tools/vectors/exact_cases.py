@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/exact.json: the one right value of elements of exact programs, the nasty ones first.
+"""Makes the cases of tests/vectors/exact.json: the right values of elements, the hardest ones first.
 
 operation --> operands --> `exact.compute_element` --> right bits
 """
@@ -44,7 +44,7 @@ UNARY = (
     Operation.SIGMOID, Operation.GATHER, Operation.EQUAL_SELECT, Operation.COPY,
 )  # fmt: skip
 ROOT_2 = 0x3FB504F3
-"""About the significand where a logarithm takes the next power of two."""
+"""Significands around the one where a logarithm takes the next power of two."""
 DECISIVE = {
     Operation.EXPONENTIAL: (
         0xC2922868, 0x42040902, 0x4214A6C9, 0x3D40D10C, 0xBE6BE7E3, 0x41161919, 0xC11FC72F, 0xC221E516,
@@ -56,9 +56,9 @@ DECISIVE = {
         0x3FBE7F28,
     ),
 }  # fmt: skip
-"""Operands whose result is another one where a constant of the series is one more, or one less: log2 e, ln 2,
-each coefficient of 2^f and the first four of the logarithm. Searched for; one more or less of the other three
-makes no difference to any operand near 1."""
+"""Operands whose result changes if a constant of the series is one more, or one less: log2 e, ln 2, each
+coefficient of 2^f and the first four of the logarithm. They were searched for. One more or less of the other
+three changes no operand near 1."""
 KINDS = ("plain", "wide", "tiny", "subnormal", "huge", "edges", "cancelling", "broken", "repeated", "mixed")
 PAIR_KINDS = KINDS[:6]
 COUNTS = (1, 2, 3, 7, 8, 9, 17)
@@ -67,7 +67,8 @@ RANDOM = 24
 
 
 def exact_tables() -> dict[str, Table]:
-    """Single operands, pairs and rows, each with the right bits; integers in two's complement of 32 bits."""
+    """Returns single operands, pairs and rows, each with the right bits; integers in two's complement of 32
+    bits."""
     return {"unary": _unary(), "binary": _binary(), "rows": _rows()}
 
 
@@ -77,7 +78,7 @@ def _draw_from(label: str) -> Draw:
 
 
 def pack_integer(value: int) -> int:
-    """In two's complement of 32 bits."""
+    """Returns an integer in two's complement of 32 bits."""
     return value % (1 << 32)
 
 
@@ -119,7 +120,7 @@ def _add_pairs(
 
 
 def _quantized_pairs(bits: int) -> Iterator[tuple[int, int]]:
-    """Ties, both sides of the limit, and scales that no row has."""
+    """Returns ties, both sides of the limit, and scales that no row has."""
     limit = QUANTIZED_LIMITS[bits]
     draw = _draw_from(f"quantize {bits}")
     for scale in (2.0**-20, 1.0, 2.0**-140):
@@ -167,8 +168,8 @@ def _rows() -> Table:
 
 
 def make_quantized_runs(terms: Terms, integer_bytes: int, draw: Draw) -> list[Run]:
-    """The factors somewhere inside longer data, a constant one sometimes said once; then the scales, one each
-    for all terms."""
+    """Returns the factors inside longer data, a constant one sometimes given once; then the scales, one for
+    each term or one for all."""
     runs = []
     for place in range(QUANTIZED_FACTORS):
         column = [term[place] for term in terms]
@@ -254,7 +255,7 @@ SCALES = (
     (SIGN_BIT | INFINITY, ONE), (0, ONE), (SIGN_BIT, ONE), (SIGN_BIT | ONE, ONE), (0xC0490FDB, SIGN_BIT | 3),
     (0x7F000000, 0x00000001), (0x1A000000, 0x1A000000), (1, LEAST_NORMAL),
 )  # fmt: skip
-"""Those of rows, and what only a cheat's buffers hold."""
+"""Scales of rows, and scales that only a cheat's buffers hold."""
 
 
 def _quantized_rows() -> Iterator[_Row]:

@@ -1,4 +1,4 @@
-"""Values that look random and are the same on every machine, and recorded ones, for tests and vectors."""
+"""Values that look random and are the same on every machine, and recorded values, for tests and vectors."""
 
 from hashlib import sha256
 
@@ -6,11 +6,11 @@ from touchstone.protocol.spec import float32
 from touchstone.protocol.spec.task_spec import Limits
 
 TIMESTAMP_S = 1_692_806_304
-"""Of the recorded blocks: a margin before round 1000 of quicknet."""
+"""The time of the recorded blocks: a margin before round 1000 of quicknet."""
 ROUND_1000 = bytes.fromhex(
     "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39"
 )
-"""Signature of round 1000, https://api.drand.sh/52db9ba7.../public/1000."""
+"""The signature of round 1000, https://api.drand.sh/52db9ba7.../public/1000."""
 MALFORMED_REQUESTS = (
     b"\x00\xff" * 200 + b"\r\n\r\n",
     b"GET / HTTP/9.9\r\n\r\n",
@@ -18,7 +18,7 @@ MALFORMED_REQUESTS = (
     b"POST /requests/echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
     b"GET /status HTTP/1.1\r\n" + b"x: y\r\n" * 500 + b"\r\n",
 )
-"""Sent to a listener of HTTP."""
+"""Malformed requests to an HTTP listener."""
 ACCOUNT = "0x" + "a1" * 20
 
 
@@ -32,15 +32,15 @@ WIDER = _limits(1e-3, 1e-14)
 
 
 def word(label: str) -> bytes:
-    """32 bytes that look random and are the same on every machine."""
+    """Returns 32 bytes that look random and are the same on every machine."""
     return sha256(label.encode()).digest()
 
 
 def number(label: str, bound: int) -> int:
-    """An integer below `bound` from a label."""
+    """Returns an integer below `bound`, from a label."""
     return int.from_bytes(word(label), "big") % bound
 
 
 def bits(value: float) -> int:
-    """Bits of the float32 nearest to a number."""
+    """Returns the bits of the float32 nearest to a number."""
     return float32.float_to_bits(float32.nearest(value))

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/float32.json."""
+"""Makes the cases of tests/vectors/float32.json."""
 
 from collections.abc import Iterable
 
@@ -19,13 +19,13 @@ def _pairs() -> Iterable[tuple[str, int, int]]:
         yield from ((f"special {i} {j}", a, b) for j, b in enumerate(SPECIAL))
     for i in range(64):
         a = number(f"float/a/{i}", 0x7F800000) | (number(f"sign/a/{i}", 2) << 31)
-        near = a ^ number(f"near/{i}", 1 << 24) ^ (1 << 31)  # nearly cancels
+        near = a ^ number(f"near/{i}", 1 << 24) ^ (1 << 31)  # Nearly cancels.
         b = near if i % 2 and float32.is_finite(near) else number(f"float/b/{i}", 0x7F800000)
         yield f"random {i}", a, b
 
 
 def float32_tables() -> dict[str, Table]:
-    """The four operations over special and random operands, and values in units of 2^-149."""
+    """Returns the four operations on special and random operands, and values in units of 2^-149."""
     tables = {name: Table() for name in ("add", "subtract", "multiply", "divide")}
     for name, a, b in _pairs():
         for operation, table in tables.items():

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/merkle.json."""
+"""Makes the cases of tests/vectors/merkle.json."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -9,7 +9,7 @@ from touchstone.protocol.spec import data_trees, merkle, merkle_ranges, merkle_s
 
 
 def merkle_tables() -> dict[str, Table]:
-    """Trees of every awkward size, honest proofs and forged ones."""
+    """Returns trees of every awkward size, with honest and forged proofs."""
     leaves, trees, zeros = Table(), Table(), Table()
     for name, data in [
         ("empty", b""),
@@ -134,7 +134,7 @@ def _forged_ranges(add: Callable[[str, bytes, bytes, int, int, list[bytes]], Non
 
 
 MAX_SET = 5
-"""PositionalMerkle.MAX_SET."""
+"""The MAX_SET of PositionalMerkle."""
 
 
 def _sets() -> Table:

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/node.json."""
+"""Makes the cases of tests/vectors/node.json."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,8 @@ from touchstone.protocol.spec.program_operations import Operation
 
 
 def node_tables() -> dict[str, Table]:
-    """Nodes with every kind of access, and the runs of some of their elements; bytes that are no node."""
+    """Returns nodes with every kind of access, and the runs of some of their elements; and bytes that are no
+    node."""
     table = Table()
     for name, program in [*_hand_made(), *map(_random_program, range(24))]:
         (node,) = program.nodes
@@ -57,14 +58,14 @@ def _add(table: Table, name: str, program: Program, element: int) -> None:
 
 
 def _output_run(node: Node, element: int) -> tuple[int, int]:
-    """By the definition of a loop nest, one element after another."""
+    """Returns the output's run by the definition of a loop nest, one element after another."""
     copy = Node(Operation.COPY, node.output_sizes, 0, node.output, (node.output,))
     ((_, (start,)),) = iterate_terms(copy, element)
     return start, 1
 
 
 def _run(elements: tuple[int, ...]) -> tuple[int, int]:
-    """Start and length of the run that an operand's terms are."""
+    """Returns start and length of the run of an operand's terms."""
     start = elements[0]
     if set(elements) == {start}:
         return start, 1
@@ -92,7 +93,7 @@ BUFFERS = (
     Buffer(Role.INTEGER16, 1 << 40),
     Buffer(Role.INTEGER32, 5000),
 )
-"""Of the nodes made by hand; numbers above."""
+"""The buffers of the nodes made by hand, whose numbers are above."""
 
 
 def _program(node: Node, chunk_terms: int, buffers: tuple[Buffer, ...] = BUFFERS) -> Program:
@@ -178,7 +179,7 @@ def _hand_made() -> list[tuple[str, Program]]:
 
 
 def _random_program(case: int) -> tuple[str, Program]:
-    """One node with any loops and any strides; its output is the last buffer."""
+    """Returns one node with any loops and any strides; its output is the last buffer."""
     label = f"node/{case}"
     operation = list(Operation)[number(f"{label}/operation", 4)]
     loops = 1 + number(f"{label}/loops", 8)
@@ -198,7 +199,7 @@ def _random_program(case: int) -> tuple[str, Program]:
 
 
 def _random_access(label: str, buffer: int, sizes: tuple[int, ...], outer: int) -> Access:
-    isolated = number(f"{label}/step", 3) == 0  # one element for all terms; else a run
+    isolated = number(f"{label}/step", 3) == 0  # One element for all terms; else a run.
     run = [0 if isolated else stride for stride in lay_row_major(sizes[outer:])]
     strides = (*(number(f"{label}/stride/{i}", 2001) - 1000 for i in range(outer)), *run)
     # No element lies before the first one of the buffer.
@@ -248,7 +249,7 @@ def _refused() -> Table:
 
 
 def _unsound_quantized() -> list[tuple[str, bytes]]:
-    """Quantized values where none belong, and float32 where they do."""
+    """Returns quantized values where none belong, and float32 where they do."""
     programs = dict(_hand_made())
 
     def encode(name: str, operands: dict[int, Access] | None = None, **changes: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/outer.json."""
+"""Makes the cases of tests/vectors/outer.json."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from touchstone.protocol.spec.errors import ProtocolFault
 
 
 def outer_tables() -> dict[str, Table]:
-    """Quantisation, decoding, mean and Nesterov, with ties, subnormals, the ends of the range and
+    """Returns quantization, decoding, mean and Nesterov, with ties, subnormals, the ends of the range and
     overflow."""
     elements = Table()
     for exponent_byte in (0, 1, 22, 23, 148, 149, 150, 219, 220):

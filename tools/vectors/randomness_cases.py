@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/randomness.json.
+"""Makes the cases of tests/vectors/randomness.json.
 
 Randomness comes from real headers of Anvil and from published rounds of drand's quicknet.
 """
@@ -17,7 +17,7 @@ MIX_HASH = 13
 
 
 def randomness_tables() -> dict[str, Table]:
-    """Headers that are sound and that are not, rounds by time, signatures as points."""
+    """Returns valid and invalid headers, rounds by time, and signatures as points."""
     return {
         "headers": _headers(),
         "refusedHeaders": _refused_headers(),
@@ -27,7 +27,8 @@ def randomness_tables() -> dict[str, Table]:
 
 
 def make_cancun_fields() -> list[bytes]:
-    """Block 1 of `anvil --hardfork cancun --timestamp 1692806302` after one transfer (version 1.7.1)."""
+    """Returns block 1 of `anvil --hardfork cancun --timestamp 1692806302` after one transfer (version
+    1.7.1)."""
     words = {
         "parent": "e4b87601b4058786e5d7fd86d4c3c830bb2fecb25ec014a47277a91f4a4bf2c3",
         "state": "47a51018117e1390ec277e295f9f1bc311a93add28a4756c2171f93ff5b9558c",
@@ -44,11 +45,12 @@ def make_cancun_fields() -> list[bytes]:
 
 
 CANCUN_HASH = bytes.fromhex("477832cb29f98b17ae1cecd51db1af4f3749ead1111f816d53eb6d9bcadbed14")
-"""What Anvil said the hash of that block was."""
+"""The hash of that block, as Anvil gave it."""
 
 
 def _make_prague_fields() -> list[bytes]:
-    """The same under prague: another parent, state and randao, and the requests' hash behind."""
+    """Returns the same block under prague: with another parent, state and randao, and the hash of requests at
+    the end."""
     fields = make_cancun_fields()
     fields[0] = bytes.fromhex("c8a9a8a7eeb0b640cbe0a9ce0dc7a8b1a40e8952a85dd4f99a3ec99305c0aafc")
     fields[3] = bytes.fromhex("6ad8104a49d5a4128e3992ca766c49c6df65ccaa6ca78e56826bdb383f7535ea")
@@ -86,7 +88,7 @@ def _headers() -> Table:
 
 
 def _refused_headers() -> Table:
-    """No chain has these: they would have to be its block's preimage."""
+    """Returns headers that no chain has, because they would have to be its block's preimage."""
     table = Table()
     fields = make_cancun_fields()
     sound: bytes = rlp.encode(fields)
@@ -124,7 +126,8 @@ def _rounds() -> Table:
 
 
 def _beacons() -> Table:
-    """Round 1000 as published; its negative is a point of the group too, with the other half's flag."""
+    """Returns round 1000 as published, and its negative, which is a point of the group too, with the other
+    half's flag."""
     table = Table()
     negative = bytes([ROUND_1000[0] ^ 0x20]) + ROUND_1000[1:]
     for name, signature, is_signed in [("round 1000", ROUND_1000, True), ("its negative", negative, False)]:

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/referee.json."""
+"""Makes the cases of tests/vectors/referee.json."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -23,7 +23,7 @@ from touchstone.protocol.spec.operation_bounds import Terms
 from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
 
 COUNTS = (1, 2, 3, 7, 8, 9, 17)
-"""Terms of sums: about whole words of eight."""
+"""The numbers of terms in sums, around whole words of eight."""
 LONGEST = 4096
 LONG = (
     (Operation.PRODUCT_SUM, 128),
@@ -34,18 +34,19 @@ LONG = (
 )
 ONE, TINY, HUGE = 0x3F800000, 0x00000003, 0x7F000000
 MIDDLE = 127
-"""Exponent field of 1."""
+"""The exponent field of 1."""
 _EXPONENTS = (
     0x00000000, 0x00000001, 0x80000001, 0x3F800000, 0xBF800000, 0x42B17218, 0xC2AE0000, 0xC2AD4000,
     0xC2AEAC4F, 0xC2AEAC50, 0xC2D00000, 0xC2FE0000, 0xC3000000, 0xC3000001, 0xFF7FFFFF, 0x43000000,
     0x43000001, 0x7F7FFFFF,
 )  # fmt: skip
-"""About ln 2^128 and ln 2^-126, where results become subnormal, and 128, the limit of the series."""
+"""Exponents around ln 2^128 and ln 2^-126, where results become subnormal, and 128, the limit of the
+series."""
 _POSITIVES = (
     ONE, ONE - 1, ONE + 1, 0x3F400000, 0x3F400001, 0x3FC00000, 0x3FC00001, 0x40000000, 0x00800000, 0x7F7FFFFF,
     0x80000001, 0x3E99999A,
 )  # fmt: skip
-"""About 1, 3/4 and 3/2, and the ends."""
+"""Operands around 1, 3/4 and 3/2, and the ends of the range."""
 FUNCTION_OPERANDS = {
     Operation.EXPONENTIAL: _EXPONENTS, Operation.SIGMOID: _EXPONENTS,
     Operation.LOGARITHM: _POSITIVES, Operation.RECIPROCAL_ROOT: _POSITIVES,
@@ -96,7 +97,7 @@ def _edge_inputs() -> Iterator[Inputs]:
     yield "both subnormal", Operation.FLUSH, [(TINY, 0x00000009)]
     yield "2^127 less next to nothing", Operation.SUBTRACT, [(HUGE, 1)]
     yield "2^127 and next to nothing less than 0", Operation.ADD, [(0x80000001, HUGE)]
-    # Of the quotient's 64 places after the point all behind a half are zero, but not all further ones.
+    # Of the quotient's 64 binary places, all after a half are zero, but not all further ones.
     yield "a quotient just above a tie", Operation.DIVIDE, [(0x0000000A, 0x00D72084)]
     yield "another, negative", Operation.DIVIDE, [(0x80000041, 0x00BCDF06)]
     for operation, operands in FUNCTION_OPERANDS.items():
@@ -105,7 +106,8 @@ def _edge_inputs() -> Iterator[Inputs]:
 
 
 def _window_inputs() -> Iterator[Inputs]:
-    """One pair of a word far from the others, about as far as the contract still sums without limbs."""
+    """Returns inputs in which one pair of a word is far from the others, about as far as the contract still
+    sums without limbs."""
     near = MIDDLE << 23 | 0x7FFFFF
     for distance in (15, 16, 17, 31, 32, 48, 63, -14, -15, -16, -31, -32, -64):
         far = near + (distance << 23)
@@ -126,7 +128,7 @@ def _draw_from(label: str) -> Draw:
 
 
 def referee_tables() -> dict[str, Table]:
-    """Operands of every operation and kind, each with claims of both verdicts around its edges."""
+    """Returns operands of every operation and kind, each with claims of both verdicts around its edges."""
     table = Table()
     for name, operation, terms in _inputs():
         draw = _draw_from(f"claims/{name}")
@@ -146,7 +148,7 @@ def referee_tables() -> dict[str, Table]:
 
 
 def _enclosures() -> Table:
-    """Both ends as whole numbers of 2^exponent, as large as it can be."""
+    """Returns both ends as whole numbers of 2^exponent, with the largest possible exponent."""
     table = Table()
     for operation, operands in FUNCTION_OPERANDS.items():
         for bits in operands:
@@ -170,6 +172,6 @@ def _add_enclosure(table: Table, operation: Operation, bits: int) -> None:
 
 
 def _count_zeros(value: Fraction) -> int:
-    """The largest power of 2 of which a dyadic number is a multiple; 0 for 0."""
+    """Returns the largest power of 2 that divides a dyadic number; 0 for 0."""
     numerator = abs(value.numerator)
     return (numerator & -numerator).bit_length() - value.denominator.bit_length() if numerator else 0

@@ -1,4 +1,4 @@
-"""Operands and claims for the referee, the nasty ones first: any operation, both verdicts.
+"""Makes operands and claims for the referee, the hardest ones first: any operation, both verdicts.
 
 `draw(n)` gives a number below n: from a label for the vectors, from a seed for a campaign.
 
@@ -29,20 +29,22 @@ EXPONENTS = {
     "one": (126, 128), "steps": (127, 134), "subnormal": (0, 1), "huge": (220, 254),
     "window": (111, 144), "first": (1, 33), "last": (222, 255),
 }  # fmt: skip
-"""Exponent fields, lowest and one beyond the highest. low: products near the least normal number; window,
-first, last: as many as the contract sums without limbs, one more, and those at both ends."""
+"""Exponent fields, the lowest and one beyond the highest. `low` makes products near the least normal number.
+`window`, `first` and `last` are as many as the contract sums without limbs, one more, and those at both
+ends."""
 BANDS = ("first", "plain", "last", "plain", "one", "low")
-"""Kinds of terms that follow one another in sums, ten of each: in the middle of words of eight."""
+"""Kinds of terms that follow one another in sums, ten of each, so that they change in the middle of words of
+eight."""
 VERGE = EDGES[-4:]
 PAIRS = {"lost": ("subnormal", "huge"), "verge": ("verge", "low")}
-"""Kinds of neighbouring operands. lost: products that vanish where subnormal operands do; verge: operands
-near the largest number, though their products stay small."""
+"""Kinds of neighbouring operands. `lost` makes products that vanish if subnormal operands do. `verge` makes
+operands near the largest number, although their products stay small."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A claim about one operation. kind: how its operands were made; is_fault: the verdict; bits: of
-    quantized values."""
+    """A claim about one operation. `kind` says how its operands were made; `is_fault` is the verdict; `bits`
+    are those of quantized values."""
 
     kind: str
     operation: Operation
@@ -55,8 +57,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Run:
-    """An operand as the contract takes it: element i is float32 number first + i of `data`, or `first`
-    always."""
+    """An operand as the contract takes it: element i is float32 number first + i of `data`, or always
+    `first`."""
 
     data: bytes
     first: int
@@ -64,7 +66,7 @@ class Run:
 
 
 def make_bits(kind: str, draw: Draw) -> int:
-    """A finite pattern."""
+    """Returns the bits of a finite number."""
     sign = draw(2) * SIGN_BIT
     if kind in ("edges", "verge"):
         magnitudes = EDGES if kind == "edges" else VERGE
@@ -75,7 +77,7 @@ def make_bits(kind: str, draw: Draw) -> int:
 
 
 def make_terms(operation: Operation, kind: str, count: int, draw: Draw) -> Terms:
-    """`count` terms (1 but for reductions) of one of KINDS."""
+    """Returns `count` terms (1 except for reductions) of one of KINDS."""
     width = 1 if operation in INDEXED else OPERAND_COUNTS[operation]
     turn = draw(2)
     terms = [
@@ -84,7 +86,7 @@ def make_terms(operation: Operation, kind: str, count: int, draw: Draw) -> Terms
         )
         for i in range(count)
     ]
-    if kind == "cancelling":  # the odd ones undo the even ones
+    if kind == "cancelling":  # The odd ones cancel the even ones.
         return [(t[0] ^ SIGN_BIT * (i % 2), *t[1:]) for i in range(count) for t in terms[i // 2 : i // 2 + 1]]
     if kind == "repeated":
         return [(*terms[0][:-1], *term[-1:]) for term in terms]
@@ -111,7 +113,8 @@ KINDS = (*EXPONENTS, *PAIRS, "edges", "cancelling", "broken", "repeated", "mixed
 
 
 def make_runs(operation: Operation, terms: Terms, draw: Draw) -> list[Run]:
-    """The operands of these terms, each somewhere inside longer data; a constant one sometimes said once."""
+    """Returns the operands of these terms, each inside longer data; a constant one is sometimes given
+    once."""
     width = 1 if operation in INDEXED else OPERAND_COUNTS[operation]
     columns = [[term[i] for term in terms] for i in range(width)]
     return [_make_run(column, draw) for column in columns]
@@ -124,7 +127,7 @@ def _make_run(column: list[int], draw: Draw) -> Run:
 
 
 def step(bits: int, places: int) -> int:
-    """The float32 so many places above a pattern that is no NaN; both zeros are one place; stops at the
+    """Returns the float32 so many places above a number (no NaN). Both zeros are one place; it stops at the
     infinities."""
     rank = bits & ~SIGN_BIT
     rank = (-rank if bits & SIGN_BIT else rank) + places
@@ -132,7 +135,8 @@ def step(bits: int, places: int) -> int:
 
 
 def make_claims(operation: Operation, terms: Terms, draw: Draw) -> list[int]:
-    """Both sides of each edge of what is allowed, a place more on each, and what is never or always right."""
+    """Returns claims on both sides of each edge of what is allowed, one place more on each, and claims that
+    are never or always right."""
     values = [bits for term in terms[:2] for bits in term]
     claims = [0, INFINITY, NOT_A_NUMBER, INFINITY | SIGN_BIT, make_bits("wide", draw), *values]
     flushed = [tuple(0 if is_finite(x) and not x & INFINITY else x for x in term) for term in terms]
@@ -150,12 +154,12 @@ def _surround(exact: Fraction, bound: Fraction) -> Iterator[int]:
 
 
 def make_cases(operation: Operation, kind: str, count: int, draw: Draw) -> list[Case]:
-    """All claims about one draw of operands."""
+    """Returns all claims about one draw of operands."""
     terms = make_terms(operation, kind, count, draw)
     claims = make_claims(operation, terms, draw)
     return [Case(kind, operation, terms, bits, is_fault(operation, terms, bits)) for bits in claims]
 
 
 def is_fault(operation: Operation, terms: Terms, claimed: int) -> bool:
-    """The verdict of Python."""
+    """Returns the verdict of Python."""
     return judge_operation(operation, terms, claimed).is_fault

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/draw.json."""
+"""Makes the cases of tests/vectors/draw.json."""
 
 from tools.vectors.fixed_values import word
 from tools.vectors.table import Table
@@ -8,7 +8,7 @@ from touchstone.protocol.spec.params import TAG_UNIFORM
 
 
 def draw_tables() -> dict[str, Table]:
-    """Every draw, with sizes at their edges and bounds that force rejected attempts."""
+    """Returns every draw, with sizes at their edges and bounds that force rejected attempts."""
     return {
         "uniform": _uniform(),
         "shards": _shards(),

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/statements.json: what is signed, by whom, and what contradicts it."""
+"""Makes the cases of tests/vectors/statements.json: what is signed, by whom, and what contradicts it."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -27,7 +27,7 @@ from touchstone.protocol.spec.typed_data import STATEMENT_TYPES, SigningDomain
 
 DEPLOYER = bytes(19) + b"\xd0"
 CONTRACT = "0x" + keccak(rlp.encode([DEPLOYER, 0]))[12:].hex()
-"""Where the first contract of DEPLOYER stands."""
+"""The address of DEPLOYER's first contract."""
 DOMAIN = SigningDomain(31337, CONTRACT)
 KEY = AccountKey(Account.from_key(word("a key that everybody knows")))
 SOLVER, AUDITOR, OTHER = ("0x" + digit * 40 for digit in "abc")
@@ -36,7 +36,8 @@ PARITY = 1 << 255
 
 
 def statement_tables() -> dict[str, Table]:
-    """Each statement with its digest and signature, changed field by field, and hostile signatures."""
+    """Returns each statement with its digest and signature, changed field by field, and hostile
+    signatures."""
     votes = _make_votes()
     return {
         "sealed": _sealed(votes[0][1]),
@@ -49,7 +50,7 @@ def statement_tables() -> dict[str, Table]:
 
 
 def _make_vote(**changed: Any) -> Vote:
-    """A vote whose opening is `_make_opening`, but for what is changed."""
+    """Returns a vote whose opening is `_make_opening`, except for the changed fields."""
     domain, place = word("statements/domain"), (7, 3, 1, 0)
     start = compute_boundary_leaf(domain, 7, SOLVER, 4, word("salt/4"), word("state/4"))
     end = compute_boundary_leaf(domain, 7, SOLVER, 5, word("salt/5"), word("state/5"))
@@ -79,7 +80,7 @@ def _change(statement: Any, name: str) -> Any:
 
 
 def _make_votes() -> list[tuple[str, Vote, VoteOpening]]:
-    """Name, vote and opening: the first is sound, the others differ from it in one thing."""
+    """Returns name, vote and opening: the first is valid, the others differ from it in one thing."""
     vote = _make_vote()
     cases = [("as sealed", vote, _make_opening(vote))]
     for name in [field.name for field in fields(Vote)]:
@@ -149,7 +150,7 @@ def _votes(votes: list[tuple[str, Vote, VoteOpening]]) -> Table:
 
 
 def _pairs(votes: list[Vote]) -> Table:
-    """Each vote against the first, and against one that differs in everything but its draw."""
+    """Returns each vote against the first, and against one that differs in everything but its draw."""
     table = Table()
     far = _make_vote(segment=9, start_leaf=word("far"), seal=word("far"), end_leaf=word("far"), named_leaf=5)
     blank = _make_vote(word=VoteWord.UNSERVED, start_leaf=ZERO, seal=ZERO, end_leaf=ZERO)
@@ -195,7 +196,7 @@ def _merges() -> Table:
 
 
 def _signatures() -> Table:
-    """Signatures of one vote, malformed ones included: signer is zero where there is none."""
+    """Returns signatures of one vote, malformed ones included; the signer is zero if there is none."""
     table, vote = Table(), _make_vote()
     signature = sign_statement(KEY, vote, DOMAIN)
     r, vs = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")

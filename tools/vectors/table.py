@@ -1,4 +1,4 @@
-"""Cases as columns, which forge reads without a struct, and leaves made from labels."""
+"""Holds cases as columns, which forge reads without a struct, and leaves made from labels."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ SAFE_INTEGER = 1 << 53
 
 
 class Table:
-    """Cases as columns: what forge's parseJson reads without a struct."""
+    """Cases as columns, which forge's parseJson reads without a struct."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
     def add(self, name: str, **cells: Any) -> None:
-        """One case; a list becomes a slice of a flat column."""
+        """Adds one case; a list becomes a slice of a flat column."""
         self.rows.append({"name": name, **cells})
 
     def columns(self) -> dict[str, list[Any]]:
-        """Every column as JSON values."""
+        """Returns every column as JSON values."""
         columns: dict[str, list[Any]] = {}
         for key in self.rows[0]:
             cells = [row[key] for row in self.rows]
@@ -38,6 +38,6 @@ def _json_column(cells: list[Any]) -> list[Any]:
 
 
 def make_leaf(label: str, scale: float) -> bytes:
-    """A state leaf of 256 float32 within 1000 * scale of zero, from a label."""
+    """Returns a state leaf of 256 float32 within 1000 * scale of zero, from a label."""
     values = [(number(f"{label}/{i}", 2001) - 1000) * scale for i in range(256)]
     return float32.pack_bits([bits(value) for value in values])

@@ -1,4 +1,4 @@
-"""Cases of tests/vectors/tolerance.json."""
+"""Makes the cases of tests/vectors/tolerance.json."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
     exact, short = Limits(0, 0, 0, 0, 0, 2**41), Limits(0, 0, 0, 0, 0, 2**41 - 1)
     yield "exactly at the limit", one_off, base, 0, exact
     yield "one unit beyond", one_off, base, 0, short
-    # Patterns below 2^23 count units of 2^-149.
+    # Bits below 2^23 count units of 2^-149.
     half = Limits(2**63, 2**20, 0, 0, 0, 0)
     for units, place in ((2**19, "exactly at the limit"), (2**19 + 1, "one unit beyond")):
         yield f"first moment {place}", [0, units, 0], [0, 0, 0], 0, half
@@ -53,7 +53,7 @@ def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
 
 
 def _large_cases(base: list[int]) -> Iterable[ElementCase]:
-    """Every finite element has a judgement: numbers are cut off at 2^64."""
+    """Returns large numbers. Every finite element can be judged, because numbers are cut at 2^64."""
     minus, edge = 1 << 31, bits(2.0**64)
     values = [
         ("2^64", edge),
@@ -80,7 +80,7 @@ def _large_cases(base: list[int]) -> Iterable[ElementCase]:
         2**256 - 1,
         WIDEST,
     )
-    # m is not cut off where v' is: a difference of some ulps of m = 2^40 beside v' = 2^80.
+    # m is not cut if v' is: a difference of some ulps of m = 2^40 beside v' = 2^80.
     for far in (1, 64, 1 << 14):
         first, second = bits(2.0**40), bits(2.0**80)
         yield (
@@ -99,7 +99,8 @@ def _large_cases(base: list[int]) -> Iterable[ElementCase]:
 
 
 def _negative_cases(base: list[int]) -> Iterable[ElementCase]:
-    """A negative v is judged by its distance, but for one beside a v' that is not negative."""
+    """Returns negative values. A negative v is judged by its distance, except beside a v' that is not
+    negative."""
     minus = 1 << 31
     negative = base[2] | minus
     for ulps in (0, 1, 64, 1 << 14):
@@ -129,7 +130,7 @@ def _not_finite_cases(base: list[int]) -> Iterable[ElementCase]:
 
 
 def tolerance_tables() -> dict[str, Table]:
-    """Elements at, just inside and just beyond the limits, and everything that no limits fit."""
+    """Returns elements at, just inside and just beyond the limits, and everything that no limits fit."""
     elements, roots = Table(), Table()
     for name, claimed, replayed, rate, limits in _element_cases():
         pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
