@@ -171,7 +171,8 @@ class PlayedTask(PlayedCalls):
                 self.shares = self.shares.mint(str(event.target.key), event.wei)
 
     def send_refused(self, refused: str, sender: str, *made: Any) -> None:
-        """Sends a call that the machine has not, and that the contracts must refuse by this name."""
+        """Sends a call that the machine has not, and that the contracts must refuse by this name. sender: a
+        party, or one of the contracts."""
         self._note(str(made[1]), sender, made, refused)
 
     def send_raw(self, sender: str, *made: Any) -> None:
@@ -187,7 +188,7 @@ class PlayedTask(PlayedCalls):
         events: tuple[GameEvent, ...] = (),
         header: tuple[int, bytes] | None = None,
     ) -> None:
-        address = self.get_party(sender).address
+        address = list_addresses().get(sender) or self.get_party(sender).address
         reason = self._reason if refused else b""
         after = (self.state, self.shares)
         self.log.append(Sent(name, address, self.block, made, header, refused, events, *after, reason))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.kit.contract_calls import ContractCall
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.contests import fells
 from tests.kit.plays.rounds import make_running
@@ -9,7 +10,7 @@ from tests.kit.plays.settlement import accept_rest
 from tests.kit.plays.votes import make_drawn
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.purse import BURNED, restitution_of
+from touchstone.protocol.spec.game.purse import BURNED, ESCROW, restitution_of
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("convictions")
@@ -378,4 +379,138 @@ def a_false_reject_of_an_undone_round() -> World:
     convicts_auditor(world, 1, "cid")
     assert world.get_credit("cid") == 100
     world.ends()
+    return world
+
+
+# Of seats that are gone, and of votes of others
+LONG = {"respond": 100, "dispute": 800}
+
+
+def make_lost(name: str, fault: str = "", **changes: Any) -> World:
+    """Returns a task in which two false REJECTs took ann's pay, with long windows."""
+    world = World(name, **{"windows": LONG, **changes})
+    world.solvers("ann", "bob", "cid")
+    world.verifiers("vic", "wil", "xia")
+    world.starts()
+    world.anybody("ann").commits(fault=fault)
+    for other in ("bob", "cid"):
+        world.anybody(other).commits()
+    world.draws()
+    for rank in (0, 1):
+        world.votes("ann", REJECT_STATE, rank=rank, is_opened=False)
+    accept_rest(world, 0, "bob", "cid")
+    return world
+
+
+def convicts_late(world: World, claimant: str, index: int, *leaving: str) -> None:
+    """An auditor of a claim is disputed in the last block, and silent. Meanwhile these solvers settle and are
+    paid out."""
+    world.comes_to((world.state.rounds[index].closed or 0) + 800)
+    zoe = world.anybody("zoe")
+    dispute = zoe.disputes(make_place(world, index, claimant))
+    world.passes_duties()
+    for name in leaving:
+        world.settles(name, world.state.next_round - 1)
+        zoe.pays_out(name)
+    world.comes_to(world.disputes[dispute].clock + 1)
+    zoe.ends_dispute(dispute)
+
+
+@PLAYS.add
+def a_solver_that_has_gone_is_paid_back() -> World:
+    """It has settled, and its stake is paid out; then the auditor is convicted that took its pay."""
+    world = make_lost("a solver that has gone is paid back")
+    world.posts()
+    world.winds_down()
+    before = world.get_stake("ann")
+    convicts_late(world, "ann", 0, "ann", "bob")
+    assert world.find_seat("ann") is None
+    assert world.get_credit("ann") == before - 60 + 100, "its stake less a fee of round 1, and the pay"
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_convict_that_has_gone_is_not_paid_back() -> World:
+    """It stays convicted as the last holder of its number, and nobody else is paid in its place."""
+    world = make_lost("a convict that has gone is not paid back", "start")
+    zoe = world.anybody("zoe")
+    zoe.convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
+    world.posts()
+    world.winds_down()
+    convicts_late(world, "ann", 0, "ann", "bob")
+    assert world.get_credit("ann") == 0
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_slash_after_settlement_burns_the_pay_once() -> World:
+    """Settlement has burned the pay of a void claim of a round that stands."""
+    world = make_lost("a slash after settlement burns the pay once")
+    world.posts()
+    world.winds_down()
+    convicts_late(world, "ann", 0, "ann")
+    assert world.state.purse.get_wei(BURNED) > 0
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_slash_of_an_undone_round_burns_the_pay_too() -> World:
+    """There settlement burned nothing of it: the escrow loses at once what the slash pays."""
+    world = make_signed("a slash of an undone round burns the pay too", "ann", "bob", windows=LONG)
+    for rank in (0, 1):
+        world.votes("cid", REJECT_STATE, rank=rank, is_opened=False)
+    fells_late(world, 0)
+    world.stands_after_fall()
+    world.submitter.halts()
+    escrow = world.state.purse.get_wei(ESCROW)
+    convicts_late(world, "cid", 1, "cid")
+    assert world.state.purse.get_wei(ESCROW) < escrow
+    world.ends()
+    return world
+
+
+def fells_late(world: World, index: int) -> None:
+    """A root falls: nobody answers its contest, in a task of long windows."""
+    contest = world.anybody("zoe").contests(index)
+    world.passes(101)
+    world.anybody("zoe").ends_contest(contest)
+
+
+@PLAYS.add
+def a_false_word_of_another_seat_restores_nothing() -> World:
+    """A REJECT counted that another auditor was drawn for; who signed one like it pays nobody back."""
+    world = make_lost("a false word of another seat restores nothing")
+    zoe, other = world.anybody("zoe"), world.get_auditor(0, "ann", rank=1)
+    ref = make_place(world, 0, "ann")
+    votes = [world.proofs.vote(ref, word, by=other.name) for word in (ACCEPT, REJECT_STATE)]
+    zoe.convicts(ref, ProofKind.TWO_STATEMENTS, world.proofs.pair("proveTwoVotes", *votes), signer=other.seat)
+    assert world.get_credit("ann") == 0
+    convicts_auditor(world, 0, "ann")
+    assert world.get_credit("ann") == 100
+    return world
+
+
+@PLAYS.add
+def modules_alone_move_stakes_and_rounds() -> World:
+    """Nobody else convicts, fells a root, burns what is left, opens or undoes a round; and no module does
+    what is another one's."""
+    world = make_running("modules alone move stakes and rounds")
+    seat, zoe = world.get_seat("ann").number, world.get_party("zoe").address
+    ref = (0, 0, (1 << 32) - 1, 0)
+    punish = ("Settlement", "punish", world.task, seat, zoe, int(ProofKind.DISPUTED), ref)
+    moves: tuple[ContractCall, ...] = (
+        punish,
+        ("Settlement", "fall", world.task, 0, zoe),
+        ("Settlement", "burnRest", world.task),
+        ("Rounds", "begin", world.task, bytes(32)),
+        ("Rounds", "fall", world.task, 0, False),
+    )
+    for made in moves:
+        world.send_refused("NotModule", "zoe", *made)
+    wrong = zip(("Contests", "Asks", "Evidence", "Settlement", "Disputes"), moves, strict=True)
+    for module, made in wrong:
+        world.send_refused("NotModule", module, *made)
     return world
