@@ -13,14 +13,13 @@ ASKS = f"{CONTRACTS}/Asks.t.sol"
 PLAYS = "tests/kit/plays"
 QUERIES = f"{PLAYS}/queries.py"
 PLAYED_CONVICTIONS = f"{PLAYS}/convictions.py"
+EVIDENCE = f"{PLAYS}/evidence.py"
 PLAYED_DISPUTES = f"{PLAYS}/disputes.py"
+PLAYED_STEPS = f"{PLAYS}/steps.py"
 PLAYED_ROUNDS = f"{PLAYS}/rounds.py"
 PLAYED_SEATS = f"{PLAYS}/seats.py"
 PLAYED_SETTLEMENT = f"{PLAYS}/settlement.py"
 PLAYED_VOTES = f"{PLAYS}/votes.py"
-DISPUTES = f"{CONTRACTS}/Disputes.t.sol"
-EVIDENCE = f"{CONTRACTS}/Evidence.t.sol"
-STATEMENT_MODULE = f"{CONTRACTS}/StatementModule.t.sol"
 PURSE = f"{CONTRACTS}/Purse.t.sol"
 TERMS = f"{CONTRACTS}/libraries/GameTermsCheck.t.sol"
 VOTES = f"{CONTRACTS}/Votes.t.sol"
@@ -92,31 +91,31 @@ CONVICTED = "test_one_honest_verifier_convicts_all_who_err_or_lie"
 ENTRIES = (
     _entry("1", "fabricated states", REPLAY="test_a_wrong_end_is_rejected_with_its_worst_leaf"),
     _entry("2", "interpolation, tiny updates", LEARNED="test_a_tiny_update_is_measured_by_what_it_should_be"),
-    _entry("3", "data made up to explain", DISPUTES="test_proveDatum_lies_convict"),
+    _entry("3", "data made up to explain", PLAYED_STEPS="a_wrong_datum_convicts"),
     _entry("4", "honest big moves, the rest spoofed",
            DRAW="test_each_segment_is_equally_likely_at_each_draw"),
     _entry("5", "skipped steps", CAST=CONVICTED),
     _entry("6", "smaller batch, shorter sequence"),
     _entry("7", "swapped, relabelled, reordered, repeated data",
-           DISPUTES="test_proveDatum_lies_convict", LEARNED="test_every_byte_of_the_data_counts"),
+           PLAYED_STEPS="a_wrong_datum_convicts", LEARNED="test_every_byte_of_the_data_counts"),
     _entry("8", "seed grinding", DRAW="test_seeds_are_the_hashes_by_hand_and_kept_apart",
            SAMPLES="test_samples_leave_room_for_the_labels"),
     _entry("9", "lower precision"),
     _entry("10", "frozen, pruned, low-rank layers"),
-    _entry("11", "other hyperparameters", DISPUTES="test_proveDatum_lies_convict",
+    _entry("11", "other hyperparameters", PLAYED_STEPS="a_wrong_datum_convicts",
            LEARNED="test_no_hyperparameter_comes_from_the_prover"),
     _entry("12", "tampered m, v, step", LEARNED="test_the_optimizer_s_state_is_compared",
-           EVIDENCE="test_start_otherMoment_isConvicted test_start_otherStep_isConvicted",
+           EVIDENCE="a_wrong_start_is_proven",
            REPLAY="test_an_end_with_other_step_numbers_is_rejected",
-           DISPUTES="test_postTrace_wrongSteps_convicts"),
+           PLAYED_STEPS="a_state_of_other_steps_is_not_shown"),
     _entry("13", "riding the tolerance", ADAPTIVE=RIDING,
            RULES="test_drift_costs_a_claim_only_so_the_pay_must_deter_it"),
     _entry("14", "one large error in one coordinate",
            COMPARE="test_the_worst_element_decides_as_all_elements_would"),
-    _entry("15", "another solver's work", EVIDENCE="test_start_otherWeights_isConvicted",
+    _entry("15", "another solver's work", EVIDENCE="a_wrong_start_is_proven",
            DECIDING="test_a_vote_names_its_claim_seed_and_segment"),
     _entry("16", "old work again, other task's work",
-           EVIDENCE="test_start_otherWeights_isConvicted test_start_zerosInsteadOfCarried_isConvicted",
+           EVIDENCE="a_wrong_start_is_proven carried_moments_are_right",
            PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("17", "several runs, best one kept", PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("18", "grinding the sample", LEARNED="test_no_claim_moves_its_own_draw",
@@ -133,14 +132,14 @@ ENTRIES = (
            CAST="test_honest_statements_outlive_whoever_harasses_them"),
     _entry("20", "two roots", PLAYED_ROUNDS="a_commitment_is_refused",
            PLAYED_VOTES="the_first_of_two_votes_counts",
-           EVIDENCE="test_twoVotes_thatDiffer_areConvicted test_twoSeals_thatDiffer_areConvicted"),
+           EVIDENCE="two_votes_of_one_draw_convict two_seals_of_one_draw_convict"),
     _entry("21", "hostile payloads", CALLS="test_source_executes_no_data",
            WIRE="test_an_oversized_or_misshapen_blob_is_refused_by_its_length test_no_path_leads_outside",
            BLOBS="test_a_value_that_is_not_finite_is_told_with_its_place",
            COMPARE="test_claims_that_are_not_finite_are_infinitely_far"),
     _entry("22", "correct but poisonous updates", ADAPTIVE=RIDING),
     _entry("23", "wrong pseudo-gradient or outer step",
-           EVIDENCE="test_delta_otherQuantum_isConvicted test_carried_other_isConvicted",
+           EVIDENCE="a_wrong_delta_is_proven another_carried_root_is_proven",
            CONTEST="test_a_wrong_root_falls_and_its_signers_lose_their_seats"),
     _entry("24", "false hardware class", LEARNED="test_the_limits_know_no_hardware"),
     _entry("25", "accept without work", SETTLING="test_a_counted_vote_is_paid_with_its_opening_only",
@@ -152,14 +151,14 @@ ENTRIES = (
     _entry("27", "bribery, collusion", MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
     _entry("28", "false accusation", CAST="test_honest_statements_outlive_whoever_harasses_them",
            PLAYED_DISPUTES="a_silent_opener_loses_its_bond",
-           DISPUTES="test_proveOperation_honest_isCleared"),
+           PLAYED_STEPS="nothing_of_an_honest_claim_is_proven"),
     _entry("29", "flooding and delay",
            QUERIES="the_kth_query_costs_k_bonds",
            QUESTIONS="test_a_dispute_lasts_three_answers_and_three_moves_between_at_most",
-           HEARING="test_a_flood_of_offers_leaves_two_records", DISPUTES="test_leaves_once",
+           HEARING="test_a_flood_of_offers_leaves_two_records", PLAYED_STEPS="leaves_are_demanded_once",
            WIRE="test_connections_that_say_nothing_are_closed_and_others_are_served"),
     _entry("30", "front-run proofs", FINDINGS="test_l_a_copied_seal_seals_nothing_and_a_seal_expires",
-           EVIDENCE="test_proof_unsealed_isRefused"),
+           EVIDENCE="a_proof_is_sealed_by_who_brings_it"),
     _entry("31", "self-challenge, buying an acquittal", FINDINGS="test_h1_a_slow_dispute_shields_nobody "
            "test_h1_losing_on_purpose_acquits_of_nothing "
            "test_h2_a_full_self_challenge_loses_half_of_the_stake",
@@ -188,13 +187,13 @@ ENTRIES = (
            TRANSACTIONS="test_a_reorg_that_drops_a_transaction_blocks_no_later_one"),
     _entry("38", "oversized leaves", OPENINGS="test_judge_openingsOfAnotherLength_isRefused",
            NODES="test_read_tooManyTerms_isRefused", ASKS="test_answer_leafOfOtherLength_isRefused",
-           EVIDENCE="test_delta_otherLength_isConvicted"),
+           EVIDENCE="a_wrong_delta_is_proven"),
     _entry("39", "Merkle second preimage, position", TREES="test_leafHash_nodeMessage_differs "
            "testFuzz_verify_anotherIndex_isRefused test_verify_paddingAsLeaf_isRefused",
            MERKLE="test_a_node_is_no_leaf test_padding_is_no_leaf"),
     _entry("40", "replayed signatures", AUTH="test_a_replay_is_refused "
            "test_a_signature_for_another_deployment_is_refused",
-           QUERIES="another_vote_is_not_asked", STATEMENT_MODULE="test_seal_signedAsVote_isUnknown"),
+           QUERIES="another_vote_is_not_asked", EVIDENCE="a_vote_and_a_seal_of_one_draw_convict"),
     _entry("41", "admin keys", ADMIN="test_no_contract_has_a_call_for_an_owner"),
     _entry("42", "a cheating submitter", JOINING="test_what_could_hurt_is_refused_by_name",
            FACTS="test_another_task_needs_another_step_root",

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {BoundaryProof, LeafProof, Limits, StateHeader, StateLeaves} from "../../../contracts/Types.sol";
 import {GameTerms} from "../../../contracts/game/GameTypes.sol";
-import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
+import {OuterOpening, SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {OuterMath} from "../../../contracts/libraries/OuterMath.sol";
 import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
@@ -18,13 +18,10 @@ abstract contract StatementWorld is GameWorld {
         NONE,
         START_WEIGHTS,
         START_STEP,
-        START_LOCAL,
         START_MOMENT,
         DELTA,
-        DELTA_SIZE,
         SCALE,
         FINAL_INFINITE,
-        FINAL_FAR,
         CARRIED,
         END_STEPS,
         BROKEN_LEAF
@@ -40,10 +37,6 @@ abstract contract StatementWorld is GameWorld {
 
     /// @dev By seat.
     mapping(uint256 => Twist) internal twists;
-    /// @dev Every element of the weights that the task starts from.
-    uint32 internal globalBits = 0x3f800000;
-    /// @dev Round + 1 from which the moments of a seat's claim of a round are carried.
-    mapping(uint256 => mapping(uint256 => uint256)) internal carriedFrom;
     /// @dev How far the auditor's own end lies from the claim's, in the bits of the weights of one leaf.
     uint32 internal apart;
     uint32 internal apartLeaf;
@@ -96,10 +89,9 @@ abstract contract StatementWorld is GameWorld {
         Twist twist = twists[seat];
         bool isSpoiled = tensor == WEIGHTS && index == 1 && boundary != 0;
         if (isSpoiled && twist == Twist.FINAL_INFINITE) return filled(0x7f800000, 1024);
-        if (isSpoiled && twist == Twist.FINAL_FAR) return filled(0xff7fffff, 1024);
         if (isSpoiled && twist == Twist.BROKEN_LEAF) return filled(0x3f800000, 1056);
         bool isGlobal = tensor == WEIGHTS && boundary == 0;
-        return filled(uint32(index) + (isGlobal ? globalBits : bitsOf(seat, boundary, tensor)), 1024);
+        return filled(uint32(index) + (isGlobal ? 0x3f800000 : bitsOf(seat, boundary, tensor)), 1024);
     }
 
     function _tensor(uint256, uint256 seat, uint256 boundary, uint256 tensor)
@@ -121,15 +113,6 @@ abstract contract StatementWorld is GameWorld {
         returns (StateHeader memory state)
     {
         state = super.stateAt(round, seat, boundary);
-        uint256 from = carriedFrom[round][seat];
-        if (from != 0) {
-            StateHeader memory before = stateAt(from - 1, seat, segmentsOf(from - 1, seat));
-            state.localStep += before.localStep;
-            if (boundary == 0) {
-                (state.firstMomentRoot, state.secondMomentRoot) =
-                (before.firstMomentRoot, before.secondMomentRoot);
-            }
-        }
         if (boundary == 0) return _twistStart(state, twists[seat]);
         if (round == 0) {
             state.weightsRoot = Trees.root(_tensor(round, seat, boundary, WEIGHTS));
@@ -142,7 +125,6 @@ abstract contract StatementWorld is GameWorld {
     function _twistStart(StateHeader memory state, Twist twist) private pure returns (StateHeader memory) {
         if (twist == Twist.START_WEIGHTS) state.weightsRoot = "another start";
         if (twist == Twist.START_STEP) ++state.globalStep;
-        if (twist == Twist.START_LOCAL) ++state.localStep;
         if (twist == Twist.START_MOMENT) state.secondMomentRoot = "another moment";
         return state;
     }
@@ -200,7 +182,6 @@ abstract contract StatementWorld is GameWorld {
         if (index != 1) return delta;
         if (twist == Twist.DELTA) delta[7] ^= 0x01;
         if (twist == Twist.SCALE) delta[65] = bytes1(uint8(221));
-        if (twist == Twist.DELTA_SIZE) delta = bytes.concat(delta, hex"00");
     }
 
     function deltaLeaves(uint256 seat) internal view returns (bytes32[] memory leaves) {
@@ -283,15 +264,5 @@ abstract contract StatementWorld is GameWorld {
         signed.vote = vote;
         (signed.r, signed.vs) =
             abi.decode(signAs(account, digestOf(Statements.hash(vote))), (bytes32, bytes32));
-    }
-
-    function sign(Statements.Sealed memory said, address account)
-        internal
-        view
-        returns (SignedSealed memory signed)
-    {
-        signed.said = said;
-        (signed.r, signed.vs) =
-            abi.decode(signAs(account, digestOf(Statements.hash(said))), (bytes32, bytes32));
     }
 }

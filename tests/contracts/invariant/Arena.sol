@@ -14,7 +14,7 @@ import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {OuterMath} from "../../../contracts/libraries/OuterMath.sol";
 import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
-import {EvidenceWorld} from "../game/Evidence.t.sol";
+import {EvidenceWorld} from "../game/EvidenceWorld.sol";
 import {GameStep} from "../game/GameStep.sol";
 import {GameWorld} from "../game/GameWorld.sol";
 import {StatementWorld} from "../game/StatementWorld.sol";
