@@ -11,9 +11,11 @@ from touchstone.node.kit.states import StateStore
 from touchstone.node.records.audit_records import EndsShown
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.compute.outer.pseudo_gradients import PART_ELEMENTS
 from touchstone.protocol.compute.tolerance.task_tolerance import ClaimedEnd
 from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.verifier import judging
 from touchstone.verifier.judging import Finding, is_start_right, judge_ends, judge_work
 
 
@@ -39,8 +41,13 @@ def test_a_right_pseudo_gradient_has_no_flaw(claim: Claim, states: StateStore) -
     assert judge_work(states, get_base().weights_root, show_ends(claim)) is None
 
 
-def test_a_difference_without_an_encoding_is_the_solvers_fault(claim: Claim, states: StateStore) -> None:
-    """Its leaf is named: `Evidence` finds no encoding there either."""
+@pytest.mark.parametrize("part_elements", [PART_ELEMENTS, 512])
+def test_a_difference_without_an_encoding_is_the_solvers_fault(
+    claim: Claim, states: StateStore, monkeypatch: pytest.MonkeyPatch, part_elements: int
+) -> None:
+    """Its leaf is named, counted from the tensor's start and not from the part's that was compared:
+    `Evidence` finds no encoding there either, and convicts who names a right leaf."""
+    monkeypatch.setattr(judging, "PART_ELEMENTS", part_elements)
     weights = claim.states[4].weights.clone()
     weights[256 * 2 + 9] = 1e30
     header = states.keep(replace(claim.states[4], weights=weights))

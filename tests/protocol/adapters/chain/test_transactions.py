@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 from tests.protocol.adapters.anvil import (
     POLL_S,
@@ -326,6 +327,21 @@ async def test_what_another_process_displaced_is_sent_anew(net: TestChain) -> No
     await asyncio.wait_for(sending, 600)
     assert await count_mined(net) == before + 2
     assert await net.chain.purse.credit_of(net.chain.address) == STAKE_WEI
+
+
+async def test_no_version_of_a_call_displaces_another(net: TestChain) -> None:
+    """The call may have been signed again since this one was read: sent anew, it would be paid twice."""
+    assert net.chain.sender is not None
+    queue, mined = net.chain.sender.queue, net.chain.sender.mined_nonces
+    nonce, head = await count_mined(net), await net.chain.head()
+    raws = [sign_transfer(net, nonce, fee_wei=k * head.base_fee_wei) for k in (50, 100)]
+    hashes, fee = [bytes(keccak(raw)) for raw in raws], FeeOffer(100 * head.base_fee_wei, 0)
+    early = Waiting(nonce, net.chain.address, b"", 21_000, fee, (hashes[0],), head.number)
+    queue.put(early.sign_again(fee, hashes[1]))
+    await net.chain.connection.broadcast(raws[1])
+    assert not await mined.is_displaced(early)
+    queue.drop(nonce)
+    assert await mined.is_displaced(early), "of a call that is not ours"
 
 
 async def test_two_processes_never_take_one_transaction_for_their_own(
