@@ -135,7 +135,8 @@ class Journal:
 
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():
-            if _get_last_path(self.path).exists():
+            beside = (self.path.with_name(f"{self.path.name}-wal"), _get_last_path(self.path))
+            if any(one.exists() for one in beside):
                 raise _records_missing(self.path, "no database")
             with suppress(InvalidInput):  # Raised if another process has just made it.
                 write_private_file(self.path, _make_empty_database().serialize())
@@ -224,7 +225,8 @@ def _require_all_records(path: Path, connection: sqlite3.Connection) -> int:
     count, highest, given = connection.execute(COUNTS).fetchone()
     last_path = _get_last_path(path)
     last = last_path.read_bytes() if last_path.exists() else b""
-    if not (last or count or given):  # This file is made after the database.
+    is_new = _ask(connection, "PRAGMA journal_mode") != "wal"
+    if is_new and not (last or count or given):  # Made after the database, and before it is written to.
         last = _encode_last(0)
         replace_private_file(last_path, last)
     if not count == highest == given or not LAST.fullmatch(last) or int(last) > count:

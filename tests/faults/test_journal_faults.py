@@ -83,6 +83,13 @@ def append(path: Path, *rounds: int) -> None:
             journal.append(ClaimMade(TASK, number, b"c" * 32, b"d" * 32))
 
 
+def make_new(path: Path) -> None:
+    """A database as it is before it is written to for the first time."""
+    append(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
 def find(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
@@ -136,11 +143,27 @@ def test_a_cut_anywhere_loses_only_the_unfinished_record(killed: tuple[Path, lis
 
 
 def test_a_kill_before_the_first_record_is_no_loss(tmp_path: Path) -> None:
+    """The last number is made after the database."""
     path = tmp_path / "journal"
-    append(path)
-    find(path, "-last").unlink()  # It is made after the database.
+    make_new(path)
+    find(path, "-last").unlink()
     append(path, 0)
     assert read_rounds(path) == [0]
+
+
+def test_a_database_that_was_copied_without_its_other_files_is_no_new_one(tmp_path: Path) -> None:
+    """All records lay in the -wal file: the copy is as empty as a database that was just made."""
+    path, copy = tmp_path / "killed", tmp_path / "copy"
+    run_writer(WRITE_SOME_AND_DIE, path)
+    shutil.copy(path, copy)
+    for _ in range(2):
+        with pytest.raises(EnvironmentFault, match="lost records.*0 of 0; copy-last has nothing"):
+            read_rounds(copy)
+    copy.unlink()
+    shutil.copy(find(path, "-wal"), find(copy, "-wal"))
+    with pytest.raises(EnvironmentFault, match="lost records.*no database"):
+        read_rounds(copy)
+    assert not copy.exists()
 
 
 # --- Parts that are gone ------------------------------------------------------------------------------------
@@ -201,7 +224,7 @@ def test_statistics_of_another_tool_are_no_damage(path: Path) -> None:
 
 def test_an_empty_last_number_is_no_loss_only_where_there_was_no_record(tmp_path: Path, path: Path) -> None:
     fresh = tmp_path / "fresh"
-    append(fresh)
+    make_new(fresh)
     for one in (fresh, path):
         find(one, "-last").write_bytes(b"")
     append(fresh, 0)
