@@ -90,6 +90,7 @@ class Loop:
                         f"{self.unlisted.most_common(1)[0][0]} cannot list its duties"
                     )
                     self.unlisted.clear()
+                    self._forget_seat()
                     self._look_at_seat()
                     continue
                 following = self.following.read()
@@ -143,10 +144,10 @@ class Loop:
         return self.seat.status != SeatStatus.CLOSED and is_free and not is_closing
 
     async def _take(self, batch: LogBatch) -> None:
+        refolds = self.following.meter.refolds
         await self.following.take(batch)
-        if batch.forget_from is not None and not self._is_still_paid_out():
-            # A reorg may have undone the join, and the seat number may be another account's now.
-            self.seat = None
+        if batch.forget_from is not None or self.following.meter.refolds > refolds:
+            self._forget_seat()
         self._look_at_seat()
         head = self.following.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
@@ -157,6 +158,12 @@ class Loop:
             for duty, pause in self.pauses.items()
             if duty in self.running or pause.until_block >= since
         }
+
+    def _forget_seat(self) -> None:
+        """Forgets the seat unless it was paid out. The chain may lack the join now: a reorg undid it, or all
+        was read again from an endpoint that is behind. The seat number may be another account's there."""
+        if not self._is_still_paid_out():
+            self.seat = None
 
     def _is_still_paid_out(self) -> bool:
         """Returns whether the block in which the seat was paid out is still in the chain."""

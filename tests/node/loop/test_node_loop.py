@@ -462,6 +462,21 @@ async def test_a_seat_that_is_not_there_and_was_not_paid_out_has_not_left() -> N
         assert not chain.running.done()
 
 
+async def test_a_seat_that_a_chain_read_anew_does_not_have_yet_has_not_left() -> None:
+    """All was read again from an endpoint that lags behind the join. Another account had had the number."""
+    async with run_loop("me") as chain:
+        await chain.mine(change_game(seats={SEAT.number: SEAT}))
+
+        async def take(batch: Any) -> None:
+            chain.following.meter.refolds += 1
+            chain.following.reading = None
+            batch.change(chain.following.state)
+
+        vars(chain.following)["take"] = take
+        await chain.mine(change_game(seats={}, former={SEAT.number: replace(SEAT, account="other")}))
+        assert not chain.running.done()
+
+
 async def test_a_node_waits_while_the_chain_does_not_have_its_task() -> None:
     """The chain has taken back the block in which it was posted."""
     async with run_loop() as chain:
