@@ -291,6 +291,34 @@ def a_later_root_falls_alone() -> World:
 
 
 @PLAYS.add
+def late_audits_of_a_fallen_round_count() -> World:
+    """The seed of a later round drew them, which is undone; its claims can still be proven false."""
+    world = World("late audits of a fallen round count", late_chance=1 << 16, least_whistleblowers=3)
+    world.solvers("ann", "bob", "cid")
+    world.verifiers("vic", "wil", "xia")
+    world.whistleblowers("eve", "fay", "gus")
+    world.starts()
+    world.all_commit()
+    world.draws()
+    world.all_accept()
+    world.posts(root=world.make_root("wrong", world.name), signers=["ann", "bob"])
+    for name in ("ann", "bob"):
+        world.anybody(name).commits()
+    world.anybody("cid").commits(fault="start")
+    world.draws()
+    fells(world, 0)
+    require_phases(world, RoundPhase.FALLEN, RoundPhase.UNDONE)
+    world.votes("cid", ACCEPT, index=0, draw=1, is_opened=False)
+    late, zoe = make_place(world, 0, "cid", draw=1), world.anybody("zoe")
+    dispute = zoe.disputes(late)
+    world.passes(11)
+    zoe.ends_dispute(dispute)
+    zoe.convicts(make_place(world, 1, "cid", draw=None), ProofKind.BOUNDARY_ZERO)
+    assert not world.state.disputes and world.get_stake("cid") == 0
+    return world
+
+
+@PLAYS.add
 def what_is_undone_counts_nothing() -> World:
     """Of a round that an earlier fall undid no vote counts, and no draw is sealed."""
     world, _ = make_posted("what is undone counts nothing", signers=["ann", "bob"])

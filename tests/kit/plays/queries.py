@@ -233,9 +233,10 @@ def a_query_comes_in_its_window() -> World:
 
 
 @PLAYS.add
-def a_late_vote_is_asked_from_its_draw() -> World:
-    """Windows of a whistleblower's vote count from the close that drew it."""
-    world = World("a late vote is asked from its draw", late_chance=1 << 16, least_whistleblowers=3)
+def a_late_vote_is_answered_for_from_its_draw() -> World:
+    """Windows of a whistleblower's vote count from the close that drew it: it is disputed and asked when the
+    claim is not any more, holds its seat as long, and nobody shows its ends while late votes count."""
+    world = World("a late vote is answered for from its draw", late_chance=1 << 16, least_whistleblowers=3)
     world.solvers("ann", "bob", "cid")
     world.verifiers("vic", "wil", "xia")
     world.whistleblowers("eve", "fay", "gus")
@@ -244,12 +245,37 @@ def a_late_vote_is_asked_from_its_draw() -> World:
     world.all_commit()
     world.draws()
     world.votes("ann", ACCEPT, index=0, draw=1, is_opened=False)
-    ref = make_place(world, 0, "ann", draw=1)
-    until = get_ask_until(world.state, ref)
-    assert until == (world.state.rounds[0].late_from or 0) + 780
-    query = world.anybody("zoe").queries(ref)
-    world.comes_to(world.state.asks[query].clock + 1)
-    world.anybody("zoe").ends_query(query)
+    ref, drawn = make_place(world, 0, "ann", draw=1), world.state.rounds[0].late_from or 0
+    zoe, signer = world.anybody("zoe"), world.get_auditor(0, "ann", 1)
+    early = zoe.queries(ref)
+    assert world.state.asks[early].clock == drawn + 70
+    signer.answers_query(early)
+    world.all_accept()
+    world.posts()
+    world.submitter.halts()
+    world.runs_out()
+    world.comes_to(drawn + 200)
+    with world.refuses("OutsideWindow"):
+        zoe.disputes(make_place(world, 0, "ann", draw=None))
+    with world.refuses("OwnStatement"):
+        signer.disputes(ref)
+    dispute = zoe.disputes(ref)
+    world.passes()
+    with world.refuses("OutsideWindow"):
+        zoe.disputes(ref)
+    signer.shows_roots(dispute)
+    world.passes(11)
+    zoe.ends_dispute(dispute)
+    world.comes_to(drawn + 780)
+    with world.refuses("NotSettleable"):
+        world.settles(signer.name, 2)
+    last = zoe.queries(ref)
+    world.passes()
+    with world.refuses("OutsideWindow"):
+        world.anybody("yan").queries(ref)
+    world.comes_to(world.state.asks[last].clock + 1)
+    zoe.ends_query(last)
+    world.ends()
     return world
 
 
