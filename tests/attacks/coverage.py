@@ -19,20 +19,19 @@ PLAYED_STEPS = f"{PLAYS}/steps.py"
 PLAYED_ROUNDS = f"{PLAYS}/rounds.py"
 PLAYED_SEATS = f"{PLAYS}/seats.py"
 PLAYED_SETTLEMENT = f"{PLAYS}/settlement.py"
+PLAYED_SILENCE = f"{PLAYS}/silence.py"
 PLAYED_VOTES = f"{PLAYS}/votes.py"
 PURSE = f"{CONTRACTS}/Purse.t.sol"
 TERMS = f"{CONTRACTS}/libraries/GameTermsCheck.t.sol"
 VOTES = f"{CONTRACTS}/Votes.t.sol"
 DECIDING = f"{MACHINE}/test_deciding.py"
 FINDINGS = f"{MACHINE}/test_findings.py"
-LATER = f"{MACHINE}/test_later_rounds.py"
 POSTING = f"{MACHINE}/test_posting.py"
 QUESTIONS = f"{MACHINE}/test_disputes.py"
 ROUNDS = f"{MACHINE}/test_rounds.py"
 RULES = "tests/protocol/economics/test_money.py"
 SEATS = f"{MACHINE}/test_seats.py"
 SETTLING = f"{MACHINE}/test_settling.py"
-SILENT = f"{MACHINE}/test_mark_silent.py"
 HEARING = "tests/verifier/test_audit_votes.py"
 JUDGING = "tests/verifier/test_judging.py"
 REPLAY = "tests/verifier/test_replaying.py"
@@ -119,8 +118,8 @@ ENTRIES = (
            PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("17", "several runs, best one kept", PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("18", "grinding the sample", LEARNED="test_no_claim_moves_its_own_draw",
-           ROUNDS="test_the_draw_can_be_sealed_from_its_block_until_reserves_count "
-           "test_the_pool_after_next_is_frozen_as_the_closing_block_leaves_it"),
+           PLAYED_ROUNDS="a_draw_is_sealed_in_its_window",
+           ROUNDS="test_the_pool_after_next_is_frozen_as_the_closing_block_leaves_it"),
     _entry("19", "withholding, serving one verifier and not another",
            PLAYED_SETTLEMENT="unserved_auditors_pay_too",
            REPLAY="test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time "
@@ -142,7 +141,7 @@ ENTRIES = (
            EVIDENCE="a_wrong_delta_is_proven another_carried_root_is_proven",
            CONTEST="test_a_wrong_root_falls_and_its_signers_lose_their_seats"),
     _entry("24", "false hardware class", LEARNED="test_the_limits_know_no_hardware"),
-    _entry("25", "accept without work", SETTLING="test_a_counted_vote_is_paid_with_its_opening_only",
+    _entry("25", "accept without work", PLAYED_VOTES="an_opening_must_fit",
            QUERIES="an_accept_beyond_the_limits_is_convicted", CAST=CONVICTED,
            MONEY="test_what_pays_is_known"),
     _entry("26", "handing a root around", SERVE="test_another_auditors_seal_opens_nothing_for_this_one",
@@ -165,7 +164,7 @@ ENTRIES = (
            MONEY="test_challenging_oneself_costs"),
     _entry("32", "rejecting honest work to void it", SETTLING="test_the_pay_of_a_rejected_claim_is_burned",
            QUERIES="a_false_reject_pays_the_solver_back"),
-    _entry("33", "silence after the draw", SILENT="test_an_auditor_is_silent_after_three_draws_that_are_over",
+    _entry("33", "silence after the draw", PLAYED_SILENCE="a_verifier_missed_three_draws",
            PLAYED_VOTES="reserves_wait_for_the_primary"),
     _entry("33b", "a broken trace posted on purpose",
            PLAYED_DISPUTES="a_silent_claimant_is_convicted",
@@ -176,13 +175,12 @@ ENTRIES = (
            MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
     _entry("35", "early exit", PLAYED_SEATS="a_seat_leaves "
            "an_open_seat_comes_out_once_the_task_is_over",
-           LATER="test_a_late_vote_holds_its_round_until_it_can_cost_nothing"),
+           QUERIES="a_late_vote_is_answered_for_from_its_draw"),
     _entry("36", "reentrancy, rounding, reverting receivers",
            PURSE="test_depositAndBurn_callBack_revert test_withdraw_again_reverts "
            "test_deposit_tokenWithFee_reverts", FINDINGS="test_l_money_is_neither_made_nor_lost"),
     _entry("37", "censorship, reorg",
-           PLAYED_ROUNDS="a_draw_is_missed a_round_opens_without_a_beacon",
-           ROUNDS="test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody",
+           PLAYED_ROUNDS="a_draw_is_missed a_round_opens_without_a_beacon a_beacon_never_comes",
            LOGS="test_a_reorg_is_noticed_and_read_again_from_the_fork",
            TRANSACTIONS="test_a_reorg_that_drops_a_transaction_blocks_no_later_one"),
     _entry("38", "oversized leaves", OPENINGS="test_judge_openingsOfAnotherLength_isRefused",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.test_posting import A, R, judge, make_judged
+from tests.protocol.spec.game.test_posting import A, R, make_judged
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     World,
@@ -15,15 +15,12 @@ from tests.protocol.spec.game.world import (
     make_word,
     post,
     solver,
-    vote,
 )
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.claim_status import get_claim_status
-from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
+from touchstone.protocol.spec.game.enums import GameOutcome, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.events import SeatSettled
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.state import StatementRef, compute_seat_id
-from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.statements import VoteWord
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
@@ -55,17 +52,6 @@ def dispute(
 
 
 # --- ASK ----------------------------------------------------------------------------------------------------
-def test_what_nobody_signed_is_neither_asked_nor_disputed() -> None:
-    world = make_judged()
-    assert ask(world, is_signed=False) == "StatementUnknown" == dispute(world, VOTE, is_signed=False)
-
-
-def test_the_signer_is_asked_until_six_rounds_after_its_votes_time() -> None:
-    world = make_judged()
-    post(world, (0, 1), (0, 1, 2))
-    for block, name in ((163 + 720, None), (163 + 721, "OutsideWindow")):
-        world.jump(block)
-        assert ask(world, 40) == name
 
 
 def answer_reject(world: World, ask_number: int = 0) -> None:
@@ -115,33 +101,6 @@ def test_nobody_is_paid_once_the_number_is_used_again() -> None:
 
 
 # --- DISPUTE ------------------------------------------------------------------------------------------------
-def test_other_questions_on_a_convicted_seat_are_moot_and_anybody_ends_them() -> None:
-    world = make_judged()
-    assert ask(world) is None and dispute(world, VOTE, bond=80) is None
-    assert dispute(world, VOTE, bond=160, sender="whistle1") is None
-    world.send(calls.EndDispute(1, outcome=CONVICTED), "x")
-    assert set(world.state.asks) == {0} and set(world.state.disputes) == {2}
-    assert world.try_send(calls.AnswerAsk(0), "x") == "SeatClosed"
-    assert world.try_send(calls.PayOut(get_signer(world)), "x") == "SeatBusy"
-    upkeep = list_upkeep(world.state, world.block)
-    assert {calls.EndAsk(0), calls.EndDispute(2)} <= set(upkeep), "without a clock"
-    world.send(calls.EndAsk(0), "x")
-    world.send(calls.EndDispute(2, outcome=CONVICTED), "x")
-    assert not world.state.asks and not world.state.disputes
-    assert get_credit(world, "asker") == 40 and get_credit(world, "whistle1") == 160, "bonds come back"
-    outcomes = [event.outcome for _, event in world.log if isinstance(event, AskOver | DisputeOver)]
-    assert outcomes == [CONVICTED, GameOutcome.MOOT, GameOutcome.MOOT]
-
-
-def test_nobody_has_to_show_its_roots_while_a_reserve_could_copy_them() -> None:
-    world = make_judged()
-    votes_until = (world.state.rounds[0].closed or 0) + 2 * 30
-    assert world.block < votes_until
-    assert ask(world) is None
-    assert world.state.asks[0].clock == votes_until + 10
-    world.jump(votes_until + 5)
-    assert ask(world, bond=80, by="later") is None
-    assert world.state.asks[1].clock == world.block + 10
 
 
 def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None:
@@ -152,14 +111,6 @@ def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None
     world.jump(clock + 1)
     world.send(calls.EndDispute(0), "x")
     assert world.get_seat("solver0").status == SeatStatus.OPEN, "what nobody proved is no fault"
-
-
-def test_who_was_silent_in_a_dispute_is_convicted_whenever_it_is_ended() -> None:
-    world = make_judged()
-    assert dispute(world) is None
-    world.jump(world.state.disputes[0].clock + 100)
-    world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
-    assert world.get_seat("solver0").status == SeatStatus.CLOSED, "a late end is no acquittal"
 
 
 def list_undrawn(world: World) -> list[int]:
@@ -197,67 +148,9 @@ def test_who_cannot_sign_such_a_vote_answers_for_none(signer: int, ref: Statemen
     assert dispute(make_judged(), ref, signer=signer) == "StatementUnknown"
 
 
-def test_a_proof_is_sealed_before_anything_else_is_looked_at() -> None:
-    world = make_judged()
-    proof = calls.ConvictSeat(StatementRef(9, 9), ProofKind.DELTA_LEAF, DIGEST, is_valid=False)
-    assert world.try_send(proof, "x") == "SealMissing"
-    world.send(calls.SealProof(DIGEST), "x")
-    world.jump(world.block + 1)
-    assert world.try_send(proof, "x") == "RoundUnknown"
-    assert world.try_send(replace(proof, statement=StatementRef(0, 9)), "x") == "StatementUnknown"
-    assert world.try_send(replace(proof, statement=CLAIM), "x") == "ProofInvalid"
-
-
-def test_a_conviction_makes_undecided_claims_void_and_decided_ones_stay() -> None:
-    world = make_judged((A, None, A))
-    for slot in (0, 1):
-        ref = StatementRef(0, slot)
-        world.send(calls.SealProof(DIGEST), "x")
-        world.jump(world.block + 1)
-        world.send(calls.ConvictSeat(ref, ProofKind.DELTA_LEAF, DIGEST), "x")
-    statuses = [get_claim_status(world.state, world.state.rounds[0], slot, world.block) for slot in range(3)]
-    assert statuses == [ClaimStatus.VOID, ClaimStatus.VOID, ClaimStatus.ACCEPTED]
-    assert post(world, (2,), (0, 2)) == "NotMergeable", "what is convicted in time is not merged"
-    assert post(world, (2,), (2,)) is None
-
-
-def test_a_conviction_makes_the_seats_undecided_claims_of_other_rounds_void() -> None:
-    world = make_judged()
-    post(world, (0, 1), (0, 1, 2))
-    judge(world, (None, None, A), 1)
-    dispute(world)
-    world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
-    later = world.state.rounds[1]
-    statuses = [get_claim_status(world.state, later, slot, world.block) for slot in range(3)]
-    assert statuses == [ClaimStatus.VOID, ClaimStatus.UNDECIDED, ClaimStatus.ACCEPTED]
-    assert vote(world, 0, 0, 0, A, 1), "its auditors have done their work"
-    assert get_claim_status(world.state, world.state.rounds[1], 0, world.block) == ClaimStatus.VOID
-
-
 def test_a_convicted_claim_that_was_merged_stays_merged() -> None:
     world = make_judged()
     post(world, (0, 1), (0, 1, 2))
     dispute(world)
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     assert world.state.rounds[0].merged == (0, 1, 2) and 1 in world.state.rounds
-
-
-# --- Proofs in one transaction ------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("ref", "proof", "name"),
-    [
-        (CLAIM, ProofKind.BOUNDARY_ZERO, None), (CLAIM, ProofKind.DELTA_LEAF, None),
-        (CLAIM, ProofKind.TWO_STATEMENTS, "ProofInvalid"), (VOTE, ProofKind.VOTE_LEAF, None),
-        (VOTE, ProofKind.TWO_STATEMENTS, None), (VOTE, ProofKind.BOUNDARY_ZERO, "ProofInvalid"),
-        (VOTE, ProofKind.ASKED, "ProofInvalid"), (CLAIM, ProofKind.CARRIED_ROOT, None),
-        (VOTE, ProofKind.CARRIED_ROOT, "ProofInvalid"), (VOTE, ProofKind.FALSE_WORD, None),
-        (CLAIM, ProofKind.FALSE_WORD, "ProofInvalid"), (CLAIM, ProofKind.VOTE_LEAF, "ProofInvalid"),
-    ],
-)  # fmt: skip
-def test_a_proof_fits_its_statement(ref: StatementRef, proof: ProofKind, name: str | None) -> None:
-    world = make_judged()
-    world.send(calls.SealProof(DIGEST), "x")
-    world.jump(world.block + 1)
-    invalid = calls.ConvictSeat(ref, proof, DIGEST, is_valid=False)
-    assert world.try_send(invalid, "x") == "ProofInvalid"
-    assert world.try_send(calls.ConvictSeat(ref, proof, DIGEST), "x") == name

@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, make_judged
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     SUBMITTER,
+    World,
     get_burned,
     get_credit,
     make_terms,
@@ -37,6 +37,13 @@ from touchstone.protocol.spec.statements import VoteWord
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
 CONVICTED = GameOutcome.CONVICTED
+
+
+def make_contest(root: bytes = b"") -> World:
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2), root=root) is None
+    world.send(calls.OpenContest(0, 300), "watcher")
+    return world
 
 
 # --- C1: a pseudo-gradient that nobody can open -------------------------------------------------------------

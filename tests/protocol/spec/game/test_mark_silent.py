@@ -64,22 +64,6 @@ def get_primary(world: World, slot: int, index: int = 0) -> int:
     return number
 
 
-def test_an_auditor_is_silent_after_three_draws_that_are_over() -> None:
-    world = make_drawn(solvers=9)
-    places = tuple(MissedPlace(0, slot) for slot in (0, 3, 6))
-    number = get_primary(world, 0)
-    assert get_primary(world, 3) == get_primary(world, 6) == number != get_primary(world, 1)
-    closed = world.state.rounds[0].closed or 0
-    world.jump(closed + 60)
-    assert find(world, number) == () and mark(world, number, places) == "NotSilent"
-    world.jump(closed + 61)
-    assert find(world, number) == places
-    other = (*places[:2], MissedPlace(0, 7))
-    assert mark(world, number, other) == "NotSilent", "another's draw"
-    assert mark(world, number, (*places[:2], MissedPlace(0, 6, 1))) == "NotSilent", "no such draw"
-    assert mark(world, number, places) is None
-
-
 def test_a_draw_that_is_decided_without_its_primary_is_missed() -> None:
     world = make_drawn()
     number = get_primary(world, 0)
@@ -99,14 +83,6 @@ def test_a_counted_vote_clears_its_round_and_those_before_it() -> None:
     assert find(world, number) == (), "it missed draw 0 of the same round"
     other = get_primary(world, 1)
     assert find(world, other) == (MissedPlace(0, 1),)
-
-
-def test_draws_of_a_round_in_which_it_voted_are_no_evidence() -> None:
-    world = make_drawn(solvers=10)
-    number, places = get_primary(world, 0), tuple(MissedPlace(0, slot) for slot in (0, 3, 6))
-    assert vote(world, 9, 0, 0, VoteWord.ACCEPT) and get_primary(world, 9) == number
-    world.jump((world.state.rounds[0].closed or 0) + 61)
-    assert mark(world, number, places) == "NotSilent"
 
 
 def test_a_vote_on_an_earlier_round_leaves_the_greatest_one() -> None:

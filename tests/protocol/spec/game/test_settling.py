@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, make_judged
 from tests.protocol.spec.game.world import (
     KEEPER,
@@ -14,11 +13,9 @@ from tests.protocol.spec.game.world import (
     make_world,
     post,
     solver,
-    vote,
 )
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.calls import HandedOpening
-from touchstone.protocol.spec.game.enums import GameOutcome, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.purse import ESCROW, credit_of, stake_of
 from touchstone.protocol.spec.game.state import GameRound, Pool, StatementRef
@@ -53,73 +50,6 @@ def test_the_pay_of_a_rejected_claim_is_burned() -> None:
     escrow = world.state.purse.get_wei(ESCROW)
     assert settle(world, "solver0", SETTLE) == 0
     assert get_burned(world) == 100 and world.state.purse.get_wei(ESCROW) == escrow - 100
-
-
-def test_the_pay_of_a_convicted_claim_stays_in_the_escrow() -> None:
-    world = make_judged(rounds=1)
-    post(world, (0, 1), (0, 1, 2))
-    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
-    world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
-    escrow, burned = world.state.purse.get_wei(ESCROW), get_burned(world)
-    assert settle(world, "solver0", SETTLE) == 0
-    assert (world.state.purse.get_wei(ESCROW), get_burned(world)) == (escrow, burned)
-
-
-def test_other_pay_of_a_convicted_seat_is_burned() -> None:
-    world = make_judged(rounds=1)
-    post(world, (0, 1), (0, 1, 2))
-    world.send(calls.OpenContest(0, 300), "watcher")
-    world.jump(116)
-    world.send(calls.EndRootContest(0), "x")
-    world.jump(122)
-    world.send(calls.LetStand(0), "x")
-    burned = get_burned(world)
-    assert settle(world, "solver0", SETTLE) == 0 and get_burned(world) == burned + 100
-
-
-def test_one_unserved_costs_nobody() -> None:
-    world = make_drawn(rounds=1)
-    vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
-    world.jump(164)
-    world.send(calls.LetStand(0), "x")
-    assert settle(world, "solver0", SETTLE) == 0 and get_burned(world) == 100
-    assert settle(world, get_account(world, 0, 0), SETTLE) == 0
-
-
-def test_a_counted_vote_is_paid_with_its_opening_only() -> None:
-    world = make_drawn(rounds=1)
-    for slot in range(3):
-        vote(world, slot, 0, 0, A)
-    world.send(calls.JudgeVotes(0, (), (calls.HandedOpening(0, 0, 0),)), "x")
-    post(world, (0, 1), (0, 1, 2))
-    accounts = [get_account(world, slot, 0) for slot in range(3)]
-    assert [settle(world, account, SETTLE) for account in accounts] == [10, 0, 0]
-
-
-def test_reserves_are_paid_as_the_primary_is() -> None:
-    world = make_drawn(rounds=1)
-    for rank, word in ((0, X), (1, A), (2, A)):
-        assert vote(world, 0, 0, rank, word)
-    openings = tuple(HandedOpening(0, 0, rank) for rank in range(3))
-    world.send(calls.JudgeVotes(0, (), openings), "x")
-    accounts = [get_account(world, 0, rank) for rank in range(3)]
-    world.jump(133)
-    assert post(world, (0, 1), (0,)) is None
-    assert [settle(world, account, SETTLE) for account in accounts] == [0, 10, 10]
-
-
-def test_what_a_convicted_seat_earned_is_burned() -> None:
-    world = make_drawn(rounds=1)
-    for slot in range(3):
-        vote(world, slot, 0, 0, A)
-    world.send(calls.JudgeVotes(0, (), (calls.HandedOpening(0, 0, 0),)), "x")
-    post(world, (0, 1), (0, 1, 2))
-    account = get_account(world, 0, 0)
-    world.send(calls.AskSigner(StatementRef(0, 0, 0, 0), A, 1, 40), "asker")
-    world.send(calls.AnswerAsk(0, exceeds_limits=True), "x")
-    burned = get_burned(world)
-    assert settle(world, account, SETTLE) == 0
-    assert get_burned(world) == burned + 10, "the vote of which it was convicted too"
 
 
 # --- When ---------------------------------------------------------------------------------------------------
