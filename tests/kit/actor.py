@@ -250,9 +250,9 @@ class Actor:
         """Shows demanded leaves, from the first to before the last."""
         self._moves(dispute, self.world.moves(dispute).show(first, last, **other))
 
-    def proves_operation(self, dispute: int, element: int) -> None:
+    def proves_operation(self, dispute: int, element: int, /, **other: Any) -> None:
         """Proves an element of node 0 false."""
-        self._proves(dispute, self.world.moves(dispute).prove_operation(element))
+        self._proves(dispute, self.world.moves(dispute).prove_operation(element, **other))
 
     def proves_datum(self, dispute: int, buffer: int, position: int, **other: Any) -> None:
         """Proves an element of the step's data false."""

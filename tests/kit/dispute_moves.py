@@ -121,10 +121,11 @@ class DisputeMoves:
         openings = [step.open_demanded(*place) for place in self.played.demanded[first:last]]
         return "showLeaves", tuple(({"start": step.start, "openings": openings} | other).values())
 
-    def prove_operation(self, element: int) -> Move:
+    def prove_operation(self, element: int, /, **other: Any) -> Move:
         """That an element of node 0 is false."""
         step, proof = self.step, self.step.prove(element)
-        return "proveOperation", (FACTS, step.start, proof.node, element, proof.openings)
+        parts = {"facts": FACTS, "start": step.start, "node": proof.node, "element": element}
+        return "proveOperation", tuple((parts | {"openings": proof.openings} | other).values())
 
     def prove_datum(self, buffer: int, position: int, **other: Any) -> Move:
         """That an element of the tokens, labels or scalars is not the task's."""

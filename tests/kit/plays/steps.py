@@ -257,8 +257,8 @@ def roots_of_a_vote_are_bound_to_its_seal() -> World:
         ("ProofInvalid", "boundary", {"solver": world.get_party("zoe").address}),
         ("ProofInvalid", "boundary", {"start": replace(start, salt=OTHER)}),
         ("ProofInvalid", "boundary", {"start": moves.claim.open(moves.segment + 1)}),
-        ("NotBound", "vote", {"salt": OTHER}),
-        ("NotBound", "vote", {"roots": spoil(roots, 5)}),
+        ("NotBound", "vote", {"salt": OTHER, "end": start}),
+        ("NotBound", "vote", {"roots": spoil(roots, 5), "end": start}),
         ("NotBound", "start", {"roots": spoil(roots, 0)}),
     )  # fmt: skip
     with world.refuses("StatementUnknown"):
@@ -580,6 +580,18 @@ def what_is_not_proven_convicts_nobody() -> World:
     for refusal, reason, buffer, position, parts in tried:
         with world.refuses(refusal, reason):
             zoe.proves_datum(dispute, buffer, position, **parts)
+    proof = step.prove(130)
+    lies: list[tuple[str, dict[str, Any]]] = [
+        ("WrongOpeningBytes", {"openings": proof.openings + b"\0"}),
+        ("TraceMismatch", {"openings": bytes([proof.openings[0] ^ 1]) + proof.openings[1:]}),
+        ("ElementUnknown", {"element": 300}),
+        ("NodeMismatch", {"node": replace(proof.node, number=1)}),
+        ("HeaderMismatch", {"start": step.end}),
+        ("FactsMismatch", {"facts": replace(FACTS, token_bytes=1)}),
+    ]
+    for refusal, parts in lies:
+        with world.refuses(refusal):
+            zoe.proves_operation(dispute, 130, **parts)
     world.comes_to(world.disputes[dispute].clock + 1)
     with world.refuses("OutsideWindow"):
         zoe.proves_operation(dispute, 130)
