@@ -1,6 +1,6 @@
 """One task in memory: what is sent to the pure machine, in which block, and what the contracts would get."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -57,10 +57,19 @@ CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerAsk, calls.EndAsk, ca
 
 
 @dataclass(frozen=True)
+class Relay:
+    """A call by way of a contract. taken: places of the handed votes that are logged whole, None for all;
+    is_coded: the sender's own account has code."""
+
+    taken: tuple[int, ...] | None = None
+    is_coded: bool = False
+
+
+@dataclass(frozen=True)
 class Sent:
     """A call that was sent. call: of the machine, its class or the function's name; header: of the block
     whose randomness it proves; state, shares: after it; reason: first argument of the refusal, where a play
-    says it."""
+    says it; relay: how it came by way of a contract."""
 
     call: str
     sender: str
@@ -72,6 +81,7 @@ class Sent:
     state: GameState
     shares: ShareBook
     reason: bytes = b""
+    relay: Relay | None = None
 
 
 class PlayedTask(PlayedCalls):
@@ -99,6 +109,7 @@ class PlayedTask(PlayedCalls):
         self.disputed_segment, self.other_votes = 0, {}
         self._refusal: str | None = None
         self._reason, self.shares = b"", ShareBook()
+        self._relay: Relay | None = None
         self.name, self.signing = name, SigningDomain(CHAIN_ID, list_addresses()["Tasks"])
         behind = (model.weights_root, model.zero_root)
         root = hash_words("touchstone.outer", *behind)
@@ -191,7 +202,8 @@ class PlayedTask(PlayedCalls):
         address = list_addresses().get(sender) or self.get_party(sender).address
         reason = self._reason if refused else b""
         after = (self.state, self.shares)
-        self.log.append(Sent(name, address, self.block, made, header, refused, events, *after, reason))
+        told = (events, *after, reason, self._relay)
+        self.log.append(Sent(name, address, self.block, made, header, refused, *told))
 
     def _expect(self, refused: str | None, what: str) -> None:
         if refused != self._refusal:
@@ -211,6 +223,28 @@ class PlayedTask(PlayedCalls):
         finally:
             self._refusal, self._reason = None, b""
         assert self.count + len(self.log) > count, "a refusal without a call"
+
+    @contextmanager
+    def relays(self, *taken: int, is_all: bool = True, is_coded: bool = False) -> Iterator[None]:
+        """Every call inside comes by way of a contract. The votes at these places are logged whole; all where
+        none are named, unless nothing is taken."""
+        self._relay = Relay(None if is_all and not taken else taken, is_coded)
+        try:
+            yield
+        finally:
+            self._relay = None
+
+    def send_together(self, all_calls: Sequence[GameCall], sender: str, made: ContractCall) -> None:
+        """Sends calls of the machine that are one call of the contracts."""
+        logged: list[GameEvent] = []
+        for call in all_calls:
+            self.count += 1
+            events = apply(self.state, call, self.get_party(sender).address, self.block)
+            if not is_closing(call, events):
+                events = tuple(one for one in events if not isinstance(one, RoundClosed))
+            self.state = fold_all(self.state, events, self.block)
+            logged += events
+        self._note(str(made[1]), sender, made, None, tuple(logged))
 
     def _fund(self, call: GameCall, sender: str) -> None:
         self.fund(get_needed_wei(call), sender)

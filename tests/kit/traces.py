@@ -15,9 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from eth_abi.abi import encode
+
 from tests.kit.deployment import DEPLOYER, NAMES, list_addresses, list_arguments
+from tests.kit.members import make_member
 from tests.kit.observing import compute_digest, list_words
-from tests.kit.played_calls import encode_contract_call
+from tests.kit.played_calls import encode_contract_call, find_entry, list_plain
 from tests.kit.played_task import Sent
 from tests.kit.plays import GROUPS
 from tests.kit.world import Play, World
@@ -35,6 +38,8 @@ CHANGED_NAMES = {
 """Events of the machine that have another name on the chain."""
 
 
+HANDED = 4
+"""Where in a call of `Votes` the votes stand."""
 OWN_EVENTS = {
     "TopUp": "SeatToppedUp", "PostTask": "TaskPosted", "postClaimRoots": "StepRootsPosted",
     "postVoteRoots": "StepRootsPosted", "nameStep": "StepNamed", "postTrace": "TracePosted",
@@ -72,15 +77,34 @@ def make_trace(world: World) -> dict[str, Any]:
     }
 
 
+def find_origin(one: Sent) -> str:
+    """Returns who signed the transaction of a call."""
+    is_direct = one.relay is None or one.relay.is_coded
+    return one.sender if is_direct else make_member("relaying").address
+
+
+def encode_relayed(one: Sent) -> bytes:
+    """Returns the votes that a relayed call logs whole."""
+    if one.relay is None or one.made is None or one.relay.taken == ():
+        return b""
+    handed = one.made[HANDED]
+    taken = range(len(handed)) if one.relay.taken is None else one.relay.taken
+    kind = find_entry("Votes", "judge").inputs[-1].kind
+    return encode([kind], [list_plain([handed[i] for i in taken])])
+
+
 def _make_step(one: Sent, accounts: list[str], seats: list[int]) -> dict[str, Any]:
     assert one.made is not None
     number, header = one.header or (0, bytes(32))
     is_seen = one.refused is None and one.call != "Deposit" or one.call == "Deposit" and bool(one.events)
     digest = compute_digest(one, accounts, seats) if is_seen else bytes(32)
     names = list_event_names(one.call, one.events) if one.refused is None else []
+    names = sorted([*names, "VotesRelayed"]) if encode_relayed(one) else names
     return {
         "call": one.call,
         "sender": one.sender,
+        "origin": find_origin(one),
+        "isCoded": one.relay is not None and one.relay.is_coded,
         "to": one.made[0],
         "block": one.block,
         "data": "0x" + encode_contract_call(one.made).hex(),
@@ -89,6 +113,7 @@ def _make_step(one: Sent, accounts: list[str], seats: list[int]) -> dict[str, An
         "refused": one.refused or "",
         "reason": "0x" + one.reason.ljust(32, b"\0").hex(),
         "events": " ".join(names),
+        "relayed": "0x" + encode_relayed(one).hex(),
         "digest": "0x" + digest.hex(),
     }
 

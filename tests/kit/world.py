@@ -246,6 +246,28 @@ class World(PlayedShares):
             lies["signer"] = self.get_party(lies["signer"]).address
         return replace(SignedVote(slot, draw, rank, root, seed, segment, word, account), **lies)
 
+    def judges_and_posts(self, *late: tuple[str, VoteWord], merged: Sequence[str]) -> None:
+        """Every primary accepts, primaries of late draws of the round before say their words, and the root
+        over these claims is posted, in one call."""
+        live = self.live
+        index, earlier, draws = live.index, max(live.index - 1, 0), self.state.terms.draws
+        judged = self._judge(
+            index, [(slot, d, VoteWord.ACCEPT) for slot in live.claims for d in range(draws)]
+        )
+        said = [(self.get_slot(name, earlier), draws if index else 0, word) for name, word in late]
+        before = self._judge(earlier, said)
+        slots = tuple(self.get_slot(name, index) for name in merged)
+        post = calls.PostRoot(index, slots, self.state.terms.root, live.pool.solvers)
+        votes, late_votes, posting = (self.write(call) for call in (judged, before, post))
+        assert votes and late_votes and posting
+        made = ("Votes", "judgeAndPost", self.task, index, votes[-1], late_votes[-1], *posting[4:])
+        is_late = bool(late) and index > 0
+        self.send_together([*[before] * is_late, judged, post], STRANGER, made)
+
+    def _judge(self, index: int, said: Sequence[tuple[int, int, VoteWord]]) -> calls.JudgeVotes:
+        votes = tuple(self.make_vote(index, slot, draw, 0, word) for slot, draw, word in said)
+        return calls.JudgeVotes(index, votes, tuple(HandedOpening(one.slot, one.draw, 0) for one in votes))
+
     def votes(
         self,
         claimant: str,

@@ -32,6 +32,8 @@ contract RecordedPlaysTest is Test {
     struct Sent {
         string call;
         address sender;
+        address origin;
+        bool isCoded;
         string to;
         uint256 block;
         bytes data;
@@ -40,11 +42,12 @@ contract RecordedPlaysTest is Test {
         string refused;
         bytes32 reason;
         string events;
+        bytes relayed;
         bytes32 digest;
     }
 
     string private constant SENT =
-        "Sent(string call,address sender,string to,uint256 block,bytes data,uint256 header,bytes32 hash,string refused,bytes32 reason,string events,bytes32 digest)";
+        "Sent(string call,address sender,address origin,bool isCoded,string to,uint256 block,bytes data,uint256 header,bytes32 hash,string refused,bytes32 reason,string events,bytes relayed,bytes32 digest)";
 
     struct Trace {
         string name;
@@ -190,6 +193,10 @@ contract RecordedPlaysTest is Test {
         _replayGroup("steps");
     }
 
+    function test_relayed() public {
+        _replayGroup("relayed");
+    }
+
     function test_evidence() public {
         _replayGroup("evidence");
     }
@@ -239,7 +246,8 @@ contract RecordedPlaysTest is Test {
 
     function _send(Trace memory t, uint256 i, Sent memory one) private {
         vm.recordLogs();
-        vm.prank(one.sender, one.sender);
+        if (one.isCoded) vm.etch(one.sender, hex"ef0100000000000000000000000000000000000000dead");
+        vm.prank(one.sender, one.origin);
         (bool isDone, bytes memory answer) = _at(one.to).call(one.data);
         if (bytes(one.refused).length == 0) {
             if (!isDone) revert Differs(t.name, i, string.concat(one.call, " passes"), "", answer);
@@ -267,6 +275,7 @@ contract RecordedPlaysTest is Test {
     /// @dev Names of the logs, each once, sorted: the machine's events have another order where one call has several.
     function _requireEvents(Trace memory t, uint256 i, Sent memory one) private {
         Vm.Entry[] memory logs = vm.getRecordedLogs();
+        _requireRelayed(t, i, one, logs);
         string[] memory names = new string[](logs.length);
         uint256 count = 0;
         for (uint256 j = 0; j < logs.length; ++j) {
@@ -279,6 +288,17 @@ contract RecordedPlaysTest is Test {
         }
         if (_key(found) != _key(one.events)) {
             revert Differs(t.name, i, string.concat(one.call, " logs"), bytes(one.events), bytes(found));
+        }
+    }
+
+    /// @dev What a call by way of a contract has logged whole: the votes that were taken, and nothing in any other call.
+    function _requireRelayed(Trace memory t, uint256 i, Sent memory one, Vm.Entry[] memory logs) private pure {
+        bytes memory found = "";
+        for (uint256 j = 0; j < logs.length; ++j) {
+            if (logs[j].topics[0] == IVotes.VotesRelayed.selector) found = bytes.concat(found, logs[j].data);
+        }
+        if (keccak256(found) != keccak256(one.relayed)) {
+            revert Differs(t.name, i, "votes that are logged whole", one.relayed, found);
         }
     }
 
