@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from touchstone.node.joining.dataset import open_data
+from touchstone.node.joining.task_reading import require_format
 from touchstone.node.joining.task_step import as_reader, fetch_step
 from touchstone.node.kit.config import NodeConfig, hold_folder
 from touchstone.node.kit.reader import Reader, open_reader
@@ -134,6 +135,7 @@ async def _open_audit(reader: Reader, config: NodeConfig, place: Place) -> Seatl
     game_round = require_public(game, place, state.head_block + 1)
     spec = make_spec(state.task_terms[place.task], decode_training(state.texts[place.task]))
     refuse_broken(find_training_malformations(spec))
+    require_format(state.task_terms[place.task].format, spec)
     await fetch_step(as_reader(reader, place.task, spec, config.notify), spec)
     corpus = await open_data(reader.client, reader.store, state, place.task, spec, config.notify)
     about, solver = read_audit_task(place.task, spec, corpus), game_round.claims[place.slot].account

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from touchstone.node.joining.machine_check import MachineCheck
 from touchstone.node.joining.reachability import Reachability
 from touchstone.node.kit.config import Notify
 from touchstone.node.kit.view import GetView, View
+from touchstone.node.kit.waiting import telling
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.gate import GateShut
@@ -103,20 +105,17 @@ class SeatTaking:
     async def _send_until_accepted(self, call: JoinSeat) -> None:
         """Deposits and joins. Waits while this node may not sign, because a wrong endpoint may recover soon.
         Raises GameRefusal if the task does not take the seat any more."""
-        told = ""
-        while True:
-            try:
-                require_joinable(
-                    self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1
-                )
-                await self.chain.deposit_missing(call.wei)
-                await self.chain.tasks.join(self.get_view().task, call.role, call.wei)
-                return
-            except GateShut as shut:
-                if str(shut.actual) != told:
-                    told = str(shut.actual)
-                    self.notify(f"waiting to join: {told}")
-            await asyncio.sleep(SHUT_PAUSE_S)
+        gate = self.chain.gate
+        async with telling(self.notify, lambda: f"waiting to join: {gate.reason or 'no block has it yet'}"):
+            while True:
+                with suppress(GateShut):
+                    require_joinable(
+                        self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1
+                    )
+                    await self.chain.deposit_missing(call.wei)
+                    await self.chain.tasks.join(self.get_view().task, call.role, call.wei)
+                    return
+                await asyncio.sleep(SHUT_PAUSE_S)
 
     def require_records(self) -> None:
         """Raises EnvironmentFault if the chain has a claim or a vote of this account that still counts, but

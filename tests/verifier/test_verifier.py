@@ -31,7 +31,9 @@ from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.params import FORMAT_NUMBERS
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.verifier import seatless_audit
 from touchstone.verifier.judging import carry_nothing, find_carried
 from touchstone.verifier.seatless_audit import Place, Replayed, SeatlessAudit, require_public
@@ -186,6 +188,20 @@ async def test_where_the_disk_has_too_little_room_nothing_is_fetched(
         with pytest.raises(EnvironmentFault, match="the states of a replay"):
             await seatless_audit.compare(begin(stage, stranger, 1))
     assert not list((stranger.store.folder / BlobKind.TENSOR.value).iterdir())
+
+
+async def test_a_stranger_judges_no_text_in_another_format_than_the_contract_has() -> None:
+    stage = make_stage()
+    stage.settle()
+    stage.world.jump(stage.head + 1)
+    terms = SimpleNamespace(**vars(stage.spec.terms), format=FORMAT_NUMBERS["exact15"])
+    state = SimpleNamespace(
+        games={AUDITED: stage.game}, task_terms={AUDITED: terms}, head_block=stage.head,
+        texts={AUDITED: encode_training(stage.spec.training)},
+    )  # fmt: skip
+    reader, place = cast(Any, SimpleNamespace(state=state)), Place(AUDITED, 0, stage.slot, 0)
+    with pytest.raises(InvalidInput, match="another numeric format"):
+        await seatless_audit._open_audit(reader, cast(Any, None), place)
 
 
 def test_what_a_killed_replay_left_is_gone_with_the_next(tmp_path: Path) -> None:
