@@ -14,6 +14,8 @@ PLAYS = "tests/kit/plays"
 QUERIES = f"{PLAYS}/queries.py"
 PLAYED_CONVICTIONS = f"{PLAYS}/convictions.py"
 EVIDENCE = f"{PLAYS}/evidence.py"
+FALSE_VOTES = f"{PLAYS}/false_votes.py"
+MOMENTS = f"{PLAYS}/moments.py"
 PLAYED_DISPUTES = f"{PLAYS}/disputes.py"
 PLAYED_STEPS = f"{PLAYS}/steps.py"
 PLAYED_ROUNDS = f"{PLAYS}/rounds.py"
@@ -114,7 +116,7 @@ ENTRIES = (
     _entry("15", "another solver's work", EVIDENCE="a_wrong_start_is_proven",
            DECIDING="test_a_vote_names_its_claim_seed_and_segment"),
     _entry("16", "old work again, other task's work",
-           EVIDENCE="a_wrong_start_is_proven carried_moments_are_right",
+           EVIDENCE="a_wrong_start_is_proven", MOMENTS="carried_moments_are_right",
            PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("17", "several runs, best one kept", PLAYED_ROUNDS="a_commitment_is_refused"),
     _entry("18", "grinding the sample", LEARNED="test_no_claim_moves_its_own_draw",
@@ -131,7 +133,7 @@ ENTRIES = (
            CAST="test_honest_statements_outlive_whoever_harasses_them"),
     _entry("20", "two roots", PLAYED_ROUNDS="a_commitment_is_refused",
            PLAYED_VOTES="the_first_of_two_votes_counts",
-           EVIDENCE="two_votes_of_one_draw_convict two_seals_of_one_draw_convict"),
+           FALSE_VOTES="two_votes_of_one_draw_convict two_seals_of_one_draw_convict"),
     _entry("21", "hostile payloads", CALLS="test_source_executes_no_data",
            WIRE="test_an_oversized_or_misshapen_blob_is_refused_by_its_length test_no_path_leads_outside",
            BLOBS="test_a_value_that_is_not_finite_is_told_with_its_place",
@@ -191,7 +193,7 @@ ENTRIES = (
            MERKLE="test_a_node_is_no_leaf test_padding_is_no_leaf"),
     _entry("40", "replayed signatures", AUTH="test_a_replay_is_refused "
            "test_a_signature_for_another_deployment_is_refused",
-           QUERIES="another_vote_is_not_asked", EVIDENCE="a_vote_and_a_seal_of_one_draw_convict"),
+           QUERIES="another_vote_is_not_asked", FALSE_VOTES="a_vote_and_a_seal_of_one_draw_convict"),
     _entry("41", "admin keys", ADMIN="test_no_contract_has_a_call_for_an_owner"),
     _entry("42", "a cheating submitter", JOINING="test_what_could_hurt_is_refused_by_name",
            FACTS="test_another_task_needs_another_step_root",

@@ -201,6 +201,18 @@ contract RecordedPlaysTest is Test {
         _replayGroup("evidence");
     }
 
+    function test_moments() public {
+        _replayGroup("moments");
+    }
+
+    function test_falseVotes() public {
+        _replayGroup("false_votes");
+    }
+
+    function test_disputeRoots() public {
+        _replayGroup("dispute_roots");
+    }
+
     function test_convictions() public {
         _replayGroup("convictions");
     }
