@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 
 from lab.benchmarks.reports import write_report
 from tests.e2e.leaving import list_leaving_flaws, play_leaving
-from tests.protocol.spec.game.faulty_world import PARTIES, FaultyWorld
+from tests.protocol.spec.game.faulty_simulation import PARTIES, FaultySimulation
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
 from tests.rounds.chain import open_round_chain
-from tests.rounds.faulty_world import choose_silences, open_faulty
+from tests.rounds.chain_simulation import choose_silences, open_faulty
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 FOLDER = Path("build/silence")
@@ -32,7 +32,7 @@ Played = tuple[str, str, list[str]]
 """What was played, who was silent, what does not hold."""
 
 
-def check(world: FaultyWorld, silent: str | None) -> list[str]:
+def check(world: FaultySimulation, silent: str | None) -> list[str]:
     """Plays a world to its end; what does not hold there."""
     try:
         world.play()

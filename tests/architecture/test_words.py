@@ -72,7 +72,7 @@ OLD = {
     "TrainAhead": "TrainSpeculatively",
     "Trouble": "HealthIssue",
     "trouble": "health issue, or fault",
-    "TroubledWorld": "FaultyWorld",
+    "TroubledWorld": "FaultySimulation",
     "troubles": "health_issues",
     "Wake": "NotifyLoop",
     "wake": "notify_loop",

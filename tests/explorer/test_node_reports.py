@@ -12,7 +12,7 @@ import pytest
 
 from tests.explorer.many_accounts import DEPLOYMENT, make_chain, make_head
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.verifier.stage import (
     OTHER_SOLVER,
     SIGNING,

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.protocol.spec.game.faulty_world import PARTIES
-from tests.protocol.spec.game.mishaps import ROUNDS, MishapWorld, list_disputes
-from tests.protocol.spec.game.world import list_other_duties
+from tests.protocol.spec.game.faulty_simulation import PARTIES
+from tests.protocol.spec.game.mishaps import ROUNDS, MishapSimulation, list_disputes
+from tests.protocol.spec.game.simulation import list_other_duties
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.faulty_world import ChainWorld, open_world
+from tests.rounds.chain_simulation import ChainSimulation, open_world
 from tests.rounds.twin import WEALTH_WEI
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.calls import GameCall
@@ -23,7 +23,7 @@ Reason = MoneyReason
 
 
 @dataclass
-class ChainMishaps(MishapWorld, ChainWorld):
+class ChainMishaps(MishapSimulation, ChainSimulation):
     """blocks: in which the money was looked at; seen: the reasons of all accounts so far."""
 
     blocks: set[int] = field(default_factory=set)

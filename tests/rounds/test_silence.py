@@ -9,7 +9,7 @@ import pytest
 
 from tests.protocol.spec.game.silences import list_flaws
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.faulty_world import ChainWorld, choose_silences, open_faulty
+from tests.rounds.chain_simulation import ChainSimulation, choose_silences, open_faulty
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.events import RootFell, RootStood, SeatConvicted
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -26,14 +26,14 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(chain: RoundChain) -> ChainWorld:
+def undisturbed(chain: RoundChain) -> ChainSimulation:
     """The play in which nobody is silent."""
     world = open_faulty(chain, 0)
     world.play()
     return world
 
 
-def test_the_play_on_the_contracts_has_trouble_in_it(undisturbed: ChainWorld) -> None:
+def test_the_play_on_the_contracts_has_trouble_in_it(undisturbed: ChainSimulation) -> None:
     assert not list_flaws(undisturbed, None)
     log = [event for _, event in undisturbed.log]
     assert {RootFell, RootStood} <= {type(event) for event in log}
@@ -41,7 +41,7 @@ def test_the_play_on_the_contracts_has_trouble_in_it(undisturbed: ChainWorld) ->
     assert {ProofKind.DISPUTED, ProofKind.WRONG_MERGE} <= proofs
 
 
-def test_whoever_is_silent_the_contracts_end_and_pay(chain: RoundChain, undisturbed: ChainWorld) -> None:
+def test_whoever_is_silent_the_contracts_end_and_pay(chain: RoundChain, undisturbed: ChainSimulation) -> None:
     for salt, silent in enumerate(choose_silences(undisturbed, SEED, SAMPLE), start=1):
         world = open_faulty(chain, salt, silent)
         world.play()

@@ -14,7 +14,7 @@ import rich.console
 from tests.kit.nodes import NoJournal
 from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.protocol.spec.game.simulation import START_BLOCK, make_terms
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import NodeConfig, Notify, Status

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.node.health.test_checks import ACCOUNT
-from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.protocol.spec.game.simulation import START_BLOCK, make_terms
 from tests.scripts.sitting import NOW, SEAT, MadeSession, StillNode, do_nothing, run_nothing, silence
 from touchstone.node.joining.dataset import DatasetSource
 from touchstone.node.joining.seat_taking import SeatRequest

@@ -5,7 +5,7 @@ import io
 import pytest
 import rich.console
 
-from tests.protocol.spec.game.world import SUBMITTER, is_posted, make_quiet_world, make_world
+from tests.protocol.spec.game.simulation import SUBMITTER, is_posted, make_quiet_world, make_world
 from tests.scripts.test_wallet import TASK, WorldChain, play_over, use
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace

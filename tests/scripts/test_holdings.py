@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from tests.protocol.spec.game.simulation import Simulation, check_game_call, make_quiet_world, post
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.test_settling import SETTLE
-from tests.protocol.spec.game.world import World, check_game_call, make_quiet_world, post
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome, SeatStatus
@@ -14,13 +14,13 @@ from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 
-def hold(world: World, account: str) -> Holding:
+def hold(world: Simulation, account: str) -> Holding:
     seat = find_seat(world.state, account)
     assert seat is not None
     return find_holding(world.state, seat, Pace(world.block, None))
 
 
-def pay_all(world: World, account: str) -> str | None:
+def pay_all(world: Simulation, account: str) -> str | None:
     """Settle and pay out the seat in the next block; the refusal of the latter, None where it passes."""
     number = world.get_seat(account).number
     world.jump(world.block + 1)

@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e.world import AMOUNTS
 from tests.faults.provider import PASS, HttpRefusal, Request, run_provider
+from tests.protocol.spec.game.simulation import post
 from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import WorldChain, use

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.mishaps import ROUNDS, UNDRAWN, make_mishaps
-from tests.protocol.spec.game.world import World
+from tests.protocol.spec.game.simulation import Simulation
 from tests.scripts.test_status import read_rows
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -36,7 +36,7 @@ def play(*, is_closed: bool = False) -> tuple[LoggedGame, Pace]:
     return cashier.make_game(), Pace(world.block - 1, 12.0)
 
 
-def is_last_closed(world: World) -> bool:
+def is_last_closed(world: Simulation) -> bool:
     return world.state.next_round == ROUNDS and world.state.rounds[UNDRAWN].closed is not None
 
 

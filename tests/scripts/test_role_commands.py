@@ -16,7 +16,7 @@ import torch
 from msgspec import structs
 
 from tests.e2e.world import AMOUNTS
-from tests.protocol.spec.game.world import make_terms, make_world
+from tests.protocol.spec.game.simulation import make_terms, make_world
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one

@@ -8,8 +8,15 @@ from typing import Any, cast
 
 import pytest
 
+from tests.protocol.spec.game.simulation import (
+    SUBMITTER,
+    Simulation,
+    is_posted,
+    make_quiet_world,
+    make_world,
+    post,
+)
 from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_quiet_world, make_world, post
 from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.node.records.record_kinds import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -43,7 +50,7 @@ class WorldChain:
     """The contracts of one task, played on the pure machine: it stands for each of them. rivals: calls that
     another node sends just before the same call of this account."""
 
-    world: World
+    world: Simulation
     address: str = "operator"
     rivals: set[GameCall] = field(default_factory=set)
     sent: list[GameCall] = field(default_factory=list)
@@ -89,7 +96,7 @@ class WorldChain:
         return None
 
 
-def play_over() -> World:
+def play_over() -> Simulation:
     """A task of one round that is over: each seat can be settled, and none is."""
     world = make_world(rounds=1, late_chance=0).play(is_posted)
     until = get_duty_until(world.state, world.state.rounds[0])
@@ -220,7 +227,7 @@ def test_nothing_is_done_against_the_will_of_the_operator_or_beside_its_node(tmp
 TASKS = [bytes.fromhex("3fa9" + 60 * "0"), bytes.fromhex("3fb0" + 60 * "0")]
 
 
-def tell(world: World) -> str:
+def tell(world: Simulation) -> str:
     return describe_phase(world.state, world.block + 1)
 
 

@@ -15,7 +15,14 @@ from typing import Any, cast
 from tests.e2e.world import make_dataset
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
+from tests.protocol.spec.game.simulation import (
+    AMOUNTS,
+    START_BLOCK,
+    Simulation,
+    make_terms,
+    make_word,
+    seal_draw,
+)
 from tests.task_models import draw_first
 from touchstone.node.kit.view import View
 from touchstone.node.records.audit_records import RECORDS, AuditBook, ShownWork
@@ -213,7 +220,7 @@ def make_stage(
         domain=DOMAIN, root=compute_outer_root(get_base(spec)), segment_count=4, rounds=1,
         late_chance=1 << 16 if is_late else 0, is_exact=is_exact, **changes,
     )  # fmt: skip
-    world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
     groups = [(SeatRole.SOLVER, (SOLVER, OTHER_SOLVER)), (SeatRole.VERIFIER, VERIFIERS)]
     for role, seeds in [*groups, (SeatRole.WHISTLEBLOWER, WHISTLEBLOWERS)]:
         stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
@@ -235,7 +242,7 @@ def make_stage(
 class Stage:
     """The chain, the claim, and where everybody serves."""
 
-    world: World
+    world: Simulation
     claim: Claim
     slot: int
     spec: TaskSpec = TINY

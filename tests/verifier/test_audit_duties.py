@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.node.silent_peer import run_silent
-from tests.protocol.spec.game.world import KEEPER
+from tests.protocol.spec.game.simulation import KEEPER
 from tests.verifier.stage import (
     OTHER_SOLVER,
     SOLVER,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit.members import Member, hand_vote
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.verifier.stage import (
     OTHER_SOLVER,
     SIGNING,

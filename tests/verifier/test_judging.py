@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.verifier.stage import HONEST, Claim, get_base, get_task, train_claim
 from touchstone.node.kit.states import StateStore
 from touchstone.node.records.audit_records import EndsShown

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import AMOUNTS, make_word
+from tests.protocol.spec.game.simulation import AMOUNTS, make_word
 from tests.verifier import stage as stage_module
 from tests.verifier.stage import (
     SIGNING,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.kit.nodes import change_tools, get_account, get_corpus
 from tests.node.merging.stage import finish, make_world, open_stage
-from tests.protocol.spec.game.world import AMOUNTS, seal_draw
+from tests.protocol.spec.game.simulation import AMOUNTS, seal_draw
 from tests.verifier.stage import Node, make_solver, make_stage
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until

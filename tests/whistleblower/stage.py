@@ -13,7 +13,14 @@ from typing import Any
 from tests.kit.nodes import open_joined
 from tests.node.kit.test_bonds import Wallet
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, is_posted, make_terms, make_word
+from tests.protocol.spec.game.simulation import (
+    AMOUNTS,
+    START_BLOCK,
+    Simulation,
+    is_posted,
+    make_terms,
+    make_word,
+)
 from touchstone.node.records.audit_records import make_sealed
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
@@ -46,7 +53,7 @@ MEMBERS = (SOLVERS, VERIFIERS, ONLOOKERS)
 def play_round(last: int = 0) -> GameState:
     """Round `last` is posted: all claims up to it are accepted."""
     terms = make_terms(segment_count=get_spec().terms.segment_count)
-    world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
     groups = zip((SeatRole.SOLVER, SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER), MEMBERS, strict=True)
     for role, accounts in groups:
         stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.kit.nodes import TASK, make_view
-from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.game.simulation import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.kit.duty import Wait
 from touchstone.node.kit.known_statements import find_accused

@@ -15,7 +15,7 @@ from tests.kit.nodes import TASK, get_account, get_sent
 from tests.node.kit.test_bonds import Wallet
 from tests.node.merging.stage import Stage, deal_anew, open_stage
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.kit.bonds import SPARE_BONDS
 from touchstone.node.kit.duty import Wait
 from touchstone.node.merging.turns import SPREAD_BLOCKS, compute_rank

@@ -11,7 +11,7 @@ from tests.kit.nodes import TASK, get_told
 from tests.node.merging.stage import Stage
 from tests.node.specs import get_spec
 from tests.node.upkeep.test_pruning import open_solver
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.whistleblower.stage import get_solver, make_boundary, make_vote, open_onlooker, play_round
 from touchstone.node.kit.known_statements import sign_form
 from touchstone.node.models.own_openings import open_boundary

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit.nodes import TASK, get_told
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.whistleblower.stage import (
     ONLOOKER,
     get_solver,

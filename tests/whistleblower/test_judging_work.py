@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.nodes import TASK, NoJournal, Told, change_spec, get_told, make_view
 from tests.node.upkeep.test_pruning import open_solver
-from tests.protocol.spec.game.world import is_drawn, make_word, make_world
+from tests.protocol.spec.game.simulation import is_drawn, make_word, make_world
 from tests.verifier.stage import begin_model
 from tests.whistleblower.stage import (
     ONLOOKER,

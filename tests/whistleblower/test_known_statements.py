@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.game.simulation import is_drawn, make_world
 from touchstone.node.kit.known_statements import (
     are_steps_shown,
     find_accused,

@@ -8,7 +8,7 @@ import torch
 
 from tests.kit.nodes import get_corpus, make_view, open_joined
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import make_world
+from tests.protocol.spec.game.simulation import make_world
 from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.program.step import compute_scalars

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kit.nodes import make_view
-from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.game.simulation import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.defending import query_answers
 from touchstone.protocol.spec.game.assignments import get_drawn_seat

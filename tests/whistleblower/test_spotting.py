@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.game.simulation import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.kit.known_statements import count_askers, find_spot_leaf, is_spot, list_spot_slots
 from touchstone.node.records.heard_statements import KnownVote

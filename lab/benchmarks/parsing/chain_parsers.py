@@ -9,7 +9,7 @@ from typing import Any
 from lab.benchmarks.parsing.mutating import Parser
 from tests.protocol.adapters.chain.entries import list_entries, make_sample
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.game.simulation import is_drawn, make_world
 from tests.protocol.spec.sample import sample_task
 from touchstone.node.kit.chain_state import ChainState, Network
 from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote

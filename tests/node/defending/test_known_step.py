@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.nodes import TASK, get_told
 from tests.node.merging.stage import open_stage
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.dispute_records import CLAIM, DisputePlanned
 from touchstone.node.records.heard_statements import ClaimOpenings

@@ -20,8 +20,8 @@ from tests.node.merging.stage import Stage, open_stage
 from tests.node.models.test_global_model import COUNT, merge_model
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
+from tests.protocol.spec.game.simulation import SUBMITTER, Simulation, make_word, post
 from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
 from tests.task_models import draw_first, make_step
 from touchstone.node.exports import export, tensor_file, written_model
 from touchstone.node.exports.export import find_own_header, load_weights
@@ -52,14 +52,14 @@ from touchstone.step.plain_decoder import DecoderConfig
 STRANGER = "stranger"
 
 
-def make_posted() -> World:
+def make_posted() -> Simulation:
     """A round with its root."""
     world = make_judged()
     assert post(world, (0, 1), (0, 1, 2)) is None
     return world
 
 
-def get_until(world: World, index: int = 0) -> int:
+def get_until(world: Simulation, index: int = 0) -> int:
     return world.state.rounds[index].root_until
 
 

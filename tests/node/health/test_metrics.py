@@ -14,8 +14,8 @@ import pytest
 from tests.kit.nodes import SIGNING, TASK, make_view
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import ROUNDS, make_mishaps
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     commit,
     make_quiet_world,
     make_word,
@@ -51,7 +51,7 @@ from touchstone.protocol.spec.statements import Vote, VoteWord
 NAMES = {metric.name: metric for metric in METRICS}
 
 
-def look(world: World, account: str) -> View:
+def look(world: Simulation, account: str) -> View:
     """What may be looked at by a node whose chain is a world in memory."""
     state = ChainState(account, LIMITS_LOCAL, SIGNING, head_block=world.block - 1)
     state.credits[account] = TOKEN_WEI // 2
@@ -59,7 +59,7 @@ def look(world: World, account: str) -> View:
     return make_view(account=account, game=LoggedGame(**vars(world.state)), state=state)
 
 
-def list_own(world: World, account: str) -> list[tuple[str, int]]:
+def list_own(world: Simulation, account: str) -> list[tuple[str, int]]:
     return list(list_deadlines(look(world, account), world.block))
 
 
@@ -189,7 +189,7 @@ def test_the_money_of_the_account_is_measured() -> None:
     assert read_money(world, cashier, "solver0")["lost"]["conviction",] == 2_000 / TOKEN_WEI
 
 
-def read_money(world: World, cashier: Cashier, account: str) -> dict[str, Any]:
+def read_money(world: Simulation, cashier: Cashier, account: str) -> dict[str, Any]:
     cashier.take(world.log)
     view = replace(look(world, account), found_game=cashier.make_game())
     values = make_measures(view).read()

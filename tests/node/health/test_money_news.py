@@ -8,8 +8,8 @@ import pytest
 
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.mishaps import make_mishaps
+from tests.protocol.spec.game.simulation import Simulation
 from tests.protocol.spec.game.test_logs import play_fall, play_questions
-from tests.protocol.spec.game.world import World
 from touchstone.node.health.money_news import MoneyNews
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -30,11 +30,11 @@ def list_lines(news: MoneyNews, account: str, game: LoggedGame, block: int) -> l
     return news.list_lines(cast(Any, view), cast(Any, chain))
 
 
-def listen(world: World, *accounts: str) -> dict[str, list[str]]:
+def listen(world: Simulation, *accounts: str) -> dict[str, list[str]]:
     """Plays to the end; what nodes of these accounts say on the way."""
     cashier, news, said = open_cashier(world), {one: MoneyNews() for one in accounts}, dict[str, list[str]]()
 
-    def check(now: World) -> bool:
+    def check(now: Simulation) -> bool:
         cashier.take(now.log)
         for account in accounts:
             lines = list_lines(news[account], account, cashier.make_game(), now.block)

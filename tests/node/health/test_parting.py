@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.nodes import TASK
 from tests.node.health.test_metrics import get_trained_from, look
-from tests.protocol.spec.game.world import make_quiet_world
+from tests.protocol.spec.game.simulation import make_quiet_world
 from touchstone.node.health.parting import Parting
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.view import View

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from tests.protocol.spec.game.world import make_world
+from tests.protocol.spec.game.simulation import make_world
 from touchstone.node.kit.retention_windows import (
     PruningMemory,
     find_settled,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.protocol.adapters.parties import Party, compute_levels
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.kit.remote_trace import RemoteTrace, open_trace
 from touchstone.node.kit.trace_storage import TraceBuffer, TraceKeeper, load_buffer
 from touchstone.protocol.adapters.store.blob_store import BlobStore

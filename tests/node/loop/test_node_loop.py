@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.kit.nodes import make_view
-from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.protocol.spec.game.simulation import START_BLOCK, make_terms
 from touchstone.node.defending.defence import AnswerQuery, PostRoots
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import Status

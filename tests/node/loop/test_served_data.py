@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.nodes import SIGNING, TASK, get_account
 from tests.node.merging.stage import Stage, finish, make_served, open_stage
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.defending.step_requests import STEPS as ASKED_STEPS
 from touchstone.node.loop import served_data as offers_module
 from touchstone.node.loop.served_data import BODY_BYTES

@@ -12,7 +12,14 @@ from typing import Any, cast
 
 from tests.kit.nodes import SIGNING, TASK, get_account, get_told, open_joined
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
+from tests.protocol.spec.game.simulation import (
+    AMOUNTS,
+    START_BLOCK,
+    Simulation,
+    make_terms,
+    make_word,
+    seal_draw,
+)
 from touchstone.node.loop.served_data import ServedData
 from touchstone.node.models.outer_step import FetchDelta
 from touchstone.node.records.claim_records import ClaimFinished
@@ -45,10 +52,10 @@ def get_base_root() -> bytes:
 
 
 # --- The chain ----------------------------------------------------------------------------------------------
-def make_world(**changes: Any) -> World:
+def make_world(**changes: Any) -> Simulation:
     """Round 0 runs; solvers and auditors sit in it."""
     named = {"root": get_base_root(), "segment_count": 4, "rounds": 3, "late_chance": 0, **changes}
-    world = World(create_game(make_terms(domain=DOMAIN, **named), LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(make_terms(domain=DOMAIN, **named), LIMITS_LOCAL, START_BLOCK))
     for role, seeds in ((SeatRole.SOLVER, SOLVERS), (SeatRole.VERIFIER, AUDITORS)):
         stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
         for seed in seeds:
@@ -124,7 +131,7 @@ async def _wait_for_ever() -> AsyncIterator[Any]:
 class Stage:
     """The chain, and the nodes that run."""
 
-    world: World
+    world: Simulation
     folder: Path
     nodes: dict[int, Member] = field(default_factory=dict)
 

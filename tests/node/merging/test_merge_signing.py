@@ -13,7 +13,7 @@ import pytest
 from tests.kit.nodes import SIGNING, TASK, get_account
 from tests.node.merging import stage as stages
 from tests.node.merging.stage import Stage, open_stage
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.merging.merge_signing import list_duties
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.expected_merge import get_root, make_key, make_statement

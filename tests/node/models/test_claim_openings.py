@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.nodes import TASK, get_account, get_told
 from tests.node.merging.stage import Stage, ask_unjoined, deal_anew, open_stage
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.models.global_model import WORK, AskWork, WorkSaid
 from touchstone.node.models.own_openings import OwnClaims, open_work
 from touchstone.node.models.work_requests import may_read_delta

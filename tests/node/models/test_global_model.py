@@ -10,7 +10,7 @@ import torch
 from tests.kit.nodes import TASK, change_spec, get_account
 from tests.node.merging.stage import ask_unjoined, get_base_root, open_stage
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.task_models import draw_first
 from touchstone.node.models import start_weights
 from touchstone.node.models.global_model import (

@@ -9,9 +9,9 @@ from tests.kit.nodes import TASK, get_account
 from tests.node.merging.stage import open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     SUBMITTER,
-    World,
+    Simulation,
     commit,
     make_quiet_world,
     make_right_root,
@@ -166,20 +166,20 @@ async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(
 A, R, U, N = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN
 
 
-def make_drawn(**changes: Any) -> World:
+def make_drawn(**changes: Any) -> Simulation:
     """Round 0 is drawn; of its three claims nothing is known."""
     world = make_quiet_world(**{"rounds": 5, **changes})
     draw(world, 0)
     return world
 
 
-def draw(world: World, index: int) -> None:
+def draw(world: Simulation, index: int) -> None:
     for slot in range(3):
         assert commit(world, f"solver{slot}", index) is None
     seal_draw(world, index)
 
 
-def make_second(*words: VoteWord, **changes: Any) -> World:
+def make_second(*words: VoteWord, **changes: Any) -> Simulation:
     """Round 1 is drawn. words: of the primaries in round 0, each followed by its first reserve."""
     world = make_drawn(**changes)
     for slot, word in enumerate(words):
@@ -191,7 +191,7 @@ def make_second(*words: VoteWord, **changes: Any) -> World:
     return world
 
 
-def expected_round(world: World, own: int | None = None) -> tuple[int, ...]:
+def expected_round(world: Simulation, own: int | None = None) -> tuple[int, ...]:
     state = world.get_now()
     game_round = get_live_round(state)
     assert game_round is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.records.audit_records import (
     RECORDS,
     AuditBook,

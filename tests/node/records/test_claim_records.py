@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.node.merging.stage import make_world
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.records.once_per_block import OncePerBlock
 from touchstone.node.records.round_seats import (
     find_carried_round,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from tests.verifier.stage import SIGNING, Node, Stage, Twist, make_stage
 from tests.verifier.test_replaying import run_audit
 from touchstone.node.records.audit_records import DistancesReported

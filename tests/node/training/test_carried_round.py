@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.protocol.spec.game.world import make_world
+from tests.protocol.spec.game.simulation import make_world
 from touchstone.node.records.round_seats import find_carried_round
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, Seat, SlotClaim, compute_seat_id

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit.nodes import TASK, make_view
 from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.protocol.spec.game.simulation import START_BLOCK, make_terms
 from touchstone.node.kit.config import FAR, NodeConfig, Status
 from touchstone.node.kit.following import Following
 from touchstone.node.kit.recompute_queue import QUESTIONS, RecomputeQueue

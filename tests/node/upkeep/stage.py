@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from tests.kit.nodes import NoJournal
-from tests.protocol.spec.game.world import World, make_word
+from tests.protocol.spec.game.simulation import Simulation, make_word
 from touchstone.node.kit.retention_windows import PruningMemory, list_stages
 from touchstone.node.models.expected_merge import make_key
 from touchstone.node.records.audit_records import (
@@ -104,7 +104,7 @@ class Node:
         return self.models[root]
 
     # --- What a node does -----------------------------------------------------------------------------------
-    def live(self, world: World) -> None:
+    def live(self, world: Simulation) -> None:
         """Train, fetch, merge what is due, and prune."""
         state = world.get_now()
         self.models.setdefault(state.terms.root, self.initial)

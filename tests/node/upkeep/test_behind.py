@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.kit.nodes import TASK
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.models.own_openings import get_finished, open_boundary
 from touchstone.node.records.audit_records import SealMade, make_sealed
 from touchstone.node.upkeep.pruning import Prune

@@ -7,7 +7,7 @@ from typing import Any
 from tests.node.merging.stage import finish, open_stage
 from tests.node.upkeep.test_pruning import list_due
 from tests.node.upkeep.veteran import lengthen
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.models.expected_merge import get_root, make_key
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training.claims import find_carried

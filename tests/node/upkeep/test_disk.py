@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.node.upkeep.stage import SEGMENTS, TENSOR_BYTES, Node
-from tests.protocol.spec.game.world import World, make_world
+from tests.protocol.spec.game.simulation import Simulation, make_world
 from touchstone.node.kit.retention_windows import is_answerable, is_contestable
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
@@ -13,7 +13,7 @@ WARM_ROUNDS = 20
 """More than fit into the longest window."""
 
 
-def compute_bound_bytes(world: World) -> int:
+def compute_bound_bytes(world: Simulation) -> int:
     """What the decision says that a solver keeps at most."""
     state, block = world.get_now(), world.block - REORG_BLOCKS
     solvers = len(state.seats)
@@ -31,7 +31,7 @@ def test_the_disk_of_a_solver_is_flat_over_fifty_rounds(tmp_path: Path) -> None:
     world, node = make_world(rounds=ROUNDS, late_chance=1 << 16), Node("solver0", tmp_path / "blobs")
     most, unpruned = dict[int, int](), ROUNDS * (SEGMENTS + 1) * 3 * TENSOR_BYTES
 
-    def watch(played: World) -> bool:
+    def watch(played: Simulation) -> bool:
         node.live(played)
         size, index = node.measure_bytes(), played.state.next_round
         assert size <= compute_bound_bytes(played), played.block

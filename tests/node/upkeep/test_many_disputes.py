@@ -13,7 +13,7 @@ from tests.kit.nodes import TASK
 from tests.node.merging.stage import Stage, finish
 from tests.node.specs import get_spec
 from tests.node.upkeep.veteran import SEGMENTS, count_steps, open_veteran
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.defending.defence import PostRoots, list_duties
 from touchstone.node.defending.step_requests import StepsAsked
 from touchstone.node.models.own_openings import get_finished

@@ -18,7 +18,7 @@ import torch
 from tests.kit.nodes import TASK, get_lines, get_sent, get_told
 from tests.node.merging.stage import Stage, open_stage
 from tests.node.specs import get_spec
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.defending.step_requests import StepsAsked, is_auditor
 from touchstone.node.defending.step_serving import list_wanted
 from touchstone.node.kit.recompute_queue import AUDITS

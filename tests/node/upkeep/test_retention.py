@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.upkeep.stage import SEGMENTS, Node
-from tests.protocol.spec.game.world import World, make_world
+from tests.protocol.spec.game.simulation import Simulation, make_world
 from touchstone.node.kit.retention_windows import name_delta, name_outer, name_state, name_tensors
 from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.store.blobs import BlobKey
@@ -32,12 +32,12 @@ def node(tmp_path: Path) -> Node:
     return Node(SOLVER, tmp_path / "blobs")
 
 
-def play(node: Node, opened: int, **changes: object) -> World:
+def play(node: Node, opened: int, **changes: object) -> Simulation:
     """The node lives until so many rounds are open; nothing is pruned on the way."""
     world = make_world(rounds=8, late_chance=1 << 16, **changes)  # type: ignore[arg-type]
     node.prune = lambda state, block: None  # type: ignore[method-assign]
 
-    def watch(played: World) -> bool:
+    def watch(played: Simulation) -> bool:
         node.live(played)
         return played.state.next_round >= opened
 

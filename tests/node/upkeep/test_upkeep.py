@@ -3,7 +3,7 @@
 from typing import cast
 
 from tests.kit.nodes import make_view
-from tests.protocol.spec.game.world import SUBMITTER, make_world
+from tests.protocol.spec.game.simulation import SUBMITTER, make_world
 from touchstone.node.upkeep.upkeep_duties import find_next_block, list_calls
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.logged_game import LoggedGame

@@ -11,7 +11,7 @@ from typing import Any
 from tests.kit.nodes import TASK, change_spec
 from tests.node.merging.stage import Stage, finish, open_stage
 from tests.node.upkeep.test_pruning import list_due
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
 from touchstone.node.upkeep.pruning import Prune

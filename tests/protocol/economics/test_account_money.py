@@ -3,10 +3,10 @@
 from functools import cache
 
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
-from tests.protocol.spec.game.faulty_world import PARTIES, FaultyWorld, make_faulty
+from tests.protocol.spec.game.faulty_simulation import PARTIES, FaultySimulation, make_faulty
 from tests.protocol.spec.game.mishaps import play_mishaps
+from tests.protocol.spec.game.simulation import KEEPER, Simulation
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
-from tests.protocol.spec.game.world import KEEPER, World
 from touchstone.protocol.economics.account_locks import LockKind
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.economics.unsettled_rounds import RoundEntry
@@ -20,12 +20,12 @@ Sums = dict[MoneyReason, int]
 
 
 @cache
-def play_faulty() -> tuple[FaultyWorld, tuple[FaultyWorld, ...]]:
+def play_faulty() -> tuple[FaultySimulation, tuple[FaultySimulation, ...]]:
     """The task in which each kind of thing happens, at its end and on its way."""
-    world, forks = make_faulty(), list[FaultyWorld]()
+    world, forks = make_faulty(), list[FaultySimulation]()
 
-    def keep(now: World) -> bool:
-        assert isinstance(now, FaultyWorld)
+    def keep(now: Simulation) -> bool:
+        assert isinstance(now, FaultySimulation)
         if not forks or len(forks[-1].log) < len(now.log):
             forks.append(now.fork())
         return False
@@ -34,7 +34,7 @@ def play_faulty() -> tuple[FaultyWorld, tuple[FaultyWorld, ...]]:
     return world, tuple(forks)
 
 
-def list_reasons(world: World) -> set[MoneyReason]:
+def list_reasons(world: Simulation) -> set[MoneyReason]:
     """Checks the money at each block; returns all reasons that were seen."""
     cashier, seen = open_cashier(world), set[MoneyReason]()
     for block in sorted({block for block, _ in world.log}):
@@ -58,7 +58,7 @@ def test_it_adds_up_at_each_block_of_tasks_in_which_each_kind_of_thing_happens()
 
 
 # --- Promises -----------------------------------------------------------------------------------------------
-def is_quiet(world: FaultyWorld) -> bool:
+def is_quiet(world: FaultySimulation) -> bool:
     """Whether nothing is open that may take a promise back."""
     return not (world.state.contests or world.state.asks or world.state.disputes)
 
@@ -100,7 +100,7 @@ def test_what_was_promised_is_what_is_settled_if_nothing_else_happens() -> None:
     assert promised > 10_000
 
 
-def check_released(silent: World, before: dict[str, AccountMoney]) -> None:
+def check_released(silent: Simulation, before: dict[str, AccountMoney]) -> None:
     """No stake comes back before its block."""
     freed = {event.seat: block for block, event in silent.log if isinstance(event, SeatFreed)}
     for lock in (lock for money in before.values() for lock in money.locks):

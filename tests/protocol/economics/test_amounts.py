@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.protocol.spec.game.world import AMOUNTS, make_terms
+from tests.protocol.spec.game.simulation import AMOUNTS, make_terms
 from touchstone.protocol.economics.amounts import derive_amounts, list_binding, refuse_bad_money
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.economics.gas_costs import price_gas

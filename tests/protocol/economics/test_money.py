@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
+from tests.protocol.spec.game.simulation import AMOUNTS, get_burned, make_terms
 from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
 from touchstone.protocol.economics.assumptions import Figures, GasCosts, count_closing_rounds, read_sampling
 from touchstone.protocol.economics.cheating_gains import (
     compute_burden,

@@ -7,9 +7,9 @@ from math import comb
 
 import pytest
 
+from tests.protocol.spec.game.simulation import AMOUNTS, Simulation, make_terms, make_vote, vote
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
-from tests.protocol.spec.game.world import AMOUNTS, World, make_terms, make_vote, vote
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.economics.owned_auditors import DECIDING, compute_deciding_chance
 from touchstone.protocol.economics.withholding import (
@@ -67,7 +67,7 @@ def test_the_fee_is_due_unless_own_auditors_accept(own: tuple[bool, ...]) -> Non
     assert min(fees) == (0 if is_deciding else 1)
 
 
-def count_fees(world: World, words: tuple[VoteWord, ...], order: tuple[int, ...]) -> int:
+def count_fees(world: Simulation, words: tuple[VoteWord, ...], order: tuple[int, ...]) -> int:
     votes = tuple(make_vote(world, world.state, (0, 0, 0, rank), words[rank]) for rank in order)
     events = apply(world.state, calls.JudgeVotes(0, votes), "x", world.block)
     state = fold_all(world.state, events, world.block)

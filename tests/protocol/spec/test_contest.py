@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.protocol.spec.contest_tree import (
     FANOUT_LEVELS,
     compute_nodes_below,

@@ -16,11 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.payday import Bookkeeper
 from tests.protocol.spec.game.silences import find_silences
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     START_BLOCK,
     SUBMITTER,
-    World,
+    Simulation,
     list_commits,
     list_votes,
     make_commit,
@@ -87,7 +87,7 @@ class Strategy:
     lie: VoteWord | None
     is_forging: bool
 
-    def plan(self, world: World) -> Iterator[tuple[str, GameCall]]:
+    def plan(self, world: Simulation) -> Iterator[tuple[str, GameCall]]:
         """Their calls at this block."""
         now = world.get_now()
         for seat in [one for one in now.seats.values() if one.account in world.cheats]:
@@ -107,7 +107,7 @@ class Strategy:
 class Campaign(RuleBasedStateMachine):
     """One task. hostile: accounts that do not act by duties; `pest` has no seat."""
 
-    world: World
+    world: Simulation
 
     @initialize(
         solvers=st.integers(0, 3), verifiers=st.integers(0, 3), whistles=st.integers(0, 2),
@@ -451,7 +451,7 @@ class Campaign(RuleBasedStateMachine):
         assert state == self.world.state
 
 
-def plan_watcher(world: World) -> Iterator[tuple[str, GameCall]]:
+def plan_watcher(world: Simulation) -> Iterator[tuple[str, GameCall]]:
     """An honest outsider contests what it merged otherwise."""
     now = world.get_now()
     for index, game_round in now.rounds.items():

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.protocol.spec.game.world import START_BLOCK, World
+from tests.protocol.spec.game.simulation import START_BLOCK, Simulation
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account, compute_money
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
@@ -81,6 +81,6 @@ class Cashier:
         assert alone == self.compute(block).get(account, AccountMoney(account))
 
 
-def open_cashier(world: World) -> Cashier:
+def open_cashier(world: Simulation) -> Cashier:
     """Before the first event of a world."""
     return Cashier(create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK))

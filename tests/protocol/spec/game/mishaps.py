@@ -10,7 +10,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from tests.protocol.spec.game.world import KEEPER, World, make_world
+from tests.protocol.spec.game.simulation import KEEPER, Simulation, make_world
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import get_claim_status
@@ -25,7 +25,7 @@ MISSED, REJECTED, UNSERVED, CONVICTED, LATE_REJECTED, UNDRAWN = range(ROUNDS)
 FINDER, PEST = "whistle0", "pest"
 
 
-class MishapWorld(World):
+class MishapSimulation(Simulation):
     """roles: which solver each mishap befalls, by its name."""
 
     roles: Mapping[str, str] = {
@@ -59,9 +59,9 @@ class MishapWorld(World):
         return isinstance(call, calls.SealAudits) and call.round == UNDRAWN
 
 
-def list_disputes(world: World) -> Iterator[tuple[str, GameCall]]:
+def list_disputes(world: Simulation) -> Iterator[tuple[str, GameCall]]:
     """Of the false claim by a whistleblower, of an honest one by a pest; how they end."""
-    assert isinstance(world, MishapWorld)
+    assert isinstance(world, MishapSimulation)
     now = world.get_now()
     game_round = now.rounds.get(CONVICTED)
     for slot in game_round.claims if game_round is not None else ():
@@ -76,7 +76,7 @@ def list_disputes(world: World) -> Iterator[tuple[str, GameCall]]:
         yield KEEPER, calls.EndDispute(number, outcome=outcome)
 
 
-def is_disputable(world: World, now: GameState, ref: StatementRef, opener: str) -> bool:
+def is_disputable(world: Simulation, now: GameState, ref: StatementRef, opener: str) -> bool:
     """Whether it is decided, and was not disputed yet."""
     status = get_claim_status(now, now.rounds[ref.round], ref.slot, world.block)
     done = {
@@ -85,16 +85,16 @@ def is_disputable(world: World, now: GameState, ref: StatementRef, opener: str) 
     return status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID) and (opener, ref) not in done
 
 
-def make_mishaps() -> MishapWorld:
+def make_mishaps() -> MishapSimulation:
     """The task before its first block, all members seated."""
     world = make_world(solvers=4, verifiers=7, whistleblowers=4, rounds=ROUNDS, late_chance=1 << 16)
-    world.__class__ = MishapWorld
-    assert isinstance(world, MishapWorld)
+    world.__class__ = MishapSimulation
+    assert isinstance(world, MishapSimulation)
     world.begin()
     return world
 
 
-def play_mishaps() -> MishapWorld:
+def play_mishaps() -> MishapSimulation:
     world = make_mishaps()
     world.play()
     assert world.state.is_closed

@@ -5,7 +5,7 @@ It knows the rules in the words of the design, and nothing of the machine but it
 
 from dataclasses import dataclass, field
 
-from tests.protocol.spec.game.world import World
+from tests.protocol.spec.game.simulation import Simulation
 from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
@@ -27,7 +27,7 @@ class Bookkeeper:
     got: int = 0
     count: int = 0
 
-    def watch(self, world: World, event: GameEvent) -> None:
+    def watch(self, world: Simulation, event: GameEvent) -> None:
         """Checks each settlement of a seat that was not convicted."""
         if isinstance(event, SeatJoined):
             self.settled[event.seat] = world.state.seats[event.seat].settled

@@ -7,7 +7,7 @@ this one act and goes on. What comes before the point is played once, for all.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.protocol.spec.game.faulty_world import HONEST, Act, FaultyWorld, make_faulty, name_act
+from tests.protocol.spec.game.faulty_simulation import HONEST, Act, FaultySimulation, make_faulty, name_act
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, is_unserved
@@ -50,10 +50,10 @@ class Points:
     """The play without silence, and the worlds from which the others go on, by number of acts."""
 
     silences: list[Silence] = field(default_factory=list)
-    worlds: dict[int, FaultyWorld] = field(default_factory=dict)
+    worlds: dict[int, FaultySimulation] = field(default_factory=dict)
 
 
-class PointsWorld(FaultyWorld):
+class PointsSimulation(FaultySimulation):
     """Keeps a copy of itself before each act."""
 
     points: Points
@@ -68,7 +68,7 @@ class PointsWorld(FaultyWorld):
             self.points.silences += [Silence(count, *one) for one in list_defences(before, self)]
 
 
-def list_acts(world: FaultyWorld, sender: str, call: GameCall) -> Iterator[Act]:
+def list_acts(world: FaultySimulation, sender: str, call: GameCall) -> Iterator[Act]:
     """What can be left out alone where a call is made: the call; of a vote its opening; with a claim that it
     is served, and that the round's merge is signed."""
     act = name_act(world, call)
@@ -80,27 +80,27 @@ def list_acts(world: FaultyWorld, sender: str, call: GameCall) -> Iterator[Act]:
         yield ("sign", call.round)
 
 
-def list_defences(before: FaultyWorld, after: FaultyWorld) -> Iterator[tuple[str, Act]]:
+def list_defences(before: FaultySimulation, after: FaultySimulation) -> Iterator[tuple[str, Act]]:
     """Who has to defend itself in a dispute that was opened now."""
     for number in after.state.disputes.keys() - before.state.disputes.keys():
         yield after.accounts[after.state.disputes[number].seat], ("defend", number)
 
 
-def find_points(make: Callable[[], FaultyWorld] = make_faulty) -> Points:
+def find_points(make: Callable[[], FaultySimulation] = make_faulty) -> Points:
     """Plays without silence. Its end is kept too, behind the last act."""
     world = make()
-    world.__class__ = PointsWorld
-    assert isinstance(world, PointsWorld)
+    world.__class__ = PointsSimulation
+    assert isinstance(world, PointsSimulation)
     world.points = Points()
     world.play()
     world.points.worlds[len(world.acts)] = world
     return world.points
 
 
-def play_silence(points: Points, silence: Silence) -> FaultyWorld:
+def play_silence(points: Points, silence: Silence) -> FaultySimulation:
     """The play as it goes on from the point."""
     world = points.worlds[silence.count].fork()
-    world.__class__ = FaultyWorld
+    world.__class__ = FaultySimulation
     if silence.act == FOR_GOOD:
         world.silenced = {silence.party: world.block}
     else:
@@ -110,13 +110,13 @@ def play_silence(points: Points, silence: Silence) -> FaultyWorld:
 
 
 # --- What must hold whoever was silent ----------------------------------------------------------------------
-def list_flaws(world: FaultyWorld, silent: str | None) -> list[str]:
+def list_flaws(world: FaultySimulation, silent: str | None) -> list[str]:
     """What does not hold at the end of a play; each names what was expected."""
     losses = Losses(world)
     return [*_list_open(world), *_list_unpaid(world, silent), *losses.list_flaws(silent)]
 
 
-def _list_open(world: FaultyWorld) -> Iterator[str]:
+def _list_open(world: FaultySimulation) -> Iterator[str]:
     """The task is closed, nothing is open, no pot but credits holds anything, and no money was made."""
     state = world.state
     if not state.is_closed:
@@ -134,7 +134,7 @@ def _list_open(world: FaultyWorld) -> Iterator[str]:
         yield f"stuck: {came} wei came in, {state.purse.compute_total()} are there"
 
 
-def _list_unpaid(world: FaultyWorld, silent: str | None) -> Iterator[str]:
+def _list_unpaid(world: FaultySimulation, silent: str | None) -> Iterator[str]:
     """Accepted work was paid, by what each party got in all: the settlements were checked one by one."""
     for party in HONEST:
         least, gain = compute_least_gain(world, party), compute_gain(world, party)
@@ -142,13 +142,13 @@ def _list_unpaid(world: FaultyWorld, silent: str | None) -> Iterator[str]:
             yield f"unpaid: {party} has {gain} wei of at least {least}"
 
 
-def compute_gain(world: FaultyWorld, party: str) -> int:
+def compute_gain(world: FaultySimulation, party: str) -> int:
     """Wei that a party has more than it brought."""
     credit = sum(wei for pot, wei in world.state.purse.wei.items() if pot == (PotKind.CREDIT, party))
     return credit + world.withdrawn.get(party, 0) - world.deposited.get(party, 0)
 
 
-def compute_least_gain(world: FaultyWorld, party: str) -> int:
+def compute_least_gain(world: FaultySimulation, party: str) -> int:
     """Pay for all accepted work and for every opened vote, less F for a truthful UNSERVED that stands."""
     state, amounts, gain = world.state, world.state.terms.amounts, 0
     for game_round in state.rounds.values():
@@ -166,7 +166,7 @@ def compute_least_gain(world: FaultyWorld, party: str) -> int:
     return gain
 
 
-def _is_earned(world: FaultyWorld, game_round: GameRound, slot: int) -> bool:
+def _is_earned(world: FaultySimulation, game_round: GameRound, slot: int) -> bool:
     """Accepted, and no two auditors were left without service."""
     status = get_claim_status(world.state, game_round, slot, world.block)
     votes = (one for place, one in game_round.votes.items() if place[0] == slot)
@@ -177,7 +177,7 @@ def _is_earned(world: FaultyWorld, game_round: GameRound, slot: int) -> bool:
 class Losses:
     """What left stakes and bonds for anybody but their owner, by party, from the log alone."""
 
-    world: FaultyWorld
+    world: FaultySimulation
     slashed: dict[str, int] = field(default_factory=dict)
     fees: dict[str, int] = field(default_factory=dict)
     bonds: dict[str, int] = field(default_factory=dict)
@@ -258,14 +258,16 @@ def _add(book: dict[str, int], party: str, wei: int) -> None:
     book[party] = book.get(party, 0) + wei
 
 
-def is_missed_by(world: FaultyWorld, game_round: GameRound, party: str) -> bool:
+def is_missed_by(world: FaultySimulation, game_round: GameRound, party: str) -> bool:
     """Whether a round's pool had the party, and it brought nothing."""
     former = {**world.state.former, **world.state.seats}
     seats = (former.get(number) for number in game_round.pool.solvers)
     return any(seat and seat.account == party and is_missed(game_round, seat) for seat in seats)
 
 
-def _count_unserved_draws(world: FaultyWorld, state: GameState, game_round: GameRound, party: str) -> int:
+def _count_unserved_draws(
+    world: FaultySimulation, state: GameState, game_round: GameRound, party: str
+) -> int:
     own = {s for s in game_round.claims if world.claimants[game_round.index, s] == party}
     return sum(is_unserved(votes) for (slot, _), votes in game_round.votes.items() if slot in own)
 

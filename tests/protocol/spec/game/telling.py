@@ -5,7 +5,7 @@ from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.enums import ContestTurn

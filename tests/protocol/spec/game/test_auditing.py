@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     commit,
     is_posted,
     make_quiet_world,
@@ -37,14 +37,14 @@ from touchstone.protocol.spec.statements import VoteWord
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> Simulation:
     made = make_quiet_world(late_chance=0)
     assert commit(made, "solver0") is None
     seal_draw(made)
     return made
 
 
-def test_every_rank_of_every_draw_is_somebodys(world: World) -> None:
+def test_every_rank_of_every_draw_is_somebodys(world: Simulation) -> None:
     game = world.get_now()
     accounts = [f"verifier{n}" for n in range(5)]
     found = [drawn for account in accounts for drawn in list_drawn(game, account, world.block)]
@@ -55,7 +55,7 @@ def test_every_rank_of_every_draw_is_somebodys(world: World) -> None:
     assert [len(list(list_drawn(game, found[0].seat.account, block))) for block in (last, last + 1)] == [1, 0]
 
 
-def test_another_fork_is_not_drawn(world: World) -> None:
+def test_another_fork_is_not_drawn(world: Simulation) -> None:
     game = world.get_now()
     drawn = get_drawn(game, 0, 0, 0, 0)
     assert drawn is not None
@@ -71,7 +71,7 @@ def test_another_fork_is_not_drawn(world: World) -> None:
     assert find_drawn(replace(game, rounds={0: undone}), drawn.place) is None
 
 
-def test_who_was_drawn_is_known_also_where_nothing_is_audited_any_more(world: World) -> None:
+def test_who_was_drawn_is_known_also_where_nothing_is_audited_any_more(world: Simulation) -> None:
     game, place = world.get_now(), (0, 0, 0, 0)
     undone = replace(game, rounds={0: replace(game.rounds[0], phase=RoundPhase.UNDONE)})
     assert get_drawn(undone, *place) is None
@@ -80,7 +80,7 @@ def test_who_was_drawn_is_known_also_where_nothing_is_audited_any_more(world: Wo
     assert get_ever_drawn(game, 1, 0, 0, 0) is None and get_ever_drawn(game, 0, 99, 0, 0) is None
 
 
-def test_what_an_auditor_said_stays_its_own_after_the_solver_is_gone(world: World) -> None:
+def test_what_an_auditor_said_stays_its_own_after_the_solver_is_gone(world: Simulation) -> None:
     """An auditor that does not find its own statement answers no dispute on it, and is convicted."""
     game = world.get_now()
     drawn = get_drawn(game, 0, 0, 0, 0)
@@ -95,7 +95,7 @@ def test_what_an_auditor_said_stays_its_own_after_the_solver_is_gone(world: Worl
     assert find_stated(game, replace(drawn.place, seed=bytes(32))) is None
 
 
-def test_windows_of_an_audit_by_hand(world: World) -> None:
+def test_windows_of_an_audit_by_hand(world: Simulation) -> None:
     """Windows of a local chain: delay 1, a grid of 2, audit_max 30."""
     game, closed = world.get_now(), world.get_now().rounds[0].closed
     assert closed is not None
@@ -114,7 +114,7 @@ def test_windows_of_an_audit_by_hand(world: World) -> None:
     assert is_wanted(game, primary.place, closed + 60) and not is_wanted(game, primary.place, closed + 61)
 
 
-def test_an_unserved_alone_counts_in_a_failed_draw_while_it_is_the_second(world: World) -> None:
+def test_an_unserved_alone_counts_in_a_failed_draw_while_it_is_the_second(world: Simulation) -> None:
     def look() -> tuple[bool, bool]:
         game = world.get_now()
         drawn = get_drawn(game, 0, 0, 0, 2)

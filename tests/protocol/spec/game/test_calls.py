@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_posting import A, make_judged
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     commit,
     make_quiet_world,
     make_vote,
@@ -18,6 +16,8 @@ from tests.protocol.spec.game.world import (
     post,
     solver,
 )
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_posting import A, make_judged
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
@@ -52,7 +52,7 @@ def test_a_call_is_a_value(kind: Any) -> None:
 
 
 # --- Facts --------------------------------------------------------------------------------------------------
-def make_open() -> World:
+def make_open() -> Simulation:
     """Round 0 is posted. Contest 0 waits for an answer, 1 for its leaf; ask 2 and dispute 3 are open; "x" has
     sealed a proof."""
     world = make_judged(rounds=2)
@@ -66,14 +66,14 @@ def make_open() -> World:
     return world
 
 
-def make_starting() -> World:
+def make_starting() -> Simulation:
     world = make_world()
     world.send(calls.StartRounds(), "x")
     world.jump(103)
     return world
 
 
-def make_undealt() -> World:
+def make_undealt() -> Simulation:
     """Round 0 waits for a beacon of its own."""
     world = make_quiet_world()
     waiting = replace(world.state.rounds[0], beacon=None, beacon_block=104, trained_from=None)
@@ -82,7 +82,7 @@ def make_undealt() -> World:
     return world
 
 
-def make_closed() -> World:
+def make_closed() -> Simulation:
     world = make_quiet_world()
     for number in range(3):
         assert commit(world, f"solver{number}") is None
@@ -90,7 +90,7 @@ def make_closed() -> World:
     return world
 
 
-def make_last() -> World:
+def make_last() -> Simulation:
     """The only round is posted; its late audits are still to be drawn."""
     world = make_judged(rounds=1)
     assert post(world, (0, 1), (0, 1, 2)) is None
@@ -106,7 +106,7 @@ def make_votes() -> calls.JudgeVotes:
 
 PROOF = calls.ConvictSeat(CLAIM, ProofKind.DELTA_LEAF, DIGEST)
 ASK, DISPUTE = calls.AskSigner(VOTE, A, 8, 80), calls.DisputeStatement(VOTE, 80)
-Facts = list[tuple[Callable[[], World], GameCall, str, Any, str | None]]
+Facts = list[tuple[Callable[[], Simulation], GameCall, str, Any, str | None]]
 FACTS: Facts = [
     (make_starting, calls.SealStart(randomness=RANDOM), "randomness", DIGEST, None),
     (make_undealt, calls.SealRound(0, randomness=RANDOM), "randomness", DIGEST, None),
@@ -141,7 +141,7 @@ FACTS: Facts = [
     ids=[f"{type(row[1]).__name__} {row[2]}" for row in FACTS],
 )
 def test_a_fact_that_is_otherwise_is_refused_by_name_or_does_another_thing(
-    make: Callable[[], World], call: GameCall, fact: str, value: Any, name: str | None
+    make: Callable[[], Simulation], call: GameCall, fact: str, value: Any, name: str | None
 ) -> None:
     """A call that leaves its facts out is what an honest sender's is found to be: it passes."""
     honest, other = make(), make()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.protocol.spec.game.world import make_terms
+from tests.protocol.spec.game.simulation import make_terms
 from touchstone.protocol.economics.assumptions import Figures, read_sampling
 from touchstone.protocol.economics.false_claims import Cheat, Sampling, list_cheats, list_spans
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.world import make_terms, make_word
+from tests.protocol.spec.game.simulation import make_terms, make_word
 from touchstone.protocol.spec.game import assignments, claim_status
 from touchstone.protocol.spec.game.enums import ClaimStatus, SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_posting import judge, make_judged
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     SUBMITTER,
-    World,
+    Simulation,
     make_quiet_world,
     make_vote,
     make_word,
@@ -18,6 +16,8 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_posting import judge, make_judged
 from touchstone.protocol.spec.game import bond_outcomes, compensation, convicting
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
@@ -133,7 +133,7 @@ def test_a_reject_took_the_pay_where_it_counted_and_its_draw_failed(
     assert not compensation.has_taken_pay(world.state, solver(0), CLAIM, world.block), "a claim is no REJECT"
 
 
-def get_signer(world: World, rank: int) -> int:
+def get_signer(world: Simulation, rank: int) -> int:
     return world.get_seat(make_vote(world, world.state, (0, 0, 0, rank), A).signer).number
 
 

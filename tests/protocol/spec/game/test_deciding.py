@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     commit,
     make_quiet_world,
     make_vote,
@@ -28,7 +28,7 @@ A, R, D, S = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, Vote
 U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN
 
 
-def make_drawn(**changes: int) -> World:
+def make_drawn(**changes: int) -> Simulation:
     world = make_quiet_world(**changes)
     for i in range(3):
         commit(world, f"solver{i}")
@@ -37,7 +37,7 @@ def make_drawn(**changes: int) -> World:
     return world
 
 
-def status_of(world: World, slot: int = 0) -> ClaimStatus:
+def status_of(world: Simulation, slot: int = 0) -> ClaimStatus:
     return get_claim_status(world.get_now(), world.get_now().rounds[0], slot, world.block)
 
 

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.test_posting import A, R, make_judged
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
-    World,
+    Simulation,
     get_burned,
     get_credit,
     make_vote,
@@ -16,6 +15,7 @@ from tests.protocol.spec.game.world import (
     post,
     solver,
 )
+from tests.protocol.spec.game.test_posting import A, R, make_judged
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import SeatSettled
@@ -36,17 +36,19 @@ def whistleblower(number: int) -> int:
     return compute_seat_id(SeatRole.WHISTLEBLOWER, number)
 
 
-def get_signer(world: World, ref: StatementRef = VOTE) -> int:
+def get_signer(world: Simulation, ref: StatementRef = VOTE) -> int:
     account = make_vote(world, world.state, (ref.round, ref.slot, ref.draw or 0, ref.rank), A).signer
     return world.get_seat(account).number
 
 
-def ask(world: World, bond: int = 40, word: VoteWord = A, by: str = "asker", **facts: bool) -> str | None:
+def ask(
+    world: Simulation, bond: int = 40, word: VoteWord = A, by: str = "asker", **facts: bool
+) -> str | None:
     return world.try_send(calls.AskSigner(VOTE, word, 7, bond, **facts), by)
 
 
 def dispute(
-    world: World, ref: StatementRef = CLAIM, bond: int = 80, sender: str = "whistle0", **facts: Any
+    world: Simulation, ref: StatementRef = CLAIM, bond: int = 80, sender: str = "whistle0", **facts: Any
 ) -> str | None:
     return world.try_send(calls.DisputeStatement(ref, bond, **facts), sender)
 
@@ -54,7 +56,7 @@ def dispute(
 # --- ASK ----------------------------------------------------------------------------------------------------
 
 
-def answer_reject(world: World, ask_number: int = 0) -> None:
+def answer_reject(world: Simulation, ask_number: int = 0) -> None:
     """The asked REJECT was false."""
     world.send(calls.AnswerAsk(ask_number, exceeds_limits=False), "x")
 
@@ -70,7 +72,7 @@ def test_a_slash_pays_no_more_than_it_has() -> None:
     assert get_credit(world, "solver0") == 250, "once, even if it was not all"
 
 
-def make_left() -> World:
+def make_left() -> Simulation:
     """The claim of solver0 was rejected; it has left, and its rejection is still asked about."""
     world = make_judged((R, A, A), rounds=2, least_solvers=3)
     world.send(calls.LeaveSeat(solver(0)), "solver0")
@@ -113,7 +115,7 @@ def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None
     assert world.get_seat("solver0").status == SeatStatus.OPEN, "what nobody proved is no fault"
 
 
-def list_undrawn(world: World) -> list[int]:
+def list_undrawn(world: Simulation) -> list[int]:
     """Verifiers that are not drawn for VOTE, in any rank."""
     drawn = {get_signer(world, replace(VOTE, rank=rank)) for rank in range(3)}
     return [n for n, seat in world.state.seats.items() if seat.role == SeatRole.VERIFIER and n not in drawn]

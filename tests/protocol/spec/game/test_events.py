@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_logs import play_contests, play_questions
-from tests.protocol.spec.game.test_posting import A, R, make_fall, make_judged
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     START_BLOCK,
-    World,
+    Simulation,
     make_commit,
     make_quiet_world,
     make_right_root,
     make_vote,
     solver,
 )
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_logs import play_contests, play_questions
+from tests.protocol.spec.game.test_posting import A, R, make_fall, make_judged
 from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
@@ -45,7 +45,7 @@ def test_an_event_is_a_value_that_can_be_folded(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("play", [make_fall, play_questions, play_contests], ids=lambda play: play.__name__)
-def test_no_event_makes_money_and_nothing_stays_between_pots(play: Callable[[], World]) -> None:
+def test_no_event_makes_money_and_nothing_stays_between_pots(play: Callable[[], Simulation]) -> None:
     """The sum changes by what comes from outside or goes there. A movement is of a wei or more, to another
     pot."""
     world = play()
@@ -62,20 +62,20 @@ def test_no_event_makes_money_and_nothing_stays_between_pots(play: Callable[[], 
     assert not state.purse.get_wei(SLASHED) and state.purse == world.state.purse
 
 
-def make_joining(world: World) -> tuple[calls.GameCall, str]:
+def make_joining(world: Simulation) -> tuple[calls.GameCall, str]:
     world.send(calls.Deposit(500), "new")
     return calls.JoinSeat(SeatRole.VERIFIER, 500), "new"
 
 
-def make_committing(world: World) -> tuple[calls.GameCall, str]:
+def make_committing(world: Simulation) -> tuple[calls.GameCall, str]:
     return make_commit(world.state, world.state.rounds[0], world.get_seat("solver0")), "solver0"
 
 
-def make_voting(world: World) -> tuple[calls.GameCall, str]:
+def make_voting(world: Simulation) -> tuple[calls.GameCall, str]:
     return calls.JudgeVotes(0, (make_vote(world, world.state, (0, 0, 0, 0), R),)), "x"
 
 
-def make_posting(world: World) -> tuple[calls.GameCall, str]:
+def make_posting(world: Simulation) -> tuple[calls.GameCall, str]:
     root = make_right_root(world.state.rounds[0], (0, 1, 2))
     return calls.PostRoot(0, (0, 1, 2), root, (solver(0), solver(1))), "x"
 
@@ -89,7 +89,7 @@ def make_posting(world: World) -> tuple[calls.GameCall, str]:
     ids=["join", "commit", "vote", "post"],
 )  # fmt: skip
 def test_an_event_carries_no_block(
-    make: Callable[[], World], prepare: Callable[[World], tuple[calls.GameCall, str]]
+    make: Callable[[], Simulation], prepare: Callable[[Simulation], tuple[calls.GameCall, str]]
 ) -> None:
     """A node is told in which block it was logged: after a reorganisation the same call logs the same."""
     world = make()

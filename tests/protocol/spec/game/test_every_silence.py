@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.protocol.spec.game.faulty_world import PARTIES, PEST, SLEEPER, FaultyWorld
+from tests.protocol.spec.game.faulty_simulation import PARTIES, PEST, SLEEPER, FaultySimulation
 from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_points, list_flaws, play_silence
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
@@ -37,7 +37,7 @@ def get_points() -> Points:
     return find_points()
 
 
-def get_end() -> FaultyWorld:
+def get_end() -> FaultySimulation:
     worlds = get_points().worlds
     return worlds[max(worlds)]
 

@@ -5,12 +5,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_posting import A, make_judged
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     SUBMITTER,
-    World,
+    Simulation,
     get_burned,
     get_credit,
     make_terms,
@@ -21,6 +19,8 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_posting import A, make_judged
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes
@@ -39,7 +39,7 @@ CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
 CONVICTED = GameOutcome.CONVICTED
 
 
-def make_contest(root: bytes = b"") -> World:
+def make_contest(root: bytes = b"") -> Simulation:
     world = make_judged()
     assert post(world, (0, 1), (0, 1, 2), root=root) is None
     world.send(calls.OpenContest(0, 300), "watcher")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.protocol.spec.game.world import make_word
+from tests.protocol.spec.game.simulation import make_word
 from touchstone.protocol.spec.contest_tree import compute_nodes_below
 from touchstone.protocol.spec.game.inner_contest import ContestFolds, InnerTurn, fold_contest
 from touchstone.protocol.spec.merkle import compute_levels, hash_node

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.protocol.spec.game.test_silence import play
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
-    World,
+    Simulation,
     check_game_call,
     commit,
     make_quiet_world,
@@ -22,6 +21,7 @@ from tests.protocol.spec.game.world import (
     make_world,
     solver,
 )
+from tests.protocol.spec.game.test_silence import play
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.game import calls, logged_game, round_machine
 from touchstone.protocol.spec.game.calls import GameCall
@@ -213,7 +213,7 @@ def test_who_jumps_to_the_next_block_misses_nothing(silent: str | None) -> None:
     assert jumping.log == walking.log and jumping.state.is_closed
 
 
-def play_keepers(silent: str | None, is_jumping: bool) -> World:
+def play_keepers(silent: str | None, is_jumping: bool) -> Simulation:
     world = make_quiet_world(rounds=1)
     for account in ("solver0", "solver1", "solver2"):
         if account != silent:

@@ -13,18 +13,18 @@ import pytest
 from tests.architecture.solidity import list_files, read_declarations
 from tests.protocol.spec.game.cashier import Cashier
 from tests.protocol.spec.game.mishaps import play_mishaps
-from tests.protocol.spec.game.telling import list_logs
-from tests.protocol.spec.game.test_posting import A, R, make_expensive_fall, make_judged
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     KEEPER,
     START_BLOCK,
-    World,
+    Simulation,
     make_terms,
     make_word,
     post,
     solver,
 )
+from tests.protocol.spec.game.telling import list_logs
+from tests.protocol.spec.game.test_posting import A, R, make_expensive_fall, make_judged
 from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
@@ -63,13 +63,13 @@ def read_events() -> dict[str, set[str]]:
 ODD = replace(AMOUNTS, solver_stake=2_003, auditor_stake=501, ask_bond=41, dispute_bond=81, contest_bond=301)
 
 
-def send_next(world: World, call: calls.GameCall, sender: str) -> None:
+def send_next(world: Simulation, call: calls.GameCall, sender: str) -> None:
     """Each call in a block of its own: after each block all is compared."""
     world.jump(world.block + 1)
     world.send(call, sender)
 
 
-def play_fall() -> World:
+def play_fall() -> Simulation:
     """A root falls; the slash pays undone work, and its rest is burned when the task closes."""
     world = make_expensive_fall()
     world.cheats -= {KEEPER}
@@ -79,7 +79,7 @@ def play_fall() -> World:
     return world
 
 
-def play_questions() -> World:
+def play_questions() -> Simulation:
     """A false REJECT loses its seat and pays the claim; of other questions some are answered, some moot."""
     world = make_judged((R, A, A), rounds=1, amounts=ODD)
     asked, rejected, other = (StatementRef(0, slot, 0, 0) for slot in (1, 0, 2))
@@ -98,7 +98,7 @@ def play_questions() -> World:
     return world
 
 
-def play_contests() -> World:
+def play_contests() -> Simulation:
     """One contest ends at its leaf, one by a silent contester, one is unanswered, and the last is moot."""
     world = make_judged(rounds=2, amounts=ODD)
     assert post(world, (0, 1), (0, 2), root=make_word("wrong")) is None
@@ -133,7 +133,7 @@ PLAYS = (play_fall, play_questions, play_contests, play_mishaps)
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.__name__)
-def test_the_logs_of_a_block_leave_the_state_that_the_machine_has(play: Callable[[], World]) -> None:
+def test_the_logs_of_a_block_leave_the_state_that_the_machine_has(play: Callable[[], Simulation]) -> None:
     """But for credits and seals of proofs, which the contracts keep for all tasks together. Who has won and
     lost what is the same as well."""
     world = play()

@@ -1,7 +1,7 @@
 """Silence: what a seat has missed is named by who says so, and judged by what it did since."""
 
 from tests.protocol.spec.game.silences import find_silences
-from tests.protocol.spec.game.world import World, commit, make_quiet_world, seal_draw, solver, vote
+from tests.protocol.spec.game.simulation import Simulation, commit, make_quiet_world, seal_draw, solver, vote
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.state import MissedPlace
@@ -12,16 +12,16 @@ ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_MAX))
 QUIET = {"keeper": 0, "other keeper": 0}
 
 
-def mark(world: World, number: int, missed: tuple[MissedPlace, ...]) -> str | None:
+def mark(world: Simulation, number: int, missed: tuple[MissedPlace, ...]) -> str | None:
     return world.try_send(calls.MarkSilent(number, missed), "x")
 
 
-def find(world: World, number: int) -> tuple[MissedPlace, ...]:
+def find(world: Simulation, number: int) -> tuple[MissedPlace, ...]:
     return find_silences(world.get_now(), world.state.seats[number], world.block)
 
 
 # --- Solvers ------------------------------------------------------------------------------------------------
-def make_missed(count: int = SILENCES_MAX) -> World:
+def make_missed(count: int = SILENCES_MAX) -> Simulation:
     """solver2 misses rounds; the keepers do nothing else than to open the next ones."""
     world = make_quiet_world(rounds=6)
     world.silenced = QUIET
@@ -30,7 +30,7 @@ def make_missed(count: int = SILENCES_MAX) -> World:
     return world
 
 
-def miss(world: World, index: int) -> None:
+def miss(world: Simulation, index: int) -> None:
     """Two of three commit and nobody votes."""
     commit(world, "solver0", index), commit(world, "solver1", index)
     seal_draw(world, index)
@@ -49,7 +49,7 @@ def test_settled_rounds_are_no_evidence() -> None:
 
 
 # --- Auditors -----------------------------------------------------------------------------------------------
-def make_drawn(solvers: int = 4) -> World:
+def make_drawn(solvers: int = 4) -> Simulation:
     """Three verifiers for some claims: the verifiers are primaries of every third."""
     world = make_quiet_world(solvers=solvers, verifiers=3, rounds=6, solver_seats=10)
     for i in range(solvers):
@@ -58,7 +58,7 @@ def make_drawn(solvers: int = 4) -> World:
     return world
 
 
-def get_primary(world: World, slot: int, index: int = 0) -> int:
+def get_primary(world: Simulation, slot: int, index: int = 0) -> int:
     number = get_drawn_seat(world.state, world.state.rounds[index], slot, 0, 0)
     assert number is not None
     return number

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.protocol.spec.game.world import AMOUNTS, make_terms, solver
+from tests.protocol.spec.game.simulation import AMOUNTS, make_terms, solver
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.pools import (
     choose_largest,

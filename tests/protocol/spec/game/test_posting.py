@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     KEEPER,
     SUBMITTER,
-    World,
+    Simulation,
     commit,
     get_burned,
     make_quiet_world,
@@ -31,14 +31,14 @@ from touchstone.protocol.spec.statements import VoteWord
 A, R, U = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED
 
 
-def make_judged(words: tuple[VoteWord | None, ...] = (A, A, A), **changes: Any) -> World:
+def make_judged(words: tuple[VoteWord | None, ...] = (A, A, A), **changes: Any) -> Simulation:
     """A round in which the primaries have said `words`, and for a REJECT a reserve too."""
     world = make_quiet_world(**{"rounds": 5, **changes})
     judge(world, words, 0)
     return world
 
 
-def judge(world: World, words: tuple[VoteWord | None, ...], index: int) -> None:
+def judge(world: Simulation, words: tuple[VoteWord | None, ...], index: int) -> None:
     for slot in range(len(words)):
         account = world.state.seats[world.state.rounds[index].pool.solvers[slot]].account
         assert commit(world, account, index) is None
@@ -51,7 +51,7 @@ def judge(world: World, words: tuple[VoteWord | None, ...], index: int) -> None:
 
 
 # --- A fall -------------------------------------------------------------------------------------------------
-def make_fall(rounds_after: int = 2) -> World:
+def make_fall(rounds_after: int = 2) -> Simulation:
     """Signers 0 and 1 post a wrong root; round 1 is posted on it, round 2 is open, then the root falls."""
     world = make_judged()
     assert post(world, (0, 1), (0, 1, 2), root=make_word("wrong")) is None
@@ -65,7 +65,7 @@ def make_fall(rounds_after: int = 2) -> World:
     return world
 
 
-def make_expensive_fall() -> World:
+def make_expensive_fall() -> Simulation:
     """Five solvers, pay of 4,000: three sign, the slash has 4,350 for 8,000 (a short
     claim counts as a whole one)."""
     amounts = replace(AMOUNTS, solver_pay=4_000)

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.protocol.spec.game.simulation import (
+    START_BLOCK,
+    make_quiet_world,
+    make_terms,
+    make_word,
+    post,
+    solver,
+)
 from tests.protocol.spec.game.test_posting import A, judge, make_fall, make_judged
-from tests.protocol.spec.game.world import START_BLOCK, make_quiet_world, make_terms, make_word, post, solver
 from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.draft import Draft

@@ -1,8 +1,8 @@
 """START, OPEN, COMMIT, the close, the seals. Round 0 opens in block 103 here, so train_min is over with 143
 and train_max with 183."""
 
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     commit,
     make_quiet_world,
     make_word,
@@ -16,7 +16,7 @@ RANDOM = make_word("randomness")
 
 
 # --- COMMIT and the close -----------------------------------------------------------------------------------
-def close_of(world: World) -> int:
+def close_of(world: Simulation) -> int:
     return compute_closing_block(world.state, world.state.rounds[0])
 
 

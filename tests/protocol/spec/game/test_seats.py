@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     make_world,
 )
 from touchstone.protocol.spec.game import calls
@@ -15,11 +15,11 @@ from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX
 from touchstone.protocol.spec.game.timing import get_live_round
 
 
-def join(world: World, account: str, wei: int, role: SeatRole = SeatRole.SOLVER) -> str | None:
+def join(world: Simulation, account: str, wei: int, role: SeatRole = SeatRole.SOLVER) -> str | None:
     return world.try_send(calls.JoinSeat(role, wei), account)
 
 
-def fill(role: SeatRole, count: int) -> World:
+def fill(role: SeatRole, count: int) -> Simulation:
     """A task of 64 solver seats in which `count` numbers of a role are held."""
     world = make_world(solvers=0, verifiers=0, whistleblowers=0, solver_seats=64)
     for i in range(count):
@@ -54,7 +54,7 @@ def test_who_joins_and_leaves_before_a_freeze_pushes_nobody_out() -> None:
         assert world.get_gain(f"solver{i}") >= 4 * 100, "all four rounds are trained and paid"
 
 
-def flash(world: World) -> Iterator[tuple[str, calls.GameCall]]:
+def flash(world: Simulation) -> Iterator[tuple[str, calls.GameCall]]:
     """In each block in which a round runs: all that a pest can do to the pool within it."""
     live = get_live_round(world.get_now())
     if live is None or live.closed is not None:

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from tests.protocol.spec.game.test_posting import A, R, make_judged
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     KEEPER,
     SUBMITTER,
-    World,
+    Simulation,
     get_burned,
     make_vote,
     make_word,
@@ -14,6 +13,7 @@ from tests.protocol.spec.game.world import (
     post,
     solver,
 )
+from tests.protocol.spec.game.test_posting import A, R, make_judged
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.next_block import get_next_block
@@ -28,11 +28,11 @@ SETTLE = 103 + 60 + 720 + 1
 """First block in which round 0, closed in 103, can be settled."""
 
 
-def get_account(world: World, slot: int, rank: int, index: int = 0) -> str:
+def get_account(world: Simulation, slot: int, rank: int, index: int = 0) -> str:
     return make_vote(world, world.state, (index, slot, 0, rank), A).signer
 
 
-def settle(world: World, account: str, block: int, until: int = 0) -> int:
+def settle(world: Simulation, account: str, block: int, until: int = 0) -> int:
     """What the account gained, less what it lost of its stake."""
     world.jump(max(block, world.block))
     number = world.get_seat(account).number

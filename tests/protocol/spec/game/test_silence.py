@@ -10,12 +10,12 @@ from functools import cache
 
 import pytest
 
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     KEEPER,
     START_BLOCK,
     SUBMITTER,
-    World,
+    Simulation,
     make_terms,
     make_world,
     solver,
@@ -39,7 +39,7 @@ PARTIES = (
 )  # fmt: skip
 
 
-def plan(world: World) -> Iterator[tuple[str, GameCall]]:
+def plan(world: Simulation) -> Iterator[tuple[str, GameCall]]:
     """What the parties do besides their duties, each once."""
     done = {(sender, type(call)) for _, sender, call in world.acts}
     for sender, call in _list_plans(world):
@@ -47,7 +47,7 @@ def plan(world: World) -> Iterator[tuple[str, GameCall]]:
             yield sender, call
 
 
-def _list_plans(world: World) -> Iterator[tuple[str, GameCall]]:
+def _list_plans(world: Simulation) -> Iterator[tuple[str, GameCall]]:
     now = world.get_now()
     if 1 in now.rounds and now.rounds[1].trained_from is not None:
         yield JOINER, calls.JoinSeat(SeatRole.SOLVER, 2_500)
@@ -73,11 +73,11 @@ def _list_plans(world: World) -> Iterator[tuple[str, GameCall]]:
         yield SUBMITTER, calls.HaltTask()
 
 
-def _is_account_silent(world: World, number: int) -> bool:
+def _is_account_silent(world: Simulation, number: int) -> bool:
     return world.is_silent(world.state.seats[number].account)
 
 
-def play(silent: str | None, acts: int) -> World:
+def play(silent: str | None, acts: int) -> Simulation:
     world = make_world(solvers=4, rounds=5)
     world.plans = [plan]
     world.false_claims = {(CHEAT, 1)}
@@ -88,7 +88,7 @@ def play(silent: str | None, acts: int) -> World:
 
 
 @cache
-def play_without_silence() -> World:
+def play_without_silence() -> Simulation:
     return play(None, 0)
 
 
@@ -102,7 +102,7 @@ def list_points(party: str) -> tuple[int, ...]:
 
 
 # --- What must hold whoever was silent ----------------------------------------------------------------------
-def check_end(world: World, silent: str | None) -> None:
+def check_end(world: Simulation, silent: str | None) -> None:
     state = world.state
     assert state.is_closed, "the task has closed"
     assert not (state.contests or state.asks or state.disputes or state.seats), "nothing is open"
@@ -117,7 +117,7 @@ def check_end(world: World, silent: str | None) -> None:
         assert world.get_gain(account) >= get_least_gain(world, account, silent), account
 
 
-def get_least_gain(world: World, account: str, silent: str | None) -> int:
+def get_least_gain(world: Simulation, account: str, silent: str | None) -> int:
     """Pay for all accepted work and for every opened vote, less F for a truthful UNSERVED that stands."""
     state, gain = world.state, 0
     for game_round in state.rounds.values():

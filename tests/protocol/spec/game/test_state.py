@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import ROOT
-from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, make_terms
+from tests.protocol.spec.game.simulation import AMOUNTS, START_BLOCK, make_terms
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.enums import (
     AUDITOR_PROOFS,

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tests.protocol.spec.game.world import AMOUNTS, make_terms
+from tests.protocol.spec.game.simulation import AMOUNTS, make_terms
 from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_12S, LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.spec.game.world import make_terms
+from tests.protocol.spec.game.simulation import make_terms
 from touchstone.protocol.spec.game import timing
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from tests.protocol.spec.game.simulation import Simulation, list_votes, make_terms, make_world, vote
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
-from tests.protocol.spec.game.world import World, list_votes, make_terms, make_world, vote
 from touchstone.protocol.spec.audit_draws import get_auditor_places
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
@@ -56,7 +56,7 @@ def test_rounds_before_fees_are_taken_by_hand() -> None:
 def test_no_seat_owes_for_more_rounds_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solver 0 serves nobody, and an auditor of its own disputes its claim of the epoch's last round when
     that could nearly be settled. All its fees are taken at once, and then no pool is frozen with it."""
-    monkeypatch.setattr("tests.protocol.spec.game.world.get_training_blocks", lambda seat: 78)
+    monkeypatch.setattr("tests.protocol.spec.game.simulation.get_training_blocks", lambda seat: 78)
     windows = replace(WINDOWS_LOCAL, dispute=800)
     world = make_world(solvers=2, verifiers=3, rounds=60, late_chance=0, windows=windows)
     world.unserving = {"solver0"}
@@ -72,7 +72,7 @@ def test_no_seat_owes_for_more_rounds_than_that(monkeypatch: pytest.MonkeyPatch)
     assert least < most <= count_pending_rounds(world.state.terms, fastest)
 
 
-def hold_up(world: World) -> Iterator[tuple[str, GameCall]]:
+def hold_up(world: Simulation) -> Iterator[tuple[str, GameCall]]:
     last = world.get_now().rounds.get(15)
     is_due = last is not None and last.closed is not None and world.block > last.closed + 750
     if is_due and not world.state.disputes:
@@ -86,7 +86,7 @@ def test_whistleblowers_have_draws_where_there_are_late_audits() -> None:
 
 
 # --- What is owed -------------------------------------------------------------------------------------------
-def get_number(world: World, slot: int, rank: int) -> int:
+def get_number(world: Simulation, slot: int, rank: int) -> int:
     return world.get_seat(get_account(world, slot, rank)).number
 
 
@@ -177,14 +177,14 @@ def test_who_has_no_such_draw_says_nothing() -> None:
     assert not may_vote_unserved(world.state, number, (0, 0, 1), world.block), "a late draw"
 
 
-def play_unserving(is_asking: bool) -> World:
+def play_unserving(is_asking: bool) -> Simulation:
     """Three solvers serve nobody for eight rounds of two draws a claim."""
     world = make_world(solvers=3, verifiers=6, rounds=8, draws=2, least_verifiers=6, late_chance=0)
     world.unserving = {f"solver{i}" for i in range(3)}
     auditors = [seat for seat in world.state.seats.values() if seat.role == VERIFIER]
     world.cheats = {seat.account for seat in auditors}  # They act by the plan below only.
 
-    def plan(now: World) -> Iterator[tuple[str, GameCall]]:
+    def plan(now: Simulation) -> Iterator[tuple[str, GameCall]]:
         for seat in auditors:
             current = now.state.seats.get(seat.number)
             for sender, call in list_votes(now, now.get_now(), current) if current else ():
@@ -197,19 +197,19 @@ def play_unserving(is_asking: bool) -> World:
     return world.play()
 
 
-def is_counting(world: World, call: calls.JudgeVotes) -> bool:
+def is_counting(world: Simulation, call: calls.JudgeVotes) -> bool:
     now = world.get_now()
     return get_vote_flaw(now, now.rounds[call.round], call.votes[0], world.block) is None
 
 
-def choose(world: World, number: int, call: calls.JudgeVotes) -> calls.JudgeVotes:
+def choose(world: Simulation, number: int, call: calls.JudgeVotes) -> calls.JudgeVotes:
     place = (call.round, call.votes[0].slot, call.votes[0].draw)
     if may_vote_unserved(world.get_now(), number, place, world.block):
         return call
     return replace(call, votes=tuple(replace(one, word=X) for one in call.votes))
 
 
-def list_losses(world: World) -> list[int]:
+def list_losses(world: Simulation) -> list[int]:
     world.withdraw_all()
     return [world.get_gain(f"verifier{i}") for i in range(6)]
 

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from tests.protocol.spec.game.test_posting import A, judge
-from tests.protocol.spec.game.world import (
-    World,
+from tests.protocol.spec.game.simulation import (
+    Simulation,
     commit,
     make_quiet_world,
     make_word,
@@ -13,6 +12,7 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from tests.protocol.spec.game.test_posting import A, judge
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.presets import WINDOWS_LOCAL
@@ -24,7 +24,7 @@ HONEST = "solver2"
 MISSED = tuple(MissedPlace(index) for index in (1, 2, 3))
 
 
-def make_forged() -> World:
+def make_forged() -> Simulation:
     """solver0 and solver1 post a wrong root of round 0, a friend contests it at once and answers itself. The
     honest one does not train on it, and waits for what comes of the contest (13.3). Rounds 1 to 3 pass."""
     windows = replace(WINDOWS_LOCAL, respond=RESPOND)
@@ -51,14 +51,14 @@ def make_forged() -> World:
     return world
 
 
-def end_and_mark(world: World) -> str | None:
+def end_and_mark(world: Simulation) -> str | None:
     """The friend named a leaf that is right and brings it: the contest ends in the block of its choice."""
     world.send(calls.BringLeaf(0), "friend")
     assert world.state.rounds[0].phase == RoundPhase.POSTED and not world.state.contests
     return world.try_send(calls.MarkSilent(solver(2), MISSED), "friend")
 
 
-def fell(world: World) -> None:
+def fell(world: Simulation) -> None:
     """The honest one contests in the next block, and the root falls: nobody can answer for it."""
     world.jump(world.block + 1)
     world.send(calls.OpenContest(0, 300), HONEST)

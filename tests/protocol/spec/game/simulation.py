@@ -77,7 +77,7 @@ def make_right_root(game_round: GameRound, merged: tuple[int, ...]) -> bytes:
 
 
 @dataclass
-class World:
+class Simulation:
     """log: what happened, by block; silenced: from which block a party does nothing;
     patience: after how many acts it does nothing any more; false_claims: (account,
     round); unserving: accounts that serve nobody; cheats: who does not act by duties; acts: blocks in which a
@@ -99,8 +99,8 @@ class World:
     claimants: dict[tuple[int, int], str] = field(default_factory=dict)
     pools: dict[int, Pool] = field(default_factory=dict)
     voters: dict[tuple[int, int, int, int], tuple[str, VoteWord]] = field(default_factory=dict)
-    plans: list[Callable[["World"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
-    watchers: list[Callable[["World", GameEvent], None]] = field(default_factory=list)
+    plans: list[Callable[["Simulation"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
+    watchers: list[Callable[["Simulation", GameEvent], None]] = field(default_factory=list)
 
     def send(self, call: GameCall, sender: str, is_funded: bool = True) -> None:
         """Deposits what the call takes, and sends it. Raises GameRefusal; then nothing has changed."""
@@ -228,7 +228,9 @@ class World:
                 self.acts.append((self.block, sender, call))
         return len(self.acts) > before
 
-    def play(self, until: Callable[["World"], bool] | None = None, last_block: int = 1 << 40) -> "World":
+    def play(
+        self, until: Callable[["Simulation"], bool] | None = None, last_block: int = 1 << 40
+    ) -> "Simulation":
         """Plays until the condition holds, or nothing is left to do."""
         for _ in range(3_000):
             self.play_block()
@@ -288,13 +290,13 @@ def solver(number: int) -> int:
 
 
 # --- Duties of an honest seat -------------------------------------------------------------------------------
-def list_seat_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+def list_seat_duties(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     if seat.role != SeatRole.SOLVER and seat.status != SeatStatus.CLOSED:
         yield from list_votes(world, now, seat)
     yield from list_other_duties(world, now, seat)
 
 
-def list_other_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+def list_other_duties(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     """All but votes."""
     if seat.status == SeatStatus.CLOSED:
         return
@@ -303,7 +305,7 @@ def list_other_duties(world: World, now: GameState, seat: Seat) -> Iterator[tupl
     yield from _list_answers(world, now, seat)
 
 
-def _list_solver_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+def _list_solver_duties(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     yield from list_commits(world, now, seat)
     waiting = get_waiting_round(now)
     post = None if waiting is None else make_post(world, now, waiting)
@@ -311,7 +313,7 @@ def _list_solver_duties(world: World, now: GameState, seat: Seat) -> Iterator[tu
         yield seat.account, post
 
 
-def list_commits(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+def list_commits(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     live = get_live_round(now)
     if live is not None and live.closed is None and seat.number in live.pool.solvers:
         slot, ready = live.pool.solvers.index(seat.number), live.trained_from
@@ -327,7 +329,7 @@ def make_commit(now: GameState, game_round: GameRound, seat: Seat, **changes: An
     return replace(call, **changes)
 
 
-def make_post(world: World, now: GameState, game_round: GameRound) -> calls.PostRoot | None:
+def make_post(world: Simulation, now: GameState, game_round: GameRound) -> calls.PostRoot | None:
     """What the honest seats that are awake would sign: everything accepted."""
     merged = list_mergeable(now, game_round, world.block)
     first, last = get_post_window(now, game_round, world.block)
@@ -340,7 +342,9 @@ def make_post(world: World, now: GameState, game_round: GameRound) -> calls.Post
     return calls.PostRoot(index, merged, make_right_root(game_round, merged), signers)
 
 
-def make_vote(world: World, now: GameState, key: tuple[int, int, int, int], word: VoteWord) -> SignedVote:
+def make_vote(
+    world: Simulation, now: GameState, key: tuple[int, int, int, int], word: VoteWord
+) -> SignedVote:
     index, slot, draw, rank = key
     game_round = now.rounds[index]
     seed = game_round.late_seed if draw == now.terms.draws else game_round.seed
@@ -351,7 +355,7 @@ def make_vote(world: World, now: GameState, key: tuple[int, int, int, int], word
     return SignedVote(slot, draw, rank, root, seed, segment, word, now.seats[seat].account)
 
 
-def list_votes(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+def list_votes(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     for index, game_round in now.rounds.items():
         if game_round.phase == RoundPhase.UNDONE or index < seat.settled:
             continue
@@ -365,7 +369,7 @@ def list_votes(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, 
 
 
 def list_vote(
-    world: World, now: GameState, key: tuple[int, int, int, int], account: str
+    world: Simulation, now: GameState, key: tuple[int, int, int, int], account: str
 ) -> Iterator[tuple[str, GameCall]]:
     index, slot, draw, rank = key
     game_round = now.rounds[index]
@@ -377,7 +381,7 @@ def list_vote(
         yield account, calls.JudgeVotes(index, (), (opening,))
 
 
-def _list_answers(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+def _list_answers(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     for number, ask in now.asks.items():
         if ask.seat == seat.number:
             exceeds_limits = world.get_true_word(now.rounds[ask.statement.round], ask.statement.slot)
@@ -393,9 +397,9 @@ def _list_answers(world: World, now: GameState, seat: Seat) -> Iterator[tuple[st
 
 
 # --- Making worlds ------------------------------------------------------------------------------------------
-def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **changes: Any) -> World:
+def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **changes: Any) -> Simulation:
     terms = make_terms(**changes)
-    world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
     groups = {"solver": (SeatRole.SOLVER, solvers), "verifier": (SeatRole.VERIFIER, verifiers)}
     groups["whistle"] = (SeatRole.WHISTLEBLOWER, whistleblowers)
     for name, (role, count) in groups.items():
@@ -406,23 +410,23 @@ def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **
     return world
 
 
-def is_drawn(world: World, index: int = 0) -> bool:
+def is_drawn(world: Simulation, index: int = 0) -> bool:
     return index in world.state.rounds and world.state.rounds[index].seed is not None
 
 
-def is_posted(world: World, index: int = 0) -> bool:
+def is_posted(world: Simulation, index: int = 0) -> bool:
     return index in world.state.rounds and world.state.rounds[index].phase == RoundPhase.POSTED
 
 
-def get_credit(world: World, account: str) -> int:
+def get_credit(world: Simulation, account: str) -> int:
     return world.state.purse.get_wei(credit_of(account))
 
 
-def get_burned(world: World) -> int:
+def get_burned(world: Simulation) -> int:
     return world.state.purse.get_wei(BURNED)
 
 
-def make_quiet_world(**changes: Any) -> World:
+def make_quiet_world(**changes: Any) -> Simulation:
     """A world in which nobody but the keepers acts by duties, opened at block 103: round 0 runs."""
     world = make_world(**changes)
     world.cheats = {seat.account for seat in world.state.seats.values()}
@@ -431,13 +435,13 @@ def make_quiet_world(**changes: Any) -> World:
     return world
 
 
-def commit(world: World, account: str, index: int = 0, **changes: Any) -> str | None:
+def commit(world: Simulation, account: str, index: int = 0, **changes: Any) -> str | None:
     """The name of the refusal, None where it passed."""
     now = world.get_now()
     return world.try_send(make_commit(now, now.rounds[index], world.get_seat(account), **changes), account)
 
 
-def seal_draw(world: World, index: int = 0) -> None:
+def seal_draw(world: Simulation, index: int = 0) -> None:
     """Closes the round by the clock, and seals its draw in the first block in which that can be done."""
     world.cheats |= {KEEPER, OTHER_KEEPER}
     now = get_state_at(world.state, world.block)
@@ -446,7 +450,7 @@ def seal_draw(world: World, index: int = 0) -> None:
     world.send(world.seal(calls.SealAudits(index)), KEEPER)
 
 
-def vote(world: World, slot: int, draw: int, rank: int, word: VoteWord, index: int = 0) -> bool:
+def vote(world: Simulation, slot: int, draw: int, rank: int, word: VoteWord, index: int = 0) -> bool:
     """Hands in the vote of the drawn seat; tells whether it counted."""
     before = get_votes(world.state.rounds[index], slot, draw)
     world.send(
@@ -456,7 +460,7 @@ def vote(world: World, slot: int, draw: int, rank: int, word: VoteWord, index: i
 
 
 def post(
-    world: World, signers: tuple[int, ...], merged: tuple[int, ...], index: int = 0, **facts: Any
+    world: Simulation, signers: tuple[int, ...], merged: tuple[int, ...], index: int = 0, **facts: Any
 ) -> str | None:
     """Posts the right root unless `root` says another, signed by the solver seats of these numbers; the name
     of the refusal, None where it passed."""

@@ -1,4 +1,4 @@
-"""The task in which each kind of thing happens (`tests/protocol/spec/game/faulty_world.py`) on real
+"""The task in which each kind of thing happens (`tests/protocol/spec/game/faulty_simulation.py`) on real
 contracts.
 
 The world plays as in memory; each call that passes there goes to machine and contracts side by side, in a
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from tests.protocol.spec.game.faulty_world import (
+from tests.protocol.spec.game.faulty_simulation import (
     CHEAT,
     FALSE_ROUND,
     FORGERS,
@@ -19,10 +19,10 @@ from tests.protocol.spec.game.faulty_world import (
     SOLVERS,
     VERIFIERS,
     WHISTLES,
-    FaultyWorld,
+    FaultySimulation,
     name_act,
 )
-from tests.protocol.spec.game.world import SUBMITTER, get_needed_wei, make_right_root, make_terms
+from tests.protocol.spec.game.simulation import SUBMITTER, get_needed_wei, make_right_root, make_terms
 from tests.rounds.answering import AnsweringTwin
 from tests.rounds.chain import RoundChain
 from touchstone.protocol.spec.game import calls
@@ -52,7 +52,7 @@ class SilentAct:
 
 
 @dataclass
-class ChainWorld(FaultyWorld):
+class ChainSimulation(FaultySimulation):
     """twin: the same task with accounts of the chain, beside the contracts."""
 
     twin: AnsweringTwin = field(kw_only=True)
@@ -149,7 +149,7 @@ class ChainWorld(FaultyWorld):
         return sum(sender == party for _, sender, _ in self.acts)
 
 
-Kind = TypeVar("Kind", bound=ChainWorld)
+Kind = TypeVar("Kind", bound=ChainSimulation)
 
 
 def _list_unnamed(state: GameState) -> list[GameRound]:
@@ -161,9 +161,9 @@ def _list_unnamed(state: GameState) -> list[GameRound]:
     return rounds
 
 
-def open_faulty(chain: RoundChain, salt: int, silent: SilentAct | None = None) -> ChainWorld:
+def open_faulty(chain: RoundChain, salt: int, silent: SilentAct | None = None) -> ChainSimulation:
     """The task, posted, its members seated."""
-    world = open_world(chain, salt, ChainWorld, 9)
+    world = open_world(chain, salt, ChainSimulation, 9)
     world.false_claims = {(CHEAT, FALSE_ROUND)}
     world.silent = silent
     return world
@@ -187,7 +187,7 @@ def open_world(chain: RoundChain, salt: int, kind: type[Kind], rounds: int) -> K
     return world
 
 
-def choose_silences(world: ChainWorld, seed: int, count: int) -> list[SilentAct]:
+def choose_silences(world: ChainSimulation, seed: int, count: int) -> list[SilentAct]:
     """Points of a play that nobody's silence disturbed."""
     dice = Random(seed)
     acts = [(sender, act) for sender, act in world.done if act[0] != "defended"]

@@ -17,11 +17,11 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from tests.protocol.spec.game.payday import Bookkeeper
-from tests.protocol.spec.game.world import (
+from tests.protocol.spec.game.simulation import (
     KEEPER,
     START_BLOCK,
     SUBMITTER,
-    World,
+    Simulation,
     list_other_duties,
     list_vote,
     make_terms,
@@ -79,7 +79,7 @@ Act = tuple[object, ...]
 """What names an act: what it is and what it is about, so that one act alone can be left out."""
 
 
-def name_act(world: World, call: GameCall) -> Act:
+def name_act(world: Simulation, call: GameCall) -> Act:
     """Of a vote that is handed in: the vote. Its opening is an act by itself (`name_opening`)."""
     if isinstance(call, calls.JudgeVotes):
         ((slot, draw, rank),) = {(one.slot, one.draw, one.rank) for one in (call.votes or call.openings)}
@@ -93,14 +93,14 @@ def name_act(world: World, call: GameCall) -> Act:
 
 
 @dataclass
-class FaultyWorld(World):
+class FaultySimulation(Simulation):
     """left_out: acts that their party never does; done: acts by party; books: checks each settlement."""
 
     left_out: set[tuple[str, Act]] = field(default_factory=set)
     done: list[tuple[str, Act]] = field(default_factory=list)
     books: Bookkeeper = field(default_factory=Bookkeeper)
 
-    def fork(self) -> "FaultyWorld":
+    def fork(self) -> "FaultySimulation":
         """The same world, to go on another way."""
         other = copy(self)
         for name, value in vars(self).items():
@@ -205,10 +205,10 @@ class FaultyWorld(World):
         yield from (one.clock - 5 * respond + 1 for one in self.state.disputes.values())
 
 
-def make_faulty(salt: int = 0) -> FaultyWorld:
+def make_faulty(salt: int = 0) -> FaultySimulation:
     """The task before its first block, all members seated."""
     terms = make_terms(rounds=12, solver_seats=6, late_chance=1 << 16, domain=make_word("domain", salt))
-    world = FaultyWorld(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = FaultySimulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
     world.false_claims = {(CHEAT, FALSE_ROUND)}
     for role, members in zip(SeatRole, (SOLVERS, VERIFIERS, WHISTLES), strict=True):
         amounts = terms.amounts
@@ -219,7 +219,7 @@ def make_faulty(salt: int = 0) -> FaultyWorld:
 
 
 # --- What parties do besides their duties -------------------------------------------------------------------
-def list_plans(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def list_plans(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """Each once, but for moves of what is open."""
     done = set(world.done)
     kinds = (_list_members, _list_pest, _list_accusations, _list_proofs, _list_forging, list_contests)
@@ -229,7 +229,7 @@ def list_plans(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCa
     yield from _list_ends(world, now)
 
 
-def _list_members(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def _list_members(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """Who comes, who goes, who stakes more, and the submitter that has enough."""
     if now.rounds and now.next_round == 1:
         yield RICH, calls.JoinSeat(SeatRole.SOLVER, 2_500)
@@ -244,7 +244,7 @@ def _list_members(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, Gam
         yield SUBMITTER, calls.HaltTask()
 
 
-def _list_pest(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def _list_pest(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """Questions about honest work of round 0, a contest of its root to the leaf, and one that it gives up."""
     game_round, amounts = now.rounds.get(0), now.terms.amounts
     if game_round is not None and game_round.phase == RoundPhase.POSTED and now.next_round == 2:
@@ -269,7 +269,7 @@ def _dispute_bond(now: GameState, number: int) -> int:
     return now.terms.amounts.dispute_bond * (1 + count_open_disputes(now, number))
 
 
-def list_false(world: FaultyWorld, now: GameState, index: int) -> Iterator[StatementRef]:
+def list_false(world: FaultySimulation, now: GameState, index: int) -> Iterator[StatementRef]:
     """False statements of a round that can be disputed now."""
     game_round = now.rounds.get(index)
     if game_round is None:
@@ -289,7 +289,7 @@ def _get_accused(now: GameState, ref: StatementRef) -> int:
     return get_drawn_seat(now, game_round, ref.slot, ref.draw, ref.rank) or 0
 
 
-def _list_accusations(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def _list_accusations(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """One whistleblower disputes the false claim, one a false ACCEPT; a claimant asks about a false REJECT
     and disputes it too."""
     for ref in list_false(world, now, FALSE_ROUND):
@@ -303,7 +303,7 @@ def _list_accusations(world: FaultyWorld, now: GameState) -> Iterator[tuple[str,
             yield claimant, calls.AskSigner(ref, VoteWord.REJECT_STATE, 0, bond)
 
 
-def _list_proofs(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def _list_proofs(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """One verifier signs two votes of a draw: a whistleblower proves it in one call."""
     game_round, digest = now.rounds.get(DOUBLE_ROUND), make_word("digest")
     if game_round is None:
@@ -317,7 +317,7 @@ def _list_proofs(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, Game
                 return
 
 
-def _list_forging(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def _list_forging(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """Enough forgers post a root of their own, and answer for it."""
     waiting = get_waiting_round(now)
     if waiting is not None and waiting.index == FORGED_ROUND and waiting.fallen is None:
@@ -331,7 +331,7 @@ def _list_forging(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, Gam
             yield from ((party, calls.AnswerContest(number)) for party in FORGERS)
 
 
-def list_contests(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def list_contests(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """A wrong root is contested by one after the other, until it falls."""
     for index, game_round in now.rounds.items():
         is_open = any(one.round == index for one in now.contests.values())
@@ -343,7 +343,7 @@ def list_contests(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, Gam
             yield contest.contester, calls.NameChild(number, 1)
 
 
-def _list_ends(world: FaultyWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
+def _list_ends(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """Who opened a dispute ends it once its claimant cannot defend itself, or does not."""
     for number, dispute in now.disputes.items():
         account = world.accounts[dispute.seat]
