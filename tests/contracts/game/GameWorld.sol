@@ -81,8 +81,6 @@ abstract contract GameWorld is Test {
     bytes32[] internal revenuePots;
     /// @dev Seats in the order of joining, by role.
     mapping(SeatRole => uint256[]) internal seatsOf;
-    /// @dev Segments of a claim, where it is short: by round and seat.
-    mapping(uint256 => mapping(uint256 => uint256)) internal shortOf;
     /// @dev What stands behind an outer root: weights and momentum.
     mapping(bytes32 => bytes32[2]) internal behind;
 
@@ -327,11 +325,6 @@ abstract contract GameWorld is Test {
         rounds.sealStart(task, PROOF);
     }
 
-    function haltTask() internal {
-        vm.prank(submitter);
-        rounds.halt(task);
-    }
-
     function roundOf(uint256 round) internal view returns (RoundView memory) {
         return rounds.roundOf(task, round);
     }
@@ -344,9 +337,8 @@ abstract contract GameWorld is Test {
         return solverSeat(Slots.numberAt(roundOf(round).pool, slot));
     }
 
-    function segmentsOf(uint256 round, uint256 seat) internal view returns (uint256) {
-        uint256 short = shortOf[round][seat];
-        return short == 0 ? terms.innerSteps / terms.segmentSteps : short;
+    function segmentsOf(uint256, uint256) internal view returns (uint256) {
+        return terms.innerSteps / terms.segmentSteps;
     }
 
     function commit(uint256 round, uint256 seat) internal {
@@ -356,11 +348,6 @@ abstract contract GameWorld is Test {
         uint256 segments = segmentsOf(round, seat);
         asSeat(seat);
         rounds.commit(task, round, base, beacon, root, segments);
-    }
-
-    function commitShort(uint256 round, uint256 seat, uint256 segments) internal {
-        shortOf[round][seat] = segments;
-        commit(round, seat);
     }
 
     /// @dev All seats of the round's pool.
@@ -687,12 +674,6 @@ abstract contract GameWorld is Test {
         playToDraw(round);
         acceptAll(round);
         postAll(round);
-    }
-
-    function settleOne(uint256 seat, uint256 untilRound) internal {
-        uint256[] memory seats = new uint256[](1);
-        seats[0] = seat;
-        settlement.settle(task, seats, untilRound);
     }
 
     /// @dev Every seat that ever joined, those that can.

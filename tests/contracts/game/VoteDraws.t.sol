@@ -3,10 +3,10 @@ pragma solidity ^0.8.28;
 
 import {GameTerms} from "../../../contracts/game/GameTypes.sol";
 import {AuditDraw} from "../../../contracts/libraries/AuditDraw.sol";
-import {VoteWorld} from "./VoteWorld.sol";
+import {GameWorld} from "./GameWorld.sol";
 
 /// @title Which seat and segment the place of a vote names.
-contract VoteDrawsTest is VoteWorld {
+contract VoteDrawsTest is GameWorld {
     // Drawing ----------------------------------------------------------------------------------------------------
     /// @dev Against the library: six draws in a pool of seven.
     function test_drawnOf_everyRank_isTheLibrarys() public {

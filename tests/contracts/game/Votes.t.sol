@@ -5,13 +5,14 @@ import {GameTerms} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
-import {VoteWorld} from "./VoteWorld.sol";
+import {GameWorld} from "./GameWorld.sol";
 
 /// @title Majorities of merge signatures, other contracts' calls, and gas.
-contract VotesTest is VoteWorld {
+contract VotesTest is GameWorld {
     // Majorities -------------------------------------------------------------------------------------------------
     function test_requireMajority_signers_areCounted() public {
-        _drawn();
+        begin(3, 6, 3);
+        playToDraw(0);
         acceptAll(0);
         Statements.MergeSignature memory merge = mergeOf(0, 7, "root");
         bytes memory three = signMerge(0, 7, "root", 7);
