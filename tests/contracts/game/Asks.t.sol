@@ -232,51 +232,6 @@ contract AsksTest is AsksWorld {
         _assertConvicted(signed(0, 0, 0, ACCEPT), 2);
     }
 
-    /// @dev Whoever brings it, the end of an ask is the same; the answer of another signer's state is none.
-    function test_answer_wrongParts_areRefused() public {
-        play(INSIDE, 2);
-        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        ask_(vote, 2, BOND);
-        IAsks.Question memory q = questionOf(vote, 2);
-        IAsks.Answer memory a = answerOf(q);
-        a.boundarySalt = "other";
-        expectInvalid("ends");
-        answer_(q, a);
-        a = answerOf(q);
-        a.solver = stranger;
-        expectInvalid("ends");
-        answer_(q, a);
-        a = answerOf(q);
-        a.sealSalt = "other";
-        expectInvalid("ends");
-        answer_(q, a);
-        a = answerOf(q);
-        a.ownEnd.localStep += 1;
-        expectInvalid("ends");
-        answer_(q, a);
-        a = answerOf(q);
-        a.claimedEnd.weightsRoot = "other";
-        expectInvalid("ends");
-        answer_(q, a);
-        a = answerOf(q);
-        a.claimed.secondMoment.data[5] ^= 0x01;
-        expectInvalid("leaf");
-        answer_(q, a);
-        a = answerOf(q);
-        a.own.weights.data[5] ^= 0x01;
-        expectInvalid("leaf");
-        answer_(q, a);
-        a = answerOf(q);
-        a.own.firstMoment.path[0] = "other";
-        expectInvalid("leaf");
-        answer_(q, a);
-        a = answerOf(q);
-        a.learningRateSum += 1;
-        expectInvalid("schedule");
-        answer_(q, a);
-        answer_(q, answerOf(q));
-    }
-
     /// @dev Leaf 1 of the claim has 1,056 bytes. Nobody has to repeat them: an auditor that has seen them says UNSERVED, any other cannot answer.
     function test_answer_leafOfOtherLength_isRefused() public {
         begin(3, 6, 3);

@@ -9,6 +9,7 @@ from tests.kit.played_claims import ZEROS
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
+from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until
@@ -99,6 +100,32 @@ def an_answer_must_fit() -> World:
     with world.refuses("NothingOpen"):
         auditor.ends_query(query)
     return world
+
+
+@PLAYS.add
+def an_answer_shows_what_was_sealed() -> World:
+    """Both ends with what hides them, the leaves under them, the learning rates of the segment; each part
+    that is another is refused for what it shows, and the right answer still counts."""
+    world, auditor, ref = make_voted("an answer shows what was sealed", own=NEAR)
+    query, word = world.anybody("zoe").queries(ref), make_word("another")
+    *made, right = world._write_answer_ask(calls.AnswerAsk(query))
+    other_leaf = b"\2" * len(ZEROS)
+    for reason, wrong, *place in (
+        ("ends", word, 3), ("ends", world.get_party("zoe").address, 2), ("ends", word, 4), ("ends", 99, 1, 3),
+        ("ends", word, 0, 0), ("leaf", other_leaf, 5, 2, 0), ("leaf", other_leaf, 6, 0, 0),
+        ("leaf", (word,), 6, 1, 1), ("leaf", ZEROS + bytes(32), 5, 0, 0), ("schedule", 1, 7),
+    ):  # fmt: skip
+        with world.refuses("ProofInvalid", reason):
+            world.send_refused("ProofInvalid", auditor.name, *made, change_part(right, place, wrong))
+    auditor.answers_query(query)
+    return world
+
+
+def change_part(whole: tuple[Any, ...], place: list[int], part: Any) -> tuple[Any, ...]:
+    """Returns a struct in which the part at a place is another."""
+    first, *rest = place
+    changed = change_part(whole[first], rest, part) if rest else part
+    return (*whole[:first], changed, *whole[first + 1 :])
 
 
 @PLAYS.add
