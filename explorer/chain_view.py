@@ -201,7 +201,7 @@ class ChainView:
         try:
             add_votes(self.totals[task], self.state.games[task], event.name, event.arguments)
         except BROKEN as error:
-            log.error("%s of block %d is not added: %s", event.name, event.block_number, error)
+            log.error("%s of block %d cannot be added up: %s", event.name, event.block_number, error)
 
     def _describe(self, task: bytes, event: Event, beside: set[str]) -> list[str]:
         if task not in self.state.games:
@@ -212,7 +212,7 @@ class ChainView:
             return list(teller.describe_event(event, beside))
         except BROKEN as error:
             # A stranger's terms that cannot be described must not hide others.
-            log.error("%s of block %d is not told: %s", event.name, event.block_number, error)
+            log.error("%s of block %d cannot be described: %s", event.name, event.block_number, error)
             return []
 
     def _keep_rounds(self, task: bytes, epoch: int, block: int) -> None:
@@ -226,7 +226,7 @@ class ChainView:
                     document = self._make_whole(task, game, game_round, block)
                     add_round(self.totals[task], game, game_round, block, self._read_training(task))
                 except BROKEN as error:
-                    log.error("Round %d of %s is not kept: %s", game_round.index, task.hex(), error)
+                    log.error("Round %d of %s cannot be kept: %s", game_round.index, task.hex(), error)
                     continue
                 self.index.put_round(task, game_round.index, document)
                 self._losses.pop((task, game_round.index), None)
@@ -285,7 +285,7 @@ class ChainView:
             try:
                 add_round(totals, game, game_round, self.next_block, training)
             except BROKEN as error:
-                log.error("Round %d of %s is not added: %s", game_round.index, task.hex(), error)
+                log.error("Round %d of %s cannot be added up: %s", game_round.index, task.hex(), error)
         return {account: done for account, done in totals.items() if any(done.values())}
 
     def find_money(self, task: bytes) -> Money:
@@ -293,7 +293,7 @@ class ChainView:
         try:
             return find_money(self.state.games[task], self.next_block)
         except BROKEN as error:
-            log.error("The money of %s is not found: %s", task.hex(), error)
+            log.error("The money of %s cannot be computed: %s", task.hex(), error)
             return {}
 
     def _read_training(self, task: bytes) -> dict[str, Any]:

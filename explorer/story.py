@@ -50,7 +50,7 @@ WORDS = {
     VoteWord.REJECT_DELTA: "the pseudo-gradient is not what was trained: REJECT_DELTA",
     VoteWord.REJECT_START: "it does not start from the model of the round: REJECT_START",
     VoteWord.UNSERVED: "its solver does not serve it: UNSERVED",
-    VoteWord.ABSTAIN: "no word on it: ABSTAIN",
+    VoteWord.ABSTAIN: "no verdict: ABSTAIN",
 }
 ENDS = {
     DisputeStage.CLEARED: "the statement stands, and half of the opener's bond goes to the accused",

@@ -44,7 +44,7 @@ async def was_anybody_reached(room: AuditRoom, solver: str, since_s: float) -> b
             what="this node reaches nobody",
             expected=f"an answer of the solver, or of one of {len(others)} peers elsewhere",
             actual="none",
-            remedy="Look after this machine's network. Its vote blames nobody: ABSTAIN.",
+            remedy="Check this machine's network. The node votes ABSTAIN, which blames nobody.",
         )
     return False
 

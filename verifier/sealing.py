@@ -96,8 +96,8 @@ def make_unserved(what: str, until_block: int) -> NotServed:
     return NotServed(
         what="no node serves the data that a claim depends on",
         expected=f"{what} before block {until_block}",
-        actual="nothing that its roots allow",
-        remedy="Nothing to do here: the vote says so.",
+        actual="nothing that fits its roots",
+        remedy="You need to do nothing: the vote says so.",
     )
 
 
@@ -125,7 +125,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     first, start = await ask_until(room, drawn.solver, ask, until, "the start of the segment")
     if not segment.are_numbers_right(first.header, start.header):
         _keep_wrong_start(room, drawn, first)
-        raise make_unserved("a start state with the step numbers of its place", until)
+        raise make_unserved("a start state with the right step counters", until)
     # The solver has served by now, so a pause of this node cannot count against it.
     await room.pause()
     if find_drawn(room.get_game(), drawn.place) is None:

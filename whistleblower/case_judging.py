@@ -139,5 +139,5 @@ def _require_other(claimed: Claimed, found: SuspectedFault, end: bytes) -> None:
             expected="another state",
             actual=end.hex(),
             culprit=claimed.peer.account,
-            remedy="Dispute the vote: on chain its signer can post no such roots.",
+            remedy="Dispute the vote: its signer cannot post such roots on chain.",
         )

@@ -53,7 +53,7 @@ class BlocksLeft:
 
 def _make_slow(until: int) -> EnvironmentFault:
     return EnvironmentFault(
-        what="a claimant has not shown in time what it owes",
+        what="a claimant has not shown the requested data in time",
         expected=f"all of it before block {until}",
         actual="a part at most",
         remedy="You need to do nothing: what is missing counts as not shown.",

@@ -89,7 +89,7 @@ class Contesting:
                 what="a contested root is right at every entry that was shown",
                 expected="an entry that this node's own tree lacks",
                 actual="none",
-                remedy="Nothing can be named: the contest is lost.",
+                remedy="No entry can be named, so the contest is lost.",
             )
         return child
 
@@ -125,7 +125,7 @@ class CheckRoot:
         game_round = room.get_view().game.rounds[self.round]
         made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if get_root(made) != self.root:
-            room.notify(f"round {self.round}: the posted root is wrong, it is contested")
+            room.notify(f"round {self.round}: the posted root is wrong; this node contests it")
 
 
 @dataclass(frozen=True)

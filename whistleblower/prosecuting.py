@@ -197,7 +197,10 @@ class Prosecuting:
             )
             await self.prove_operation(dispute, trace.start, found)
         else:
-            self.notify(f"dispute {name}: element {found.element} of buffer {found.buffer} is not the task's")
+            self.notify(
+                f"dispute {name}: element {found.element} of buffer {found.buffer} "
+                "differs from the task's data"
+            )
             await self.prove_input(dispute, trace.start, found)
 
     async def demand(self, dispute: InnerDispute, withheld: int | None) -> None:

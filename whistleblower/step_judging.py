@@ -196,7 +196,7 @@ class StepJudging:
         except (ProtocolFault, EnvironmentFault) as fault:
             if self.get_view().head_block < get_half_time(self.get_view(), dispute):
                 raise
-            self.notify(f"dispute {format_name(dispute)}: {fault.what}; naming a step by what is known")
+            self.notify(f"dispute {format_name(dispute)}: {fault.what}; naming a step without it")
             if found:
                 return len(found)  # The start is right; the end is not shown or is no state.
             start = await self.restore_start(dispute)
@@ -236,7 +236,7 @@ def _require_bound(
         raise _blame(claimed.peer, "another end than the one that its vote accepts", vote.end_leaf, ends)
     if vote.start_leaf not in starts or vote.seal not in seals:
         expected, actual = (vote.start_leaf, vote.seal), (starts, seals)
-        raise _blame(claimed.peer, "other ends than its vote is bound to", expected, actual)
+        raise _blame(claimed.peer, "other ends than its vote seals", expected, actual)
     try:
         verify_in_claim(vote.claim_root, vote.start_leaf, vote.segment, segments, shown.path)
     except ProtocolFault as fault:
@@ -252,7 +252,7 @@ def _require_placed(view: View, claimed: Claimed, headers: Sequence[StateHeader]
     expected = [(min(local, begin) + step, begin + step) for step in range(len(headers))]
     actual = [(header.local_step, header.global_step) for header in headers]
     if actual != expected:
-        raise _blame(claimed.peer, "step numbers of another place, or in another order", expected, actual)
+        raise _blame(claimed.peer, "wrong step counters", expected, actual)
 
 
 def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolFault:

@@ -117,11 +117,11 @@ class VotesOnChain:
         self.cases.read.update(wanted[place] for place in found)
         if len(found) < len(wanted):
             raise EnvironmentFault(
-                what="votes that were counted are not shown",
+                what="the chain's node does not show votes that were counted",
                 expected=f"{len(unread.votes)} votes of round {unread.round} in the calls that "
                 "handed them in",
                 actual=f"{len(found)} of them",
-                remedy="The chain's node is asked again. Without the votes a false one cannot be disputed.",
+                remedy="The node asks again. It cannot dispute a false vote that it has not read.",
             )
 
     async def _read_handed(self, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:

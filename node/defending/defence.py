@@ -75,7 +75,7 @@ class ForgetSteps:
     dispute: bytes
 
     async def perform(self, defence: Defence) -> None:
-        """Deletes the blobs that nothing else needs."""
+        """Deletes the dispute's blobs that nothing else needs."""
         defence.steps.forget_dispute(self.kind, self.dispute)
 
 

@@ -63,7 +63,7 @@ class StepsShown(Message, frozen=True):
     path: ClaimPath = ()
 
 
-ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
+ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a request for steps is malformed")
 
 
 SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")

@@ -90,7 +90,7 @@ async def load_weights(
     """Returns the weights of a model: from the task's seed, from this home, or from any node that shows them.
     Raises EnvironmentFault if none does."""
     pin_kernels(config.threads)
-    peers, last = list(reader.state.network.peers.values()), "no peer is there"
+    peers, last = list(reader.state.network.peers.values()), "no peer is available"
     if choice.after < 0:
         return await _load_first(reader, spec, peers)
     own = await asyncio.to_thread(find_own_header, config.home, task, choice.root)

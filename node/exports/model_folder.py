@@ -186,7 +186,7 @@ def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: Weights
     expected = spec.terms.initial_weights_root
     if tree.root != expected:
         raise InvalidInput(
-            what="not the weights that the task begins with",
+            what="these are not the task's starting weights",
             expected=f"root {expected.hex()}",
             actual=tree.root.hex(),
             where=str(folder),

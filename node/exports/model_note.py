@@ -67,8 +67,8 @@ def check_tokenizer(path: Path, expected: bytes) -> bytes:
     found = sha256(data).digest()
     if not data and not any(expected):
         raise InvalidInput(
-            what="the task names no tokenizer, and there is none here",
-            expected="a tokenizer.json, where one is named",
+            what="there is no tokenizer here, and the task names none",
+            expected="a tokenizer.json",
             actual="no such file",
             where=str(file),
             remedy="Leave --tokenizer out if tokens are bytes. Otherwise ask the submitter for the file.",

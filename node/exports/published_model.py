@@ -120,7 +120,7 @@ def _read_table(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise _refuse(str(file), "a table in JSON", f"{len(text)} bytes that are none")
+        raise _refuse(str(file), "a table in JSON", f"{len(text)} bytes that are no such table")
     return content
 
 
@@ -169,7 +169,9 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
         is_drawn = "drop" in name and name not in NOT_TAKEN
         if is_drawn and isinstance(value, int | float) and value != 0:
             missing = "" if name in fields else " (what transformers takes where the field is missing)"
-            raise _refuse(f"{where}, {name}", "0: a program draws nothing", f"{value}{missing}")
+            raise _refuse(
+                f"{where}, {name}", "0, because programs draw no random numbers", f"{value}{missing}"
+            )
     return config, kind, outline
 
 

@@ -72,7 +72,7 @@ def _make_header(tensors: Tensors, metadata: Mapping[str, str] | None) -> bytes:
         one = tensors[name]
         if isinstance(one, Tensor) and one.dtype is not torch.float32:
             raise InvalidInput(
-                what="a tensor to write is of another kind",
+                what="a tensor has another type",
                 expected="float32",
                 actual=one.dtype,
                 where=name,

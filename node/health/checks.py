@@ -74,11 +74,11 @@ TOLD_BY_NAME = (HealthIssue.ENDPOINT_SILENT, HealthIssue.CHAIN_CHANGED)
 """Health issues that each endpoint reports about itself."""
 ENDS = {
     HealthIssue.RPC_SILENT: "the chain's node answers again",
-    HealthIssue.RPC_LAGGING: "the chain's node tells of new blocks again",
+    HealthIssue.RPC_LAGGING: "the chain's node reports new blocks again",
     HealthIssue.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
     HealthIssue.NOTHING_SIGNED: "the node signs again",
     HealthIssue.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
-    HealthIssue.FEE_CAPPED: "max_fee_gwei is enough again for what waits",
+    HealthIssue.FEE_CAPPED: "max_fee_gwei is enough again for the waiting transactions",
     HealthIssue.DISK_LOW: "the disk is not nearly full any more",
     HealthIssue.DISK_FULL: "the disk has room again",
 }
@@ -167,7 +167,7 @@ class Watch:
                 await self.check()
             except Exception:
                 # A bug here stops neither the node nor the checks.
-                log.exception("the watch cannot look")
+                log.exception("the health checks failed")
             await asyncio.sleep(LOOK_S)
 
     async def check(self) -> None:
@@ -207,7 +207,7 @@ class Watch:
         except (TimeoutError, TouchstoneError):
             pass
         except Exception:
-            log.exception("the watch cannot ask the chain's node")
+            log.exception("the health checks cannot ask the chain's node")
         return False
 
     async def _look_at_endpoints(self) -> bool:
@@ -333,7 +333,7 @@ class Watch:
             return
         room, needed_bytes = f"{free_bytes / 1e6:,.0f} MB free", self._compute_needed_bytes()
         if self._refused:
-            yield HealthIssue.DISK_FULL, f"the disk takes no file of this node: {self._refused}, {room}"
+            yield HealthIssue.DISK_FULL, f"the disk refuses the files of this node: {self._refused}, {room}"
         elif free_bytes < FULL_DISK_BYTES:
             yield HealthIssue.DISK_FULL, f"the disk of this node is full: {room}"
         elif free_bytes < needed_bytes:

@@ -95,7 +95,7 @@ class EndpointWatch:
 
 def describe_other_origin(deployment: GameDeployment) -> str:
     """Describes that a chain has another block where the deployment begins."""
-    return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
+    return f"block {deployment.deploy_block}, where the deployment begins, is different or missing"
 
 
 def open_endpoints(connection: Connection, timeout_s: float) -> list[EndpointWatch]:

@@ -66,9 +66,9 @@ ACCOUNT_LINES: Mapping[MoneyReason, str] = {
     MoneyReason.BOND_SHARE: "{wei} of a bond that was lost are your credit: touchstone withdraw",
     MoneyReason.RESTORED_PAY: "a false rejection of your claim was convicted, and its stake pays you {wei}",
     MoneyReason.REVENUE: "{wei} of revenue are your credit: touchstone withdraw",
-    MoneyReason.ANSWERED_ASK: "a question of this node was answered: its bond of {wei} is gone",
-    MoneyReason.LOST_DISPUTE: "WARNING: a dispute of this node failed: its bond of {wei} is gone",
-    MoneyReason.LOST_CONTEST: "WARNING: a contest of this node failed: its bond of {wei} is gone",
+    MoneyReason.ANSWERED_ASK: "a query of this node was answered: its bond of {wei} is lost",
+    MoneyReason.LOST_DISPUTE: "WARNING: a dispute of this node failed: its bond of {wei} is lost",
+    MoneyReason.LOST_CONTEST: "WARNING: a contest of this node failed: its bond of {wei} is lost",
     MoneyReason.CONVICTION: (
         "WARNING: YOUR SEAT WAS CONVICTED: its stake of {wei} is gone, and no round that is not settled is "
         "paid. The explorer shows what decided it. Look at the machine before you stake again"

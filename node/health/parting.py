@@ -84,6 +84,6 @@ def _describe_next_round(view: View, seat: Seat) -> Iterator[str]:
         return
     if seat.role is SeatRole.SOLVER:
         fee = format_tokens(game.terms.amounts.dropped_fee)
-        yield f"A round may open meanwhile: to miss it costs a fee of {fee}"
+        yield f"A round may open meanwhile: missing it costs a fee of {fee}"
     else:
         yield "A round may open meanwhile: an audit that is missed is not paid"

@@ -17,13 +17,13 @@ def list_news(game: LoggedGame, account: str) -> Iterator[str]:
     if game.is_halted or is_through:
         cause = "the task is halted" if game.is_halted else f"round {game.next_round - 1} was the last"
         yield (
-            f"{cause}: no further round opens. Keep this node up until it ends by itself: what was done can "
-            "still be asked about (`touchstone status` tells until when)"
+            f"{cause}: no further round opens. Keep this node up until it ends by itself: its work can "
+            "still be challenged (`touchstone status` tells until when)"
         )
     elif seat is not None and seat.status == SeatStatus.OPEN and not is_active(game, seat):
         has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
         yield (
             f"WARNING: the stake of this seat is {format_tokens(has_wei)}, and the task asks for "
-            f"{format_tokens(least_wei)}: it sits in no further round. Fill it up (`touchstone stake`), or "
+            f"{format_tokens(least_wei)}: it will be in no further round. Raise it (`touchstone stake`), or "
             "leave (`touchstone leave`)"
         )

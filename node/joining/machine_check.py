@@ -71,7 +71,7 @@ class MachineCheck:
         named, asked = self.chain.deployment.referee, str(await self.chain.disputes.referee()).lower()
         if named != asked:
             raise InvalidInput(
-                what="disputes ask another referee than the deployment names",
+                what="disputes use another referee than the deployment's",
                 expected=named,
                 actual=asked,
                 where=f"Disputes {self.chain.deployment.disputes}",
@@ -102,8 +102,8 @@ class MachineCheck:
                 f"Referee {self.chain.deployment.referee}, node {proof.node.number} "
                 f"({exhibit.operation.name}), element {proof.element}"
             ),
-            remedy="Do not stake on this chain with this version: take the version that its "
-            "contracts are of.",
+            remedy="Do not stake on this chain with this version: use the version that "
+            "its contracts belong to.",
         )
 
 

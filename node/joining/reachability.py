@@ -34,7 +34,7 @@ REACH_WORDS = {
     Reach.REFUSED: "the connection is refused",
     Reach.SILENT: "no answer",
     Reach.OTHER: "something else answers: another certificate, or no TLS",
-    Reach.NO_ADDRESS: "finds no address, or none of the public internet",
+    Reach.NO_ADDRESS: "finds no public address",
 }
 
 
@@ -176,7 +176,7 @@ async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenB
         is_refusal = isinstance(fault, Refused)
         return SeenBy(who, None, f"not tested: {words}", is_there=is_refusal, is_busy=is_refusal)
     if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):
-        words = "not tested: it knows another announcement; it may not have read the chain as far"
+        words = "not tested: it knows another endpoint of this node; it may be behind on the chain"
         return SeenBy(who, None, words, is_there=True)
     if said.reach is Reach.NOT_LOOKED:
         return SeenBy(who, None, "not tested: it cannot look there", is_there=True)

@@ -161,7 +161,7 @@ class SeatTaking:
 def _describe_when(game: GameState) -> str:
     first = find_first_round(game)
     if first is None:
-        return "once enough others sit in the task"
+        return "once enough others have joined"
     return f"from round {first} on" if first < game.terms.rounds else "only if the task starts again"
 
 

@@ -242,7 +242,7 @@ class ChainState:
             self._snapshots.pop()
         if not self._snapshots:
             raise EnvironmentFault(
-                what="the chain has taken back more blocks than this node can undo",
+                what="a reorg has removed more blocks than this node can undo",
                 expected=f"at most {KEPT_BLOCKS} blocks",
                 actual=f"all from block {forget_from} on",
                 remedy="You need to do nothing: the node reads the chain again.",

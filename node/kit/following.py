@@ -55,7 +55,7 @@ class Following:
         try:
             self._fold(batch)
         except Exception as error:
-            log.exception("what the chain tells cannot be folded")
+            log.exception("the chain's events cannot be folded")
             await self.fold_anew(f"block {batch.head.number}: {type(error).__name__}: {error}")
 
     def _fold(self, batch: LogBatch) -> None:
@@ -122,7 +122,7 @@ class Following:
 
 def _make_unreadable(why: str) -> EnvironmentFault:
     return EnvironmentFault(
-        what="this node cannot work with what it has read of the chain",
+        what="this node cannot use the chain that it has read",
         expected="events that can be folded, and duties that can be listed",
         actual=why,
         remedy="The service starts it again. If it ends so again, report the log as a bug.",

@@ -73,7 +73,7 @@ def require_game(game: LoggedGame | None, task: bytes) -> LoggedGame:
             what="nothing is done for the task now",
             expected=f"task {task.hex()}",
             actual="the chain that was read so far does not have it",
-            remedy="Nothing is to be done: the node waits for the block in which it was posted.",
+            remedy="You need to do nothing: the node waits for the block in which the task was posted.",
         )
     return game
 

@@ -249,7 +249,7 @@ class Loop:
                 log.debug("%s, without the task: %r", type(duty).__name__, error)
                 return
             # A bug: the node goes on with other duties, and logs where.
-            log.exception("%s failed for a reason that was not foreseen", duty)
+            log.exception("%s failed with an unexpected error", duty)
             self._fail(duty, error, logging.ERROR)
         finally:
             self.running.pop(duty, None)

@@ -70,7 +70,7 @@ def explain_refusal(game: GameState, block: int) -> InvalidInput:
     head."""
     count = len(list(_list_posted(game)))
     return InvalidInput(
-        what="no model of this task is for every account yet",
+        what="no model of this task is public yet",
         expected=f"a root that is settled: {SETTLED}",
         actual=f"{count} roots posted, none settled at block {block}" + ", closed" * game.is_closed,
         remedy=advise(game, block),

@@ -67,7 +67,7 @@ class StartWeights:
                     await self.peers.fetch(ref, first=spec.terms.submitter)
             except (InvalidInput, ProtocolFault) as fault:
                 raise EnvironmentFault(
-                    what="no peer serves the weights that the task begins with",
+                    what="no peer serves the task's starting weights",
                     expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
                     actual=str(fault),
                     where=str(ref.key),
@@ -98,7 +98,7 @@ def require_start_here(view: View) -> None:
     ref = refer_start(spec)
     if is_seated and spec.training.is_start_given and not view.stored.has_blob(ref):
         raise EnvironmentFault(
-            what="the weights that the task begins with are not here",
+            what="the task's starting weights are not here",
             expected=f"{ref.size_bytes} bytes in the store",
             actual="none",
             where=str(ref.key),
@@ -114,7 +114,7 @@ def require_sound(weights: Tensor) -> None:
         relax()
         if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
             raise InvalidInput(
-                what="the weights that the task begins with are too large",
+                what="the task's starting weights are too large",
                 expected=f"numbers below {MAGNITUDE_LIMIT:.4g}",
                 actual=max(-least, greatest),
                 remedy="Do not stake on it; its submitter has to post a task with other weights.",

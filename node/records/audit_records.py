@@ -287,10 +287,10 @@ def read_place(report: DistanceReport) -> AuditPlace:
 
 def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
     return InvalidInput(
-        what="this node has said something else about the same draw",
+        what="this node has signed something else about the same draw",
         expected="one seal, one vote and one report of a draw and rank, the vote on what was sealed",
         actual=f"{type(known).__name__} of round {place.round} slot {place.slot} draw {place.draw}",
-        remedy="Repeat what the journal has, or say nothing.",
+        remedy="Repeat what the journal has, or sign nothing.",
     )
 
 

@@ -105,7 +105,7 @@ async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentSho
     if not is_here or game_round is None or not is_segment_public(room.get_game(), game_round, *place):
         raise _not_served("a segment of a posted round on which no vote counts any more", str(place))
     if room.showing.locked():
-        raise _not_served("one request at a time of a segment's ends", "another is being answered")
+        raise _not_served("one request for a segment's ends at a time", "another is being answered")
     async with room.showing:
         clock = asyncio.get_running_loop().time
         begun_s = clock()
@@ -272,7 +272,7 @@ def _list_roots(header: StateHeader) -> tuple[bytes, bytes, bytes]:
 async def _only_once(room: AuditRoom, place: AuditPlace) -> AsyncIterator[None]:
     """Allows one exchange at a time for each auditor and draw."""
     if room.locks[place].locked():
-        raise _not_served("one request at a time of an audit", "another is being answered")
+        raise _not_served("one request for an audit at a time", "another is being answered")
     async with room.locks[place]:
         yield
 
@@ -282,7 +282,7 @@ def _not_served(expected: str, actual: str) -> EnvironmentFault:
         what="an audit is not served to you now",
         expected=expected,
         actual=actual,
-        remedy="Ask again once both have read the chain as far; ask as the drawn seat.",
+        remedy="Ask as the drawn seat, once both nodes have read the chain equally far.",
     )
 
 

@@ -213,7 +213,7 @@ async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes,
 def _not_now(whom: str) -> EnvironmentFault:
     return EnvironmentFault(
         what="this node probes no endpoint for you now",
-        expected="one look a minute, and 24 a day, for an account; four a minute for an address",
+        expected="one probe a minute, and 24 a day, for an account; four a minute for an address",
         actual=f"more, for {whom}",
         remedy="Ask again in a minute, or ask another peer. If this repeats, ask again in an hour.",
     )

@@ -177,7 +177,7 @@ class Training:
         disk."""
         if start.carried is not None and not self.states.has(start.carried):
             raise EnvironmentFault(
-                what="the moments that a claim goes on from were pruned",
+                what="the moments that a claim starts from were pruned",
                 expected=f"the end of an older claim, {compute_state_root(start.carried).hex()}",
                 actual="not on disk: the root of a round after it fell",
                 remedy="Wait: the node trains that claim again from its start.",

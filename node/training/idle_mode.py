@@ -41,7 +41,7 @@ class IdleMode:
         use = self._find_pause()
         if use is None:
             return
-        self.notify(f"pausing, since somebody uses the machine: {use.reason}")
+        self.notify(f"pausing, because somebody uses the machine: {use.reason}")
         # Answers wait for this node's own claim (`RecomputeQueue`), and a pause must not delay them.
         self.recompute_queue.end_own()
         forget_steps()

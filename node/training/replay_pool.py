@@ -45,7 +45,7 @@ for ever."""
 
 
 class ProcessWorker:
-    """A process of this machine. Each has its own executor, so that one that dies takes no other with it."""
+    """A process of this machine. Each has its own executor, so that the others go on if one dies."""
 
     def __init__(
         self, threads: int, device: str, scratch: Path, memory_mb: int = 0, hang_s: float = HANG_S

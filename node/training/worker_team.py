@@ -211,7 +211,7 @@ class Team:
             """Returns the member's next message, while there is time for the segment."""
             left_s = max(0.0, until - time.monotonic())
             if left_s < grace_s and not member.connection.poll(left_s):
-                late = f"they are too slow beside one, which takes {step_s:.1f} s for a step"
+                late = f"they are slower than one worker, which takes {step_s:.1f} s for a step"
                 raise TeamFailed(f"a worker said nothing for {left_s:.0f} s, and {late}")
             return member.hear(grace_s)
 
@@ -234,7 +234,9 @@ class Team:
                 actual=reason,
                 remedy="Nothing is lost but time: it goes on at the last boundary at its next start.",
             )
-        line = f"several workers do not train any more: {reason}. One does until the next start of this node."
+        line = (
+            f"the workers no longer train together: {reason}. One trains until the next start of this node."
+        )
         log.warning("%s", line)
         self.notify(f"WARNING: {line}")
 

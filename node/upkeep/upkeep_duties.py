@@ -103,10 +103,10 @@ class Upkeep:
         window = get_seal_window(get_state_at(view.game, block), call, block)
         if window is None:
             raise EnvironmentFault(
-                what="there is nothing to seal any more",
-                expected="a seal that is due",
+                what="there is no randomness to record any more",
+                expected="a draw that is due",
                 actual=call,
-                remedy="Nothing is to be done: another node was faster.",
+                remedy="You need to do nothing: another node was faster.",
             )
         return await self.chain.prove_header(window[0] - 1)
 
@@ -126,9 +126,9 @@ def _find_name(view: View, number: int) -> bytes:
     if name is None:
         raise EnvironmentFault(
             what="the game has ended already",
-            expected="an open contest, ask or dispute",
+            expected="an open contest, query or dispute",
             actual=number,
-            remedy="Nothing is to be done: another node was faster.",
+            remedy="You need to do nothing: another node was faster.",
         )
     return name
 

@@ -105,7 +105,9 @@ def _require_node(program: Program, node: Node, where: str) -> None:
         is_index = operation in INDEXED and place == 0
         _require(where, (role in INDEX_ROLES) == is_index, "an index first", operand.buffer)
         is_integer = operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
-        _require(where, (role in INTEGER_ROLES) == is_integer, "quantized factors first", role.name)
+        _require(
+            where, (role in INTEGER_ROLES) == is_integer, "integers for quantized factors alone", role.name
+        )
         strides = operand.strides[len(node.output_sizes) :]
         _require(where, is_run(strides, node.reduced_sizes), "terms that lie in one run", strides)
         is_alike = not is_integer or role is program.buffers[node.operands[0].buffer].role

@@ -35,7 +35,7 @@ def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
         return
     raise NotNeeded(
         what="this node has left the task for good" if has_left else "this account was convicted in the task",
-        expected="somebody to ask whether it shall stake again",
+        expected="an operator who says whether to stake again",
         actual="--yes",
         where=show_task(task),
         remedy=f"To join again, type the command once without --yes. {OTHER_TASK}",
@@ -54,7 +54,7 @@ async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> N
     elif sent > mined:
         actual = f"transactions of {account} that wait for their block: {sent - mined}"
     elif await chain.tasks.seat_of(task, account):
-        actual = "the contract has a seat of it, and no event tells of one"
+        actual = "the contract has a seat of this account, but no event shows it"
     elif credit_wei != state.credits[account]:
         # A bond is taken out of the credit.
         told = f"{format_tokens(state.credits[account])} by the events that were read"
@@ -72,7 +72,7 @@ def _untold_seat(actual: str, task: bytes, account: str) -> EnvironmentFault:
         expected=f"the newest block, with all that {account} has sent",
         actual=actual,
         where=show_task(task),
-        remedy="Start the command again in a minute; if it stays so, look at the chain's node and the clock.",
+        remedy="Start the command again in a minute. If that fails, check the chain's node and the clock.",
     )
 
 

@@ -63,8 +63,8 @@ def describe_first_round(game: GameState) -> Iterator[str]:
         yield f"a seat that is taken now works from round {first} on; the task ends with round {rounds - 1}"
     else:
         yield (
-            "WARNING: it is fixed already who works in each round that is left. A seat that is taken now "
-            "earns nothing, unless the task stands still and starts again"
+            "WARNING: the members of all remaining rounds are fixed already. A seat that "
+            "is taken now earns nothing, unless the task pauses and starts again"
         )
 
 

@@ -27,7 +27,7 @@ async def check_port(patient: Patient) -> str:
     """Checks that the port is free."""
     config = patient.get_config()
     if is_node_running(patient.home):
-        raise NotTested("a node of this home runs and has it")
+        raise NotTested("a node of this home runs and uses it")
     if config.listen_port == ANY_PORT:
         raise NotTested("a node takes a free one at each start")
     async with listen_as_node(patient):
@@ -68,7 +68,7 @@ async def check_reach(patient: Patient) -> str:
     config = patient.get_config()
     if is_node_running(patient.home):
         if not config.public_url and config.listen_port == ANY_PORT:
-            raise NotTested("a node of this home runs, at a port of its choice")
+            raise NotTested("a node of this home runs, at a port that the system chose")
         return await _require_own_certificate(patient, config.listen_port)
     async with listen_as_node(patient) as port:
         return await _require_own_certificate(patient, port)

@@ -110,7 +110,7 @@ def _too_few_tokens(account: str, needed: str, has_wei: int) -> InvalidInput:
 
 def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> InvalidInput:
     return InvalidInput(
-        what="a seat has less at stake than its task asks for: it sits in no further round",
+        what="a seat has less at stake than its task asks for: it will be in no further round",
         expected=f"at least {format_tokens(least_wei)}",
         actual=format_tokens(has_wei),
         where=f"{show_seat(seat)} of {show_task(task)}",

@@ -51,7 +51,7 @@ class HaltDocument(Document, frozen=True):
 
 
 class TaskExampleDocument(Document, frozen=True):
-    """Files that were written."""
+    """The files of the example that the command wrote."""
 
     folder: str
     files: list[str]

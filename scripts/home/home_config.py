@@ -127,7 +127,7 @@ def read_config(home: Path) -> HomeConfig:
 
 def _no_home(path: Path, home: Path) -> InvalidInput:
     return InvalidInput(
-        what="this home is half-made" if has_key(home) else "this folder is no home",
+        what="this home is incomplete" if has_key(home) else "this folder is no home",
         expected=f"{CONFIG_FILE}, written by `touchstone init`",
         actual="no such file",
         where=str(path),

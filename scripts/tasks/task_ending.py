@@ -72,7 +72,7 @@ def _rounds_to_come(held: list[str], game: LoggedGame, block: int, pace: Pace) -
 def _seats_to_pay_out(held: list[str], game: LoggedGame, block: int, pace: Pace) -> InvalidInput:
     return InvalidInput(
         what="not all seats of the task can be paid out yet",
-        expected="rounds about which nothing can be asked any more, and no contest",
+        expected="rounds that nobody can challenge any more, and no open contest",
         actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
         remedy="No round is to come. Type it again later, or let the task's nodes run: they close it.",
     )

@@ -104,7 +104,7 @@ class SharedMachine:
         self.go_away()
         await until(lambda: any(len(r.claims) == OTHERS for r in self.list_held()))
         (first, *_), node = self.list_held(), self.world.parties[NAME]
-        paused = f"{NAME}: pausing, since somebody uses the machine: {TYPING}"
+        paused = f"{NAME}: pausing, because somebody uses the machine: {TYPING}"
         await until(lambda: paused in self.world.lines)
         works = node.rooms.tools.claims.works.values()
         assert max(len(work.boundaries) for work in works) <= 1, "it has trained no segment"

@@ -176,7 +176,7 @@ def test_a_reorg_that_goes_deeper_than_what_is_kept_is_told(
     for block in range(last + 1, last + 4 * KEPT_BLOCKS):
         state.take(make_batch([], block))
     assert len(state._events) == 0, "what cannot be taken back any more needs no memory"
-    with pytest.raises(EnvironmentFault, match="taken back more blocks"):
+    with pytest.raises(EnvironmentFault, match="removed more blocks"):
         state.take(make_batch([], last + 4 * KEPT_BLOCKS, forget_from=last))
 
 

@@ -277,11 +277,11 @@ OWN = Peer("0xown", URL, bytes(32))
     ("said", "reach", "words"),
     [
         (ReachSaid(URL, bytes(32), Reach.SILENT, "10.0.0.1"), Reach.SILENT, "no answer at 10.0.0.1"),
-        (ReachSaid(URL, bytes(32), Reach.NO_ADDRESS), Reach.NO_ADDRESS, "finds no address"),
+        (ReachSaid(URL, bytes(32), Reach.NO_ADDRESS), Reach.NO_ADDRESS, "finds no public address"),
         (ReachSaid(URL, bytes(32), Reach.NOT_LOOKED), None, "not tested: it cannot look there"),
-        (ReachSaid(URL + "1", bytes(32), Reach.REFUSED), None, "another announcement"),
-        (ReachSaid(URL, bytes(31) + b"x", Reach.OTHER), None, "another announcement"),
-        (ReachSaid(URL + "1", bytes(32), Reach.REACHED), None, "another announcement"),
+        (ReachSaid(URL + "1", bytes(32), Reach.REFUSED), None, "another endpoint of this node"),
+        (ReachSaid(URL, bytes(31) + b"x", Reach.OTHER), None, "another endpoint of this node"),
+        (ReachSaid(URL + "1", bytes(32), Reach.REACHED), None, "another endpoint of this node"),
     ],
 )
 async def test_an_answer_about_another_announcement_or_without_a_look_counts_for_nothing(

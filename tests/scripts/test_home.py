@@ -249,7 +249,7 @@ def test_a_folder_that_is_no_home_sends_to_init(tmp_path: Path) -> None:
 def test_a_half_made_home_is_told_that_its_key_is_used(tmp_path: Path) -> None:
     create_home(tmp_path / "home", CONFIG, "secret", is_devnet=True)
     (tmp_path / "home" / CONFIG_FILE).unlink()
-    said = "half-made.*Run `touchstone init` with the same --home: it goes on with the key that is there"
+    said = "incomplete.*Run `touchstone init` with the same --home: it goes on with the key that is there"
     with pytest.raises(InvalidInput, match=said):
         read_config(tmp_path / "home")
 

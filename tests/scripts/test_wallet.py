@@ -277,7 +277,7 @@ def test_a_late_seat_is_told_from_which_round_on_it_works() -> None:
     (said,) = describe_first_round(long.state)
     assert said == "a seat that is taken now works from round 2 on; the task ends with round 3"
     (said,) = describe_first_round(short.state)
-    assert said.startswith("WARNING: it is fixed already who works")
+    assert said.startswith("WARNING: the members of all remaining rounds are fixed")
     assert not list(describe_first_round(make_world(solvers=0).state)), "before the start each round has it"
 
 

@@ -278,7 +278,7 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) ->
     if shown == len(NEWS.votes):
         await room.read_votes(NEWS)
     else:
-        with pytest.raises(EnvironmentFault, match="counted are not shown"):
+        with pytest.raises(EnvironmentFault, match="does not show votes"):
             await room.read_votes(NEWS)
     assert len(cases.read) == len(taken)
     return taken

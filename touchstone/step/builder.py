@@ -84,11 +84,11 @@ class Builder:
         flat = values.detach().to(torch.float32).reshape(-1).contiguous()
         if flat.isnan().any():
             raise InvalidInput(
-                what="a constant of the step holds what is not a number",
+                what="a constant of the step contains NaN",
                 expected="finite numbers",
                 actual=f"nan in a table of {list(values.shape)}",
                 where=where,
-                remedy="Correct the module: one of its buffers, or what it computes from them, is no number.",
+                remedy="Correct the module: one of its buffers, or what it computes from them, is NaN.",
             )
         flat = flat.nan_to_num()
         # Zeros at the end of the last leaf do not change the root.

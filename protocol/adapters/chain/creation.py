@@ -74,5 +74,5 @@ def _unknown_parameter(known: dict[str, Any], parameter: Parameter) -> InvalidIn
         what="a constructor asks for something unknown",
         expected=f"one of {', '.join(known)}",
         actual=f"{parameter.type_name} {parameter.name}",
-        remedy="Teach protocol/adapters/chain/creation.py what it is.",
+        remedy="Add it to protocol/adapters/chain/creation.py.",
     )

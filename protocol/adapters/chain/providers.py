@@ -345,7 +345,7 @@ class Providers:
         request may take."""
         wait_s = endpoint.free_s - time.monotonic()
         if wait_s > self._timeout_s:
-            raise ProviderError(Kind.BUSY, f"the provider wants to be left alone for {wait_s:.0f} s more")
+            raise ProviderError(Kind.BUSY, f"the provider asks for a pause of {wait_s:.0f} s more")
         await asyncio.sleep(max(0.0, wait_s))
 
     async def broadcast(self, raw: bytes) -> None:
@@ -372,7 +372,7 @@ class Providers:
             await self._try("eth_sendRawTransaction", ("0x" + raw.hex(),), answers.read_data, [endpoint])
         except ProviderError as error:
             if error.kind in (Kind.BUSY, Kind.BEHIND):
-                raise chain_fault(self.place, "a transaction that is taken", error.message) from error
+                raise chain_fault(self.place, "a transaction that is accepted", error.message) from error
             raise
 
 
@@ -401,7 +401,7 @@ def _read(read: Callable[[Any], Answer], found: Any) -> Answer:
     except EnvironmentFault as fault:
         raise MalformedAnswer(f"{fault.what}: {fault.where}") from fault
     except Exception as error:
-        raise MalformedAnswer(f"what came cannot be read: {type(error).__name__}") from error
+        raise MalformedAnswer(f"the answer cannot be read: {type(error).__name__}") from error
 
 
 def or_none(read: Callable[[Any], Answer]) -> Callable[[Any], Answer | None]:

@@ -26,7 +26,10 @@ _LATE = "The chance is gone; the draw moves on to a later block."
 
 WORDINGS: dict[str, Wording] = {
     "BufferMismatch": Wording(
-        "the buffer is not the trace's", "buffer {buffer} under {trace_root}", "another root", _PROOF
+        "the buffer does not belong to the trace",
+        "buffer {buffer} under {trace_root}",
+        "another root",
+        _PROOF,
     ),
     "ERC20InsufficientAllowance": Wording(
         "the purse may not take that many tokens",
@@ -53,7 +56,7 @@ WORDINGS: dict[str, Wording] = {
         "an element or an index lies outside of its buffer",
         "a number below {size}",
         "{index}",
-        "Where a token is wrong, prove that instead.",
+        "If a token is wrong, prove that instead.",
     ),
     "LeavesMismatch": Wording(
         "the leaves are not under their root",
@@ -65,11 +68,11 @@ WORDINGS: dict[str, Wording] = {
         "the node has another length", "{expected_bytes} bytes", "{actual_bytes} bytes", _PROOF
     ),
     "NodeMismatch": Wording(
-        "the node is not the program's", "node {number} of {program_root}", "another node", _PROOF
+        "the node does not belong to the program", "node {number} of {program_root}", "another node", _PROOF
     ),
     "NodeUnsound": Wording(
-        "no program has such a node",
-        "a sound {what}",
+        "the node is invalid",
+        "a valid {what}",
         "{value}",
         "Do not stake on this task; tell its submitter.",
     ),
@@ -84,7 +87,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "RandomnessPending": Wording(
         "this block's randomness is not known yet",
-        "a block behind block {block_number}",
+        "a block after block {block_number}",
         "block {of_block}",
         _WAIT,
     ),
@@ -94,7 +97,9 @@ WORDINGS: dict[str, Wording] = {
         "{actual}",
         "Do not stake on this task; tell its submitter.",
     ),
-    "TraceMismatch": Wording("the opened buffers are not the trace's", "{trace_root}", "{actual}", _PROOF),
+    "TraceMismatch": Wording(
+        "the opened buffers do not belong to the trace", "{trace_root}", "{actual}", _PROOF
+    ),
     "UnknownFormat": Wording(
         "no such numeric format",
         "0 (float32) or 1 (exact)",

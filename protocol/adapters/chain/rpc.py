@@ -130,7 +130,7 @@ class Endpoint:
             raise
         except Exception as error:
             # An unexpected form must not end the node.
-            raise NoAnswer(f"what came cannot be read: {type(error).__name__}") from error
+            raise NoAnswer(f"the answer cannot be read: {type(error).__name__}") from error
 
     async def _ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
         numbers = range(self._count, self._count + len(calls))
@@ -161,14 +161,14 @@ class Endpoint:
     def _read(self, answer: object) -> Any:
         """Returns the result, or the ProviderError in its place."""
         if not isinstance(answer, dict):
-            raise NoAnswer("what came is no JSON-RPC")
+            raise NoAnswer("the answer is no JSON-RPC")
         if answer.get("error") is not None:
             error = read_error(answer["error"])
             if error.kind is Kind.BUSY:
                 self._leave_alone(error.wait_s)
             return error
         if "result" not in answer:
-            raise NoAnswer("what came has neither a result nor an error")
+            raise NoAnswer("the answer has neither a result nor an error")
         return answer["result"]
 
     async def _post(self, body: bytes, most_bytes: int, *, is_batch: bool) -> object:
@@ -188,7 +188,7 @@ class Endpoint:
             if response.status == 429 and not isinstance(answer, list):
                 self._note_status(response, text)
         if not isinstance(answer, dict | list):
-            raise NoAnswer("what came is no JSON-RPC")
+            raise NoAnswer("the answer is no JSON-RPC")
         return answer
 
     def _note_status(self, response: aiohttp.ClientResponse, text: bytes) -> None:

@@ -354,9 +354,9 @@ class Sender:
         name = f"transaction 0x{waiting.hashes[-1].hex()}" if waiting else "a transaction"
         if await self._count("latest") > nonce:
             raise EnvironmentFault(
-                what="it is not known what became of a transaction",
+                what="it is not known whether a transaction was mined",
                 expected=f"the receipt of {name}",
-                actual="the chain has counted its number, and the endpoint shows no receipt",
+                actual="the chain has counted its nonce, and the endpoint shows no receipt",
                 remedy="Do not repeat the call: look first what was done (`touchstone status`).",
             )
         raise _fault(self.address, f"{name} not mined after {attempts} attempts")

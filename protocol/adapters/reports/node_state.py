@@ -96,8 +96,8 @@ def describe_node_state(state: NodeState, now_s: float) -> Iterator[str]:
         return
     if not state.is_running(now_s):
         yield (
-            f"WARNING: the node of this home was seen last {age_s} s ago and has not said that it ends: it "
-            "was killed, it hangs, or the disk takes nothing"
+            f"WARNING: the node of this home was seen last {age_s} s ago and wrote no end: it was killed, it "
+            "hangs, or the disk refuses its files"
         )
     else:
         lasts_s = max(0, int(now_s) - state.started_s)

@@ -78,5 +78,5 @@ def _refuse(ref: BlobRef, expected: str, actual: str, source: str, where: str = 
         actual=actual,
         where=f"{ref.key} {where}".strip(),
         culprit=source,
-        remedy="Nothing of it is used; another peer is asked.",
+        remedy="The node ignores this answer, and asks another peer.",
     )

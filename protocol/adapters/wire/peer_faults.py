@@ -19,7 +19,7 @@ WHO_MAY_READ = (
 REMEDIES = {
     401: "Use the deployment file of the chain that the peer is on, and set this machine's clock right.",
     403: WHO_MAY_READ,
-    409: "It is asked again: the peer may not have read the chain as far.",
+    409: "The node asks again: the peer may be behind on the chain.",
 }
 """What the asking account can do, by the status of a refusal."""
 
@@ -94,7 +94,7 @@ def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
         expected="an answer",
         actual=actual,
         where=peer.format_url(path),
-        remedy="It is asked again; if it stays so, ask another peer or report the blob as unserved.",
+        remedy="The node asks again. If that fails, ask another peer or report the blob as unserved.",
     )
 
 

@@ -104,7 +104,9 @@ class RequestVerifier:
         signer = recover_signer(request, proof.signature, self._domain, proof.account)
         if signer != proof.account:
             expected = f"{method} {path} signed by {proof.account} for server {self._server}"
-            raise _refuse("the signature is not of this request", expected, f"signer {signer}", proof.account)
+            raise _refuse(
+                "the signature does not belong to this request", expected, f"signer {signer}", proof.account
+            )
         self._remember(proof.account, proof.nonce)
         return proof.account
 

@@ -177,7 +177,7 @@ async def test_at_the_block_the_asking_has_ended() -> None:
         finally:
             ended.set()
 
-    with pytest.raises(EnvironmentFault, match="has not shown in time"):
+    with pytest.raises(EnvironmentFault, match="has not shown the requested data in time"):
         await wait_for(get_view, 10, trickle())
     assert ended.is_set()
 
@@ -196,9 +196,9 @@ async def test_patience_for_several_things_is_that_for_one() -> None:
     state.head_block += 50  # What the node does meanwhile is its own time.
     assert await blocks_left.wait(get_view, 99, show()) == 7
     assert blocks_left.blocks == 0
-    with pytest.raises(EnvironmentFault, match="has not shown in time"):
+    with pytest.raises(EnvironmentFault, match="has not shown the requested data in time"):
         await blocks_left.wait(get_view, 99, asyncio.Event().wait())
-    with pytest.raises(EnvironmentFault, match="has not shown in time"):
+    with pytest.raises(EnvironmentFault, match="has not shown the requested data in time"):
         await BlocksLeft(9).wait(get_view, state.head_block, asyncio.Event().wait())
 
 

@@ -71,7 +71,7 @@ def test_another_tokenizer_than_the_tasks_is_refused(tmp_path: Path) -> None:
     for path in (file, tmp_path / "none"):
         with pytest.raises(InvalidInput, match="not the tokenizer of this task"):
             check_tokenizer(path, b"x" * 32)
-    with pytest.raises(InvalidInput, match="the task names no tokenizer") as refused:
+    with pytest.raises(InvalidInput, match="and the task names none") as refused:
         check_tokenizer(tmp_path / "none", bytes(32))
     assert "Leave --tokenizer out" in refused.value.remedy
 
@@ -322,7 +322,7 @@ def test_a_node_takes_the_weights_of_its_own_folder_where_they_are_the_tasks(tmp
     spec, store = get_spec(), BlobStore(tmp_path / "blobs", is_durable=False)
     weights = draw_first(spec.training, 99)
     write_model(tmp_path / "model", weights, get_step(spec.training))
-    with pytest.raises(InvalidInput, match="not the weights that the task begins with") as refusal:
+    with pytest.raises(InvalidInput, match="these are not the task's starting weights") as refusal:
         import_start(store, tmp_path / "model", spec, get_step(spec.training).layout)
     assert "--weights" in refusal.value.remedy and not store.has(refer_start(spec))
     other = replace(spec, terms=replace(spec.terms, initial_weights_root=tensor_root(weights)))

@@ -124,7 +124,7 @@ def test_no_altered_config_gives_other_logits_than_transformers(
 
 @pytest.mark.parametrize(("name", "change", "said"), [
     ("llama", {"new_attention": True}, "new_attention"),
-    ("llama", {"attention_dropout": 0.1}, "draws nothing"),
+    ("llama", {"attention_dropout": 0.1}, "draw no random numbers"),
     ("llama", {"hidden_size": "16"}, "hidden_size"), ("llama", {"model_type": "bert"}, "model_type"),
     ("llama", {"hidden_act": 7}, "hidden_act"), ("llama", {"hidden_act": "none such"}, "none such"),
     ("llama", {"num_attention_heads": 0}, "config.json"), ("llama", {"tie_word_embeddings": 1}, "tie_word"),

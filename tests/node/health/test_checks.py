@@ -357,7 +357,7 @@ async def test_an_answer_that_is_none_hides_no_other_health_issue(
     watch.chain.connection.chain_id = answer_nonsense
     await watch.check()
     assert list(watch.health_issues) == [HealthIssue.DISK_FULL] == list_written(tmp_path)
-    assert "the watch cannot ask the chain's node" in caplog.text
+    assert "the health checks cannot ask the chain's node" in caplog.text
 
 
 @pytest.mark.parametrize("address", ["0xp", "0xk", "0xt"])
@@ -426,7 +426,7 @@ async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.
     await watch.check()
     assert watch.health_issues == {} and list_written(tmp_path) == []
     said, over = list_lines(caplog)
-    assert "takes no file of this node: File too large" in said and "has room again" in over
+    assert "refuses the files of this node: File too large" in said and "has room again" in over
 
 
 async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
@@ -534,7 +534,7 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
     health = watch.chain.connection.health
     watch.chain.limits = None
     async with asyncio.timeout(60), watch.running():
-        while "the watch cannot look" not in caplog.text:
+        while "the health checks failed" not in caplog.text:
             await asyncio.sleep(0.01)
         watch.chain.limits = SimpleNamespace(name="12s")
         health.head = Head(9, b"", b"", 5, 0)

@@ -78,7 +78,7 @@ def test_each_event_of_a_seat_is_a_line() -> None:
     assert convicted.startswith("WARNING") and f"its stake of {STAKE} is gone" in convicted
     assert any("of a convicted seat's stake are your credit" in line for line in said["whistle0"])
     assert said["pest"] == [
-        "WARNING: a dispute of this node failed: its bond of 0.00000000000000008 tokens is gone"
+        "WARNING: a dispute of this node failed: its bond of 0.00000000000000008 tokens is lost"
     ]
     for account, lines in said.items():
         # Of audits the sum of a round grows, so no line comes twice there either.
@@ -100,7 +100,7 @@ def test_the_wait_is_that_of_the_settlement() -> None:
     [
         (play_questions, MoneyReason.RESTORED_PAY, "a false rejection of your claim was convicted"),
         (play_questions, MoneyReason.BOND_SHARE, "of a bond that was lost are your credit"),
-        (play_questions, MoneyReason.ANSWERED_ASK, "a question of this node was answered"),
+        (play_questions, MoneyReason.ANSWERED_ASK, "a query of this node was answered"),
         (play_fall, MoneyReason.UNDONE_ROUND, "it was undone, because an earlier root fell"),
         (play_fall, MoneyReason.RESTITUTION, "it was undone, and a slash pays your claim"),
     ],

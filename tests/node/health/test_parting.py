@@ -64,7 +64,7 @@ def test_a_round_that_may_open_is_told_with_its_cost() -> None:
     """A fee in tokens for a solver. None opens where all are used, or the submitter has halted."""
     world = make_quiet_world()
     fee = format_tokens(world.state.terms.amounts.dropped_fee)
-    for account, cost in (("solver0", f"to miss it costs a fee of {fee}"), ("verifier0", "is not paid")):
+    for account, cost in (("solver0", f"missing it costs a fee of {fee}"), ("verifier0", "is not paid")):
         lines = part(look(world, account))
         assert "Be back before " in lines[0] and "A round may open meanwhile: " in lines[0]
         assert cost in lines[0] and lines[0].endswith(

@@ -93,7 +93,7 @@ async def test_a_batch_that_cannot_be_folded_has_all_read_anew_before_the_loop_t
         await asyncio.sleep(0.01)
     assert state.folded == [14, 15] and following.meter.refolds == 1
     await queue.put(13)
-    with pytest.raises(EnvironmentFault, match="cannot work with what it has read"):
+    with pytest.raises(EnvironmentFault, match="cannot use the chain that it has read"):
         async with asyncio.timeout(5):
             await keeping
     following.stop_reading()

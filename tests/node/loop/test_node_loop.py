@@ -376,7 +376,7 @@ async def test_a_seat_whose_stake_is_too_small_to_sit_is_told_so_until_it_is_fil
         for stake_wei in (whole, whole - 1, whole - 1, whole, whole - 2):
             purse = Purse({stake_of(SEAT.number): stake_wei})
             await chain.mine(change_game(seats={SEAT.number: SEAT}, purse=purse))
-        assert len(said) == 2 and all("sits in no further round" in line for line in said)
+        assert len(said) == 2 and all("will be in no further round" in line for line in said)
 
 
 LEFT: dict[str, Any] = {"seats": {}, "former": {SEAT.number: SEAT}}
@@ -615,7 +615,7 @@ async def test_if_that_does_not_help_the_node_ends_so_that_its_service_starts_it
         for _ in range(5):
             await chain.mine()
         assert len(anew) == 1 and chain.running.done()
-        with pytest.raises(EnvironmentFault, match="cannot work with what it has read"):
+        with pytest.raises(EnvironmentFault, match="cannot use the chain that it has read"):
             await chain.running
 
 
@@ -669,7 +669,7 @@ async def test_a_chain_that_cannot_be_folded_from_its_beginning_ends_the_node_wi
 
         cast(Any, chain.following.state).forget_all = lambda: fail(cast(Any, None))
         await chain.mine(fail)
-        with pytest.raises(EnvironmentFault, match="cannot work with what it has read"):
+        with pytest.raises(EnvironmentFault, match="cannot use the chain that it has read"):
             await chain.running
 
 

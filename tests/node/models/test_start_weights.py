@@ -116,7 +116,7 @@ async def test_other_bytes_are_refused_and_not_kept(tmp_path: Path) -> None:
     async with open_given(tmp_path, spec) as (_, server, asker):
         keep(server, spec)
         _spoil(server, spec)
-        with pytest.raises(EnvironmentFault, match="no peer serves the weights that the task begins with"):
+        with pytest.raises(EnvironmentFault, match="no peer serves the task's starting weights"):
             await asker.rooms.start.load(spec)
         assert not asker.store.has(refer_start(spec))
 

@@ -99,7 +99,7 @@ def test_nothing_that_contradicts_is_written(
     for record in first:
         book.write(record)
     book = open_book() if is_restarted else book
-    with pytest.raises(InvalidInput, match="said something else"):
+    with pytest.raises(InvalidInput, match="signed something else"):
         book.write(second)
     assert list(book.journal.replay()) == first
 

@@ -59,5 +59,5 @@ def test_a_start_that_may_be_sealed_can_be_posted_in_a_dispute() -> None:
             step_judging._require_placed(view, claimed, states)
             assert local <= global_step == place
     assert sealed and refused
-    with pytest.raises(ProtocolFault, match="another place"):
+    with pytest.raises(ProtocolFault, match="wrong step counters"):
         step_judging._require_placed(view, claimed, [StateHeader(ROOT, ROOT, ROOT, 0, place + 1)])

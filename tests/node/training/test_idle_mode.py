@@ -89,7 +89,7 @@ async def test_heavy_work_waits_while_somebody_uses_the_machine() -> None:
     use.note(TYPING, 0.0)
     pausing = asyncio.create_task(idle.room.pause())
     await take_turns()
-    assert not pausing.done() and idle.said == [f"pausing, since somebody uses the machine: {TYPING}"]
+    assert not pausing.done() and idle.said == [f"pausing, because somebody uses the machine: {TYPING}"]
     use.is_used = False
     await take_turns()
     assert pausing.done() and idle.said[1:] == ["the pause is over"]

@@ -114,7 +114,7 @@ async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_k
         async with open_stage(tmp_path / "killed", 1) as stage:
             assert await train_claim(stage.nodes[1], training, team, stop) == alone
     assert len(calls) == 4 and not team.is_working
-    assert len(lines) == 2 and lines[1].startswith("WARNING: several workers do not train any more")
+    assert len(lines) == 2 and lines[1].startswith("WARNING: the workers no longer train together")
     assert not list(tmp_path.glob(f"scratch/{PREFIX}*"))
 
 
@@ -273,7 +273,7 @@ def test_workers_that_are_slower_than_one_do_not_make_the_claim_late(tmp_path: P
     assert team._have_started(60)
     team.least_s, team._step_s = 1.0, 0.1
     assert train_twice(team.train) == train_twice(train_segment)
-    assert not team.is_working and len(lines) == 1 and "too slow" in lines[0]
+    assert not team.is_working and len(lines) == 1 and "slower than one worker" in lines[0]
 
 
 def test_a_node_starts_though_its_workers_do_not(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ REFUSED: dict[str, tuple[Function, Inputs, str]] = {
     "a reshape that mixes dimensions": (
         lambda c: (c[:, :2].reshape(-1)[3:7] * 1,), (CUBE,), "whole dimensions",
     ),
-    "no number": (lambda x: (x * torch.tensor([1.0, float("nan"), 2.0]),), (X,), "what is not a number"),
+    "no number": (lambda x: (x * torch.tensor([1.0, float("nan"), 2.0]),), (X,), "contains NaN"),
 }  # fmt: skip
 
 

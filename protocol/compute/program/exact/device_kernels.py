@@ -76,7 +76,8 @@ def _make_scale_of(views: NodeViews) -> Kernel:
     fraction, exponent = (float(x) for x in torch.frexp(bound))
 
     def run() -> None:
-        """RNE(x / s) <= L means x / s < L + 1/2, because L is odd, so that a tie goes up."""
+        """Computes the node once. RNE(x / s) <= L means x / s < L + 1/2, because L is odd, so that a tie
+        goes up."""
         largest = _find_largest(a, dimensions)
         own = find_exponent(largest) + 1
         power = own - int(exponent) + (largest * make_power(-own.clamp(min=LEAST_POWER)) >= fraction)

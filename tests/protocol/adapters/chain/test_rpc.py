@@ -237,7 +237,7 @@ async def test_whatever_reading_an_answer_raises_it_is_no_answer(
         raise LookupError(text)
 
     monkeypatch.setattr("touchstone.protocol.adapters.chain.rpc.decode_json", fail)
-    with pytest.raises(EnvironmentFault, match="NoAnswer: what came cannot be read: LookupError"):
+    with pytest.raises(EnvironmentFault, match="NoAnswer: the answer cannot be read: LookupError"):
         await connection.head()
 
 

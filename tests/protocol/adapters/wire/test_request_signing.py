@@ -91,7 +91,7 @@ def test_a_stale_request_is_refused_with_both_times(clock: Clock, signer: Reques
 
 def test_a_signature_for_another_server_is_refused(clock: Clock, signer: RequestSigner) -> None:
     headers = signer.sign("GET", PATH, make_key(3).address)
-    with pytest.raises(ProtocolFault, match="not of this request"):
+    with pytest.raises(ProtocolFault, match="does not belong to this request"):
         make_verifier(clock).verify("GET", PATH, headers)
 
 
@@ -100,13 +100,13 @@ def test_a_signature_for_another_server_is_refused(clock: Clock, signer: Request
 )
 def test_a_signature_for_another_deployment_is_refused(clock: Clock, domain: SigningDomain) -> None:
     headers = RequestSigner(make_key(1), domain, clock).sign("GET", PATH, SERVER)
-    with pytest.raises(ProtocolFault, match="not of this request"):
+    with pytest.raises(ProtocolFault, match="does not belong to this request"):
         make_verifier(clock).verify("GET", PATH, headers)
 
 
 def test_a_signature_for_another_blob_or_method_is_refused(clock: Clock, signer: RequestSigner) -> None:
     for method, path in [("GET", PATH[:-2] + "ac"), ("HEAD", PATH), ("GET", PATH + "?x=1")]:
-        with pytest.raises(ProtocolFault, match="not of this request"):
+        with pytest.raises(ProtocolFault, match="does not belong to this request"):
             make_verifier(clock).verify(method, path, signer.sign("GET", PATH, SERVER))
 
 
