@@ -27,8 +27,8 @@ from touchstone.scripts.network.contract_creation import default_game_path, depl
     epilog="Example: python -m touchstone.scripts.deploy --rpc-url https://rpc.example --keystore k.json",
 )
 @click.option("--rpc-url", required=True, help="JSON-RPC endpoint of the chain")
-@click.option("--keystore", type=PATH, required=True, help="of the account that pays")
-@click.option("--password-file", type=PATH, help="instead of a prompt")
+@click.option("--keystore", type=PATH, required=True, help="keystore of the account that pays")
+@click.option("--password-file", type=PATH, help="file with the password; without it you are asked")
 @click.option(
     "--token", default="", show_default=False, help="ERC-20 of all money; left out: a worthless DevToken"
 )

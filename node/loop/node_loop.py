@@ -79,7 +79,7 @@ class Loop:
 
     async def run(self) -> bool:
         """Follows the chain until the task is closed (True), or until the seat has left and is paid out
-        (False). Raises EnvironmentFault if what the chain tells cannot be folded."""
+        (False). Raises EnvironmentFault if the events of the chain cannot be folded."""
         try:
             self._look_at_seat()
             while not self._is_over():

@@ -40,9 +40,9 @@ from touchstone.protocol.spec.game.pools import find_seat
 
 WARNING = (
     "this machine computes other bits than before the last update. Claims and votes made before it cannot be "
-    "computed again here: what is on disk of them is kept until nothing can be asked about them, what was "
-    "pruned cannot be answered for. Bring back the earlier versions of Touchstone, torch, numpy and Python, "
-    "or the earlier machine or device."
+    "computed again here: what this node still has of them is kept as long as somebody may ask about it. It "
+    "cannot answer for what was pruned. Bring back the earlier versions of Touchstone, torch, numpy and "
+    "Python, or the earlier machine or device."
 )
 UNTESTED = (
     "this machine is not the one of the last run; whether it computes the same bits cannot be tested now. "

@@ -53,11 +53,13 @@ def evaluate(
 @click.argument(
     "model", type=PATH, metavar="FOLDER", help="folder of an exported model, or of one of Hugging Face"
 )
-@click.option("--prompt", required=True, help="text to go on with")
+@click.option("--prompt", required=True, help="text that the model continues")
 @click.option("--tokens", type=COUNT, default=100, help="tokens to write")
-@click.option("--temperature", type=Number(0, 1000, float), default=1.0, help="0 takes the likeliest token")
-@click.option("--top-k", type=NUMBER, default=0, help="of so many of the likeliest; 0: of all")
-@click.option("--seed", type=NUMBER, default=0, help="the same one writes the same text")
+@click.option(
+    "--temperature", type=Number(0, 1000, float), default=1.0, help="0 always takes the likeliest token"
+)
+@click.option("--top-k", type=NUMBER, default=0, help="draw among this many likeliest tokens; 0: among all")
+@click.option("--seed", type=NUMBER, default=0, help="the same seed writes the same text")
 def sample(
     model: Path, prompt: str, tokens: int, temperature: float, top_k: int, seed: int
 ) -> SampleDocument:

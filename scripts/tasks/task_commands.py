@@ -112,9 +112,9 @@ def example(out: Path) -> TaskExampleDocument:
 @click.argument("model", type=PATH, metavar="MODEL", help="folder of a model, or its config.json")
 @click.option("--out", type=PATH, required=True, help="folder to write")
 @click.option("--weights", is_flag=True, help="begin with the weights of the folder")
-@click.option("--seed", type=NUMBER, default=0, help="of fresh weights")
-@click.option("--sequences", type=COUNT, default=8, help="rows of a step")
-@click.option("--tokens", type=COUNT, default=128, help="tokens of a row")
+@click.option("--seed", type=NUMBER, default=0, help="seed of new weights")
+@click.option("--sequences", type=COUNT, default=8, help="rows in a step")
+@click.option("--tokens", type=COUNT, default=128, help="tokens in a row")
 @click.option(
     "--format",
     "numeric_format",
@@ -123,13 +123,16 @@ def example(out: Path) -> TaskExampleDocument:
     help="numeric format",
 )
 @click.option(
-    "--chunk-terms", type=click.Choice([str(one) for one in CHUNK_TERMS]), default="512", help="longest sum"
+    "--chunk-terms",
+    type=click.Choice([str(one) for one in CHUNK_TERMS]),
+    default="512",
+    help="longest sum in one operation, in terms",
 )
 @click.option(
     "--optimizer",
     type=click.Choice(("adamw", "sgd", "lion", "muon")),
     default="adamw",
-    help="what moves weights",
+    help="optimizer of the inner steps",
 )
 @click.option(
     "--freeze",
@@ -138,7 +141,7 @@ def example(out: Path) -> TaskExampleDocument:
     help="name, or pattern of names, of parameters that stay as they are (may be repeated)",
 )
 @click.option("--lora", type=COUNT, metavar="RANK", help="train adapters of this rank alone (LoRA)")
-@click.option("--lora-alpha", type=COUNT, help="of adapters; twice the rank where it is not given")
+@click.option("--lora-alpha", type=COUNT, help="alpha of the adapters (default: twice the rank)")
 @click.option(
     "--lora-targets",
     default="",
