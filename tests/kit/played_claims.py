@@ -105,6 +105,11 @@ def open_leaf(leaves: tuple[bytes, ...], index: int) -> LeafProof:
     return LeafProof(leaves[index], tuple(compute_path(_compute_leaf_levels(leaves), index)))
 
 
+def spoil_leaf(leaf: LeafProof) -> LeafProof:
+    """Returns a leaf of which a byte is another."""
+    return replace(leaf, data=bytes([leaf.data[0] ^ 1]) + leaf.data[1:])
+
+
 @dataclass(frozen=True)
 class PlayedClaim:
     """A claim of one account. round_segments: of a whole claim; fault: one of FAULTS, or none; before: the

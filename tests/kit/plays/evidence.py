@@ -5,14 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from tests.kit.contract_calls import ContractCall
-from tests.kit.played_claims import Model, open_leaf
+from tests.kit.played_claims import Model, open_leaf, spoil_leaf
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.openings import LeafProof
 
 PLAYS = Plays("evidence")
 START, DELTA, CARRIED = ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind.CARRIED_ROOT
@@ -40,11 +39,6 @@ def make_audited(name: str, *faults: str, **changes: Any) -> tuple[World, Statem
     world, _ = make_claims(name, *(faults or ("", "", "")), **changes)
     world.draws()
     return world, make_place(world, 0, "ann")
-
-
-def spoil(leaf: LeafProof) -> LeafProof:
-    """Returns a leaf of which a byte is another."""
-    return replace(leaf, data=bytes([leaf.data[0] ^ 1]) + leaf.data[1:])
 
 
 def withstands(world: World, refusal: str, *tried: ContractCall) -> None:
@@ -183,8 +177,8 @@ def other_openings_prove_no_delta() -> World:
         (proofs.delta(right, 1, base=(OTHER, FOUR.zero_root)), "base"),
         (proofs.delta(right, 1, final_leaf=proofs.get_claim(bob).open_leaf(0, claim.steps, 1)), "leaf"),
         (proofs.delta(right, 1, final_leaf=replace(final, path=final.path[:-1])), "leaf"),
-        (proofs.delta(right, 1, delta_leaf=spoil(delta)), "leaf"),
-        (proofs.delta(right, 1, global_leaf=spoil(start)), "leaf"),
+        (proofs.delta(right, 1, delta_leaf=spoil_leaf(delta)), "leaf"),
+        (proofs.delta(right, 1, global_leaf=spoil_leaf(start)), "leaf"),
     )  # fmt: skip
     return world
 

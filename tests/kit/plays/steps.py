@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.kit.actor import Actor
-from tests.kit.played_claims import JUMP
+from tests.kit.played_claims import JUMP, spoil_leaf
 from tests.kit.plays.collection import Plays
 from tests.kit.toy_step import (
     FACTS,
@@ -247,11 +247,6 @@ def scalars_go_by_both_clocks() -> World:
         zoe.proves_datum(dispute, SCALARS, which)
         requires_convicted(world, name)
     return world
-
-
-def spoil_leaf(leaf: LeafProof) -> LeafProof:
-    """Returns a leaf of which a byte is another."""
-    return replace(leaf, data=bytes([leaf.data[0] ^ 1]) + leaf.data[1:])
 
 
 @PLAYS.add
