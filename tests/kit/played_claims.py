@@ -34,18 +34,32 @@ ZEROS = bytes(LEAF_BYTES)
 ZERO_ROOT = hash_leaf(ZEROS)
 RATE_SUM = 1 << 60
 """Learning rates of a segment, summed, in 2^-64."""
-FAULTS = (
-    "start", "steps", "local", "moment", "delta", "scale", "size", "carried", "infinite", "far", "broken",
-    "later", "more local", "less local", "jump", "behind",
-)  # fmt: skip
-"""start: from another model; steps, local, moment: from another step, local step, second moment; delta,
-scale, size: a pseudo-gradient that is another, has a scale that no encoding has, a leaf too long; carried:
-moments that its last state does not have; infinite, far, broken: a leaf of its weights that is not finite,
-far off, too long; later: all steps one too many; more local, less local: local steps behind the start; jump:
-one local step too many in the middle of each segment; behind: a pseudo-gradient that goes on behind the
-last element."""
+FAULTS = {
+    "start": "from another model",
+    "steps": "from another step",
+    "local": "from another local step",
+    "moment": "from another second moment",
+    "later": "all steps are one too many",
+    "more local": "local steps are ahead of the start",
+    "less local": "local steps are behind the start",
+    "jump": "one local step too many in the middle of each segment",
+    "infinite": "a leaf of the last weights is not finite",
+    "far": "a leaf of the last weights is far off",
+    "broken": "a leaf of the last weights is too long",
+    "delta": "a leaf of the pseudo-gradient is another",
+    "scale": "a leaf of the pseudo-gradient has a scale that no encoding has",
+    "size": "a leaf of the pseudo-gradient is too long",
+    "empty": "infinite, and that leaf of the pseudo-gradient is empty",
+    "behind": "the pseudo-gradient goes on behind the last element",
+    "carried": "the last state does not have the moments that it hands on",
+}
+"""What is wrong with a claim."""
 INFINITE = b"\0\0\x80\x7f" * LEAF_ELEMENTS
-SPOILED = {"infinite": INFINITE, "far": b"\xff\xff\x7f\xff" * LEAF_ELEMENTS, "broken": bytes(LEAF_BYTES + 32)}
+SPOILED = {
+    "infinite": INFINITE, "empty": INFINITE, "far": b"\xff\xff\x7f\xff" * LEAF_ELEMENTS,
+    "broken": b"\1" * (LEAF_BYTES + 32),
+}  # fmt: skip
+"""The second leaf of the weights of a claim with this fault."""
 JUMP = 3
 """The step of a segment at which one jumps."""
 FIRST_NUMBERS = (0x3F800000, 0x3A000000, 0x38000000)
@@ -131,13 +145,8 @@ class PlayedClaim:
             last = None if self.before is None else self.before.list_leaves(tensor, self.before.steps)
             return last or (ZEROS,) * self.model.leaves
         leaves = self.model.fill(tensor, self.solver, step) if step else self.model.weights
-        spoiled = {
-            "infinite": b"\0\0\x80\x7f" * 256,
-            "far": b"\xff\xff\x7f\xff" * 256,
-            "broken": b"\1" * 1056,
-        }
-        if tensor == 0 and step and self.fault in spoiled:
-            return (leaves[0], spoiled[self.fault], *leaves[2:])
+        if tensor == 0 and step and self.fault in SPOILED:
+            return (leaves[0], SPOILED[self.fault], *leaves[2:])
         return leaves
 
     def open_leaf(self, tensor: int, step: int, index: int) -> LeafProof:
@@ -201,6 +210,8 @@ class PlayedClaim:
             return delta[:-DELTA_BLOCK_BYTES] + bytes([120]) + b"\5" * (DELTA_BLOCK_BYTES - 1)
         if index != min(1, self.model.leaves - 1):
             return delta
+        if self.fault == "empty":
+            return b""
         if self.fault == "delta":
             return delta[:7] + bytes([delta[7] ^ 1]) + delta[8:]
         if self.fault == "scale":

@@ -18,7 +18,7 @@ START, DELTA, CARRIED = ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind
 TWO = ProofKind.TWO_STATEMENTS
 FOUR = Model(1_000, is_filled=True)
 """Four leaves a tensor, the last one padded."""
-NAMES = ("ann", "bob", "cid", "dan", "eve", "fay")
+NAMES = ("ann", "bob", "cid", "dan", "eve", "fay", "gil")
 OTHER = b"\7" * 32
 
 
@@ -144,8 +144,10 @@ def a_wrong_start_is_proven() -> World:
 # Pseudo-gradients
 @PLAYS.add
 def a_wrong_delta_is_proven() -> World:
-    """Another quantum, another length, final weights that are not finite or of another length."""
-    world, refs = make_claims("a wrong delta is proven", "delta", "size", "infinite", "broken", "far", "")
+    """Another quantum, another length, final weights that are not finite or of another length. Nothing is no
+    encoding of what has none."""
+    faults = ("delta", "size", "infinite", "empty", "broken")
+    world, refs = make_claims("a wrong delta is proven", *faults, "far", "", solver_seats=7)
     zoe, proofs, (ann, *_, far, right) = world.anybody("zoe"), world.proofs, refs
     assert proofs.get_claim(far).deltas[1][0] == 220, "the last scale"
     zoe.fails_to_convict(
@@ -155,7 +157,7 @@ def a_wrong_delta_is_proven() -> World:
     )  # fmt: skip
     zoe.fails_to_convict(ann, DELTA, (proofs.delta(ann, 0), "delta"))
     zoe.fails_to_convict(far, DELTA, (proofs.delta(far, 1), "delta"))
-    for ref in refs[:4]:
+    for ref in refs[: len(faults)]:
         zoe.convicts(ref, DELTA, proofs.delta(ref, 1))
     return world
 
