@@ -192,7 +192,7 @@ async def test_one_exchange_at_a_time(tmp_path: Path) -> None:
     auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
     async with make_solver(stage, tmp_path).run() as solver, auditor.run():
         async with solver.room.locks[drawn.place]:
-            with pytest.raises(EnvironmentFault, match="one request at a time"):
+            with pytest.raises(EnvironmentFault, match="one request for an audit"):
                 await ask_start(auditor, solver, drawn.place)
         await asyncio.gather(ask_start(auditor, solver, drawn.place))
 
@@ -318,7 +318,7 @@ async def test_a_segment_that_is_none_is_not_opened(tmp_path: Path) -> None:
             with pytest.raises(EnvironmentFault, match="not served to you"):
                 await ask_segment(stranger, solver, **{"segment": 0, **changes})
         async with solver.room.showing:
-            with pytest.raises(EnvironmentFault, match="one request at a time"):
+            with pytest.raises(EnvironmentFault, match="one request for a segment"):
                 await ask_segment(stranger, solver, 0)
         assert await ask_segment(stranger, solver, 3)
 
