@@ -51,6 +51,7 @@ FAULTS = {
     "size": "a leaf of the pseudo-gradient is too long",
     "empty": "infinite, and that leaf of the pseudo-gradient is empty",
     "behind": "the pseudo-gradient goes on behind the last element",
+    "moments anew": "the moments of the claim before are not carried on",
     "carried": "the last state does not have the moments that it hands on",
 }
 """What is wrong with a claim."""
@@ -137,6 +138,10 @@ class PlayedClaim:
     fault: str = ""
     model: Model = Model()
     before: "PlayedClaim | None" = None
+
+    def __post_init__(self) -> None:
+        """A play that misspells a fault would play an honest claim."""
+        assert not self.fault or self.fault in FAULTS, f"no fault of a claim: {self.fault}"
 
     # States
     def list_leaves(self, tensor: int, step: int) -> tuple[bytes, ...]:
