@@ -204,12 +204,10 @@ class Node:
     async def _find_held_seat(self, task: bytes) -> None:
         """Follows the chain until it shows what the contract has: this account's seat. Where another endpoint
         showed it a moment ago, a chain without it is one that is behind, and no seat that was paid out."""
-        while (game := self.state.games.get(task)) is not None and not has_duties(game, self.account):
-            if not await self.chain.tasks.seat_of(task, self.account):
-                return
-            async with telling(
-                self.config.notify, lambda: "waiting for the block in which the seat was taken"
-            ):
+        async with telling(self.config.notify, lambda: "waiting for the block in which the seat was taken"):
+            while (game := self.state.games.get(task)) is not None and not has_duties(game, self.account):
+                if not await self.chain.tasks.seat_of(task, self.account):
+                    return
                 await self.following.take_next()
 
     async def join(self, task: bytes, figures: Figures | None = None) -> None:
