@@ -16,7 +16,10 @@ LIBRARIES = (
     "_pytest.config", "pytest", "pytest_asyncio", "xdist", "hypothesis", "numpy", "torch", "numba", "web3",
     "aiohttp", "eth_account", "cryptography", "msgspec", "click",
 )  # fmt: skip
-OWN = ("touchstone", "tools", "tests", "lab", "protocol", "node", "verifier", "whistleblower", "scripts")
+OWN = (
+    "touchstone", "tools", "tests", "lab", "protocol", "node", "verifier", "whistleblower", "explorer",
+    "scripts",
+)  # fmt: skip
 """The first parts of names of modules that a fork must import from the checkout."""
 
 
