@@ -153,25 +153,11 @@ contract ContestsGasTest is GameWorld {
     }
 
     function _turn(bytes32 id, bytes32[] memory nodes, uint256 child) private {
-        _cool();
+        cool(address(game));
         game.answer(task, id, nodes);
         emit Cost("answer, without 21,000 and its bytes", vm.lastCallGas().gasTotalUsed);
         vm.prank(stranger);
         game.nameChild(task, id, child, nodes);
-    }
-
-    function _cool() private {
-        address[6] memory all = [
-            address(game),
-            address(tasks),
-            address(rounds),
-            address(votes),
-            address(purse),
-            address(settlement)
-        ];
-        for (uint256 i = 0; i < all.length; ++i) {
-            vm.cool(all[i]);
-        }
     }
 
     function _bring(bytes32 id, bytes memory inputs) private returns (uint256) {
@@ -186,7 +172,7 @@ contract ContestsGasTest is GameWorld {
         }
         emit Cost("bytes", call_.length);
         assertTrue(call_.length <= BYTES_MAX, "bytes of the call");
-        _cool();
+        cool(address(game));
         (bool isDone, bytes memory answer) = address(game).call(call_);
         sum += vm.lastCallGas().gasTotalUsed;
         if (!isDone) {

@@ -58,7 +58,7 @@ contract DisputesGasTest is GameWorld {
         for (uint256 i = 0; i < call_.length; ++i) {
             sum += call_[i] == 0 ? 4 : 16;
         }
-        _cool();
+        cool(address(game));
         vm.prank(opener);
         (bool isDone, bytes memory answer) = address(game).call(call_);
         sum += vm.lastCallGas().gasTotalUsed;
@@ -69,19 +69,5 @@ contract DisputesGasTest is GameWorld {
         }
         emit Gas(what, sum);
         assertTrue(sum <= most, what);
-    }
-
-    function _cool() private {
-        address[6] memory all = [
-            address(game),
-            address(tasks),
-            address(rounds),
-            address(votes),
-            address(purse),
-            address(settlement)
-        ];
-        for (uint256 i = 0; i < all.length; ++i) {
-            vm.cool(all[i]);
-        }
     }
 }
