@@ -59,7 +59,7 @@ CREATE TEMP TABLE rounds (
 """
 EVENT_COLUMNS = "block, log, hash, transaction_hash, contract, name, data"
 BLOCKS_AT_ONCE = 8
-"""So many blocks with events are in memory at a time while all are read."""
+"""The blocks with events that are in memory at a time while all are read."""
 
 
 class EventIndex:

@@ -41,7 +41,7 @@ LOOK_S, LEAST_LOOK_S = 1.0, 0.1
 the second number."""
 ROUNDS_A_LOOK, NODES_A_LOOK = 4, 8
 REPORTED_ROUNDS = 16
-"""Nodes are asked about so many of the newest rounds of a task."""
+"""The number of a task's newest rounds about which nodes are asked."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 600.0
 """Seconds until a node that has not answered, or not fully, is asked again. They double each time, up to the
 second number."""

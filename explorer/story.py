@@ -45,11 +45,11 @@ class Conviction:
 
 
 WORDS = {
-    VoteWord.ACCEPT: "its own replay agrees: ACCEPT",
-    VoteWord.REJECT_STATE: "its own replay ends elsewhere: REJECT_STATE",
+    VoteWord.ACCEPT: "the auditor's replay agrees: ACCEPT",
+    VoteWord.REJECT_STATE: "the auditor's replay ends elsewhere: REJECT_STATE",
     VoteWord.REJECT_DELTA: "the pseudo-gradient is not what was trained: REJECT_DELTA",
-    VoteWord.REJECT_START: "it does not start from the model of the round: REJECT_START",
-    VoteWord.UNSERVED: "its solver does not serve it: UNSERVED",
+    VoteWord.REJECT_START: "the claim does not start from the model of the round: REJECT_START",
+    VoteWord.UNSERVED: "the solver does not serve its data: UNSERVED",
     VoteWord.ABSTAIN: "no verdict: ABSTAIN",
 }
 ENDS = {

@@ -133,7 +133,7 @@ def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_forma
     yield (
         numeric_format == named,
         "numeric_format",
-        f"{named}, as the step was recorded: the key may go",
+        f"{named}, the format of the recorded step; or no such key",
         numeric_format,
     )
 

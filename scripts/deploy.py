@@ -30,10 +30,13 @@ from touchstone.scripts.network.contract_creation import default_game_path, depl
 @click.option("--keystore", type=PATH, required=True, help="keystore of the account that pays")
 @click.option("--password-file", type=PATH, help="file with the password; without it you are asked")
 @click.option(
-    "--token", default="", show_default=False, help="ERC-20 of all money; left out: a worthless DevToken"
+    "--token",
+    default="",
+    show_default=False,
+    help="ERC-20 contract of all payments; left out: a new DevToken",
 )
-@click.option("--drand", is_flag=True, help="draws take a round of drand as well")
-@click.option("--limits", type=PRESETS, default="12s", help="for this block time")
+@click.option("--drand", is_flag=True, help="let draws use a round of drand too")
+@click.option("--limits", type=PRESETS, default="12s", help="preset of limits, by the block time")
 @click.option("--out", type=PATH, help="file to write; default deployments/<chainId>.json")
 def deploy(
     rpc_url: str,

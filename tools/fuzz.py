@@ -90,8 +90,8 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev fuzz", description=__doc__)
-    parser.add_argument("--calls", type=int, default=CALLS, help="stop after so many (default: %(default)s)")
-    parser.add_argument("--seconds", type=int, default=0, help="stop after the batch that passes this")
+    parser.add_argument("--calls", type=int, default=CALLS, help="calls in all (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=0, help="start no batch after this time; 0: no limit")
     parser.add_argument("--runs", type=int, default=20, help="runs of a batch (default: %(default)s)")
     cores = os.cpu_count() or 1
     parser.add_argument("--jobs", type=int, default=cores, help="batches at once (default: %(default)s)")

@@ -46,15 +46,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the rest of the campaign and writes the report; returns 1 if the score is below BAR."""
     parser = argparse.ArgumentParser(prog="./dev mutate", description="Mutation testing of the contracts.")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="run N, drawn by the sources' hash; the report is of these"
+        "--sample",
+        type=int,
+        metavar="N",
+        help="run N mutants, drawn by a hash of the sources; report these alone",
     )
-    parser.add_argument("--only", metavar="FILE", help="mutants of files whose path ends so, e.g. Purse.sol")
+    parser.add_argument("--only", metavar="FILE", help="mutants of files whose path ends with this")
     cores = os.cpu_count() or 1
     parser.add_argument("--jobs", type=int, default=cores, help="mutants at once (default: %(default)s)")
     parser.add_argument(
         "--again",
         action="store_true",
-        help="run survivors that have no reason once more: tests are better now",
+        help="run survivors without a reason again, because tests may be better now",
     )
     parser.add_argument("--publish", action="store_true", help=f"write {PUBLISHED.relative_to(ROOT)}")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")

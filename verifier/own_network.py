@@ -1,4 +1,4 @@
-"""Tells a solver that serves nothing apart from this node's own network that is down.
+"""Tells whether a solver serves nothing, or this node's own network is down.
 
 An UNSERVED costs the solver a fee, and two auditors as well. So before an auditor votes UNSERVED, somebody
 must have answered it: the solver itself, with any answer, or a peer on another host. Any peer will do, so a

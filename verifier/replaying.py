@@ -9,8 +9,8 @@ too much (`may_vote_unserved`). After any failure that is not the solver's it vo
 nobody else answers it either (`own_network`).
 
 A start with wrong step counters counts as unserved, because no auditor can replay it as this segment. From
-each other start training leads to a state, because all results of a program are finite (`program_rules.py`).
-If only an UNSERVED still counts, an auditor that is served says nothing.
+every other start, training reaches an end state, because all results of a program are finite
+(`program_rules.py`). If only an UNSERVED still counts, an auditor that was served sends no vote.
 """
 
 import asyncio
@@ -92,8 +92,8 @@ async def _fetch_ends(
     room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, handed: SealHanded
 ) -> None:
     """Fetches the end state, the final weights and the pseudo-gradient into the store. In an exact task the
-    root of the end is enough. Raises ProtocolFault or EnvironmentFault. After an EnvironmentFault the seal
-    was handed in again, because a solver that was restarted has forgotten which auditors it serves."""
+    root of the end is enough. Raises ProtocolFault or EnvironmentFault. Before it raises EnvironmentFault, it
+    hands in the seal again, because a restarted solver has forgotten which auditors it serves."""
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
     hold(room, drawn, ends.end.header, ends.last.header)
     try:
@@ -152,9 +152,9 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
 
 
 def _may_try_again(room: AuditRoom, drawn: DrawnAudit, since: int) -> bool:
-    """Returns whether an audit that failed on this machine is tried again. It is tried for as long as a
-    solver would have time that was first asked in block `since`. It is always tried if a reorg has removed
-    the draw."""
+    """Returns whether an audit that failed on this machine is tried again. It is, for as long as a solver
+    that was first asked in block `since` would have to answer. It always is if a reorg has removed the
+    draw."""
     game = room.get_game()
     return find_drawn(game, drawn.place) is None or room.block <= compute_ends_until(game, drawn.place, since)
 

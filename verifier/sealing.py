@@ -96,7 +96,7 @@ def make_unserved(what: str, until_block: int) -> NotServed:
     return NotServed(
         what="no node serves the data that a claim depends on",
         expected=f"{what} before block {until_block}",
-        actual="nothing that fits its roots",
+        actual="nothing that fits the claim's roots",
         remedy="You need to do nothing: the vote says so.",
     )
 

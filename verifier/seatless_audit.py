@@ -54,7 +54,7 @@ Answer = TypeVar("Answer")
 
 
 MOST_PEERS = 64
-"""At most so many peers are asked for the same thing, one after the other."""
+"""The most peers that are asked for the same thing, one after the other."""
 
 
 FOLDER = "replay"

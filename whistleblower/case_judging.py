@@ -95,7 +95,7 @@ class CaseJudging:
             )
             book.write(DisputeDropped(self.get_view().task, *fields))
             return
-        said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
+        said = "the steps were not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
         self.notify(f"{name}: {said}: to be disputed")
         book.write(DisputePlanned(self.get_view().task, *fields, step, *around, secrets.token_bytes(32)))
 
@@ -103,7 +103,7 @@ class CaseJudging:
         self, found: SuspectedFault, until: int
     ) -> tuple[int | None, tuple[bytes, bytes]]:
         """Returns the first false step (None if there is none), and the roots of the states around it.
-        `until` is the field of `Claimed`."""
+        `until` is the block at which waiting for the claimant ends (`Claimed`)."""
         view = self.get_view()
         ref = found.statement_key.ref
         vote = find_vote(view, found.statement_key)

@@ -106,10 +106,10 @@ class Contesting:
 
 
 ATTEMPTS_MAX = 2
-"""At most so many contests of one root are this node's own. If it loses them all, the error is its own."""
+"""The most contests that this node opens on one root. If it loses them all, its own merge is wrong."""
 LATEST_RESPONDS = 2
-"""So many times `respond` before a root's window ends, a node contests it even if another account already
-does."""
+"""When this many `respond` are left of a root's window, a node contests the root even if another account
+already does."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ state they mostly do not. So a segment is false if one of its steps is. If every
 the distance of the ends is drift, however large. The task's limits allow for k steps: they are taken as they
 are, with one step's learning rate.
 
-What one step may lie off, the task's `Tolerance` says (compute/tolerance).
+The task's `Tolerance` (compute/tolerance) says how far off one step may be.
 
 The opener of a dispute names the step that it judged to be false before, if the posted roots around it are
 those that it judged. Else it names the first step that is false from the claimant's own state before it.
 
-Steps are computed where answers are, one piece at a time (`RecomputeQueue`).
+Steps are recomputed in the same queue as answers, one piece of work at a time (`RecomputeQueue`).
 """
 
 import asyncio
@@ -233,10 +233,10 @@ def _require_bound(
     ends = [compute_boundary_leaf(*place[:3], vote.segment + 1, salt, roots[1]) for salt in shown.salts[1:]]
     is_same = view.game.terms.is_exact and vote.word == VoteWord.ACCEPT
     if is_same and vote.end_leaf not in ends:
-        raise _blame(claimed.peer, "another end than the one that its vote accepts", vote.end_leaf, ends)
+        raise _blame(claimed.peer, "another end than the vote accepts", vote.end_leaf, ends)
     if vote.start_leaf not in starts or vote.seal not in seals:
         expected, actual = (vote.start_leaf, vote.seal), (starts, seals)
-        raise _blame(claimed.peer, "other ends than its vote seals", expected, actual)
+        raise _blame(claimed.peer, "other ends than the vote seals", expected, actual)
     try:
         verify_in_claim(vote.claim_root, vote.start_leaf, vote.segment, segments, shown.path)
     except ProtocolFault as fault:
@@ -286,8 +286,8 @@ def _find_judged(view: View, dispute: InnerDispute) -> int | None:
 
 
 def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
-    """Returns whose steps are disputed, and until when they are waited for. Raises EnvironmentFault if the
-    claimant has no endpoint."""
+    """Returns the claimant of a disputed segment, and the block until which this node waits for its steps.
+    Raises EnvironmentFault if the claimant has no endpoint."""
     peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
     return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))

@@ -219,7 +219,7 @@ def main() -> None:
     """Plays, prints a table and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small model, three attacks over Anvil")
-    parser.add_argument("--cheats-only", action="store_true", help="no honest replays, nobody adaptive")
+    parser.add_argument("--cheats-only", action="store_true", help="no honest replays, no adaptive attacks")
     parser.add_argument("--publish", action="store_true", help="write docs/scoreboard.* from this run")
     options = parser.parse_args()
     pin_kernels(1)

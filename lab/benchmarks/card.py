@@ -170,11 +170,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     names = "cases,steps,large,shapes,blocks,functions,recipes,speed"
     parser.add_argument("--parts", default=names, help=f"some of {names}")
-    parser.add_argument("--sizes", default="1M,6M,30M", help="of the part speed")
-    parser.add_argument("--formats", default=",".join(FORMATS), help="of the part speed")
-    parser.add_argument("--turns", type=int, default=5, help="of each timed step")
-    parser.add_argument("--limit", type=float, default=75, help="seconds of the parts cases and blocks")
-    parser.add_argument("--patterns", type=int, default=1 << 28, help="numbers of the part functions")
+    parser.add_argument("--sizes", default="1M,6M,30M", help="models of the part speed")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="formats of the part speed")
+    parser.add_argument("--turns", type=int, default=5, help="runs of each timed step")
+    parser.add_argument(
+        "--limit", type=float, default=75, help="seconds for each of the parts cases and blocks"
+    )
+    parser.add_argument("--patterns", type=int, default=1 << 28, help="numbers that the part functions takes")
     parser.add_argument("--compiles", action="store_true", help="time compiled PyTorch too")
     parser.add_argument("--plain", action="store_true", help="without Triton's kernels")
     options = parser.parse_args()

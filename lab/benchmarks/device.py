@@ -390,9 +390,9 @@ PARTS = ("functions", "bounds", "replays", "node", "threads", "graphs", "speed")
 def main() -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="a taste of each part")
-    parser.add_argument("--device", default=next(iter(list_devices()), ""), help="PyTorch's name of it")
-    parser.add_argument("--name", default="device", help="of the report's folder")
+    parser.add_argument("--quick", action="store_true", help="a small sample of each part")
+    parser.add_argument("--device", default=next(iter(list_devices()), ""), help="PyTorch's name of the card")
+    parser.add_argument("--name", default="device", help="name of the report's folder")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
     arguments = parser.parse_args()
     if not arguments.device:

@@ -244,8 +244,8 @@ PARTS = tuple(MEASURES)
 def main() -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--full", action="store_true", help="all kernel configurations walk from the stages")
-    parser.add_argument("--quick", action="store_true", help="a taste of each part, in some minutes")
+    parser.add_argument("--full", action="store_true", help="train in all kernel configurations")
+    parser.add_argument("--quick", action="store_true", help="a small sample of each part, in some minutes")
     parser.add_argument("--python", action="append", default=[], help="an interpreter with another PyTorch")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
     arguments = parser.parse_args()

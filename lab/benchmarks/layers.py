@@ -307,7 +307,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=sorted(SHAPES), default=["small", "demo"])
     parser.add_argument("--sums", nargs="+", choices=sorted(SUMS), default=["library", "wide"])
     parser.add_argument("--nodes", type=int, default=MOST_NODES, help="false nodes of a model, at most")
-    parser.add_argument("--python", default=sys.executable, help="of claimants: one with another PyTorch")
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter of claimants, with another PyTorch"
+    )
     parser.add_argument("--worker", nargs=2, metavar=("FOLDER", "MACHINE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:

@@ -108,8 +108,8 @@ def make_report(found: dict[str, Found], seed: int) -> dict[str, object]:
 def main() -> None:
     """Feeds all parsers, writes the report."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--inputs", type=int, default=SHORT_INPUTS, help="of all parsers together")
-    options.add_argument("--seed", type=int, default=0, help="chooses them")
+    options.add_argument("--inputs", type=int, default=SHORT_INPUTS, help="inputs of all parsers together")
+    options.add_argument("--seed", type=int, default=0, help="chooses the inputs")
     options.add_argument("--only", default="", help="parsers whose name has this in it")
     chosen = options.parse_args()
     report = make_report(run(chosen.inputs, chosen.seed, chosen.only), chosen.seed)

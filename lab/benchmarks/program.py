@@ -189,7 +189,7 @@ def main() -> None:
     """Measures and prints the report's path."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--large", action="store_true", help="only the large step, in streams")
+    parser.add_argument("--large", action="store_true", help="measure only the large step")
     arguments = parser.parse_args()
     pin_kernels(1)
     if arguments.large:

@@ -129,7 +129,7 @@ def main() -> None:
     """Plays all recipes, tries changed programs, writes the report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--programs", type=int, default=SHORT_PROGRAMS, help="changed programs to try")
-    options.add_argument("--seed", type=int, default=0, help="chooses them")
+    options.add_argument("--seed", type=int, default=0, help="chooses the programs")
     options.add_argument("--only", default="", help="recipes whose name has this in it; `none` plays none")
     chosen = options.parse_args()
     pin_kernels(1)

@@ -86,9 +86,9 @@ def count_all(played: Iterable[Played]) -> dict[str, object]:
 def main() -> None:
     """Plays and writes."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--step", type=int, default=1, help="play every n-th point in memory")
+    options.add_argument("--step", type=int, default=1, help="in memory, play every n-th point")
     options.add_argument("--chain", type=int, default=CHAIN_PLAYS, help="points on the real contracts")
-    options.add_argument("--seed", type=int, default=0, help="chooses them")
+    options.add_argument("--seed", type=int, default=0, help="chooses the points on the contracts")
     options.add_argument("--no-nodes", action="store_true", help="without the play of real nodes")
     chosen = options.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)

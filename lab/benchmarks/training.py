@@ -202,7 +202,7 @@ def main() -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(prog="./dev bench training", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--quick", action="store_true", help="a taste of each part, in some minutes")
+    parser.add_argument("--quick", action="store_true", help="a small sample of each part, in some minutes")
     parser.add_argument("--full", action="store_true", help="`long` as well, which takes hours")
     parser.add_argument("--parts", help=f"some of {','.join(PARTS)}; usually {','.join(USUAL)}")
     arguments = parser.parse_args()

@@ -50,8 +50,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="./dev bench utilisation", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="rounds of 12 s, 2 + 1 + 2 of them")
-    parser.add_argument("--train-s", type=float, metavar="S", help="seconds that a round trains: 180")
-    parser.add_argument("--limit-min", type=float, default=LIMIT_MIN, help="minutes for the network: 68")
+    parser.add_argument("--train-s", type=float, metavar="S", help="seconds that a round trains (180)")
+    parser.add_argument("--limit-min", type=float, default=LIMIT_MIN, help="minutes for the network (68)")
     parser.add_argument("--model-only", action="store_true", help="no network: simulate and draw")
     return parser.parse_args(arguments)
 

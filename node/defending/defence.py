@@ -24,7 +24,8 @@ class Defence:
 
 @dataclass(frozen=True)
 class _InDispute:
-    """A duty in a dispute. `about` is the dispute's name, with its stage if each stage is another duty."""
+    """A duty in a dispute. `about` is the dispute's name; it includes the stage if each stage is a separate
+    duty."""
 
     about: Hashable
     dispute: InnerDispute = field(compare=False, repr=False)

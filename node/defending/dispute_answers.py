@@ -71,8 +71,8 @@ class DisputeAnswers:
 
     async def _post_vote_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
         """Posts the roots for a vote, with two openings that the solver has shown: the start's from before
-        the seal, the end's in exchange for it. For a REJECT_START the contract opens no end, and takes
-        any."""
+        the seal, the end's in exchange for it. For a REJECT_START the contract does not check an end, so any
+        may be passed."""
         view = self.get_view()
         ref, replay = dispute.statement, find_replay(view, dispute.statement)
         require_end(replay.own_end, roots[-1])
@@ -104,7 +104,7 @@ class DisputeAnswers:
         await self.step_serving.show_steps(dispute)
 
     async def trace_named_step(self, dispute: InnerDispute) -> TracedStep:
-        """Returns this node's own trace of the named step. It is computed once for each dispute."""
+        """Returns this node's own trace of the named step. It is computed only once in a dispute."""
         book, name = self.cases, dispute.name
         async with self.locks["trace", name]:
             if name not in book.traces:

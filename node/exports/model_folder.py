@@ -38,7 +38,7 @@ OUTPUT = "lm_head.weight"
 
 
 LENGTH_BYTES = 8
-"""A file begins with the length of its header, little-endian, in so many bytes."""
+"""The bytes of the length field at the start of a file: the length of the header, little-endian."""
 
 
 MAX_HEADER_BYTES = 1 << 22
@@ -57,12 +57,12 @@ SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}\.safetensors", re.ASCII)
 
 
 ROOM = 2
-"""A file more than so many times as large as the model in float32 is not opened. Smaller ones are opened, so
-that an extra tensor can be named in the error."""
+"""A file larger than this multiple of the model in float32 is not opened. Smaller ones are opened, so that an
+extra tensor can be named in the error."""
 
 
 SHOWN = 3
-"""So many names are listed in an error."""
+"""The most names that an error lists."""
 
 
 REMEDY = (

@@ -55,17 +55,18 @@ WRITE_S = 2.0
 PROBE_S = 2.0
 """Seconds that a check waits for an answer of the chain's node."""
 PROBE_LOOKS = 6
-"""Providers count requests, so on such a chain only one check in so many asks the chain's node."""
+"""Providers count requests. On a provider's chain, one check in this many asks the chain's node."""
 COIN_LOOKS = 60
-"""One check in so many asks how much gas the account's coin can pay."""
+"""One check in this many asks how much gas the account's coin can pay."""
 QUIET_S = 2.5
 """While the loop runs, it asks the chain's node at least every 2 s. Before that (the node opens its task, and
 trains a step before it takes its seat), the checks ask instead."""
 SILENT_S = 4.0
-"""Seconds without an answer before it counts as silence. It is seen within 7 s, a probe included."""
+"""Seconds without an answer after which the chain's node counts as silent. A silent node is noticed within 7
+s, the time of a probe included."""
 UNREAD_S = 15.0
-"""Seconds without a new block, although endpoints answer, before the operator is told. One of them may be
-behind."""
+"""Seconds without a new block, although endpoints answer, before the operator is told. The answering endpoint
+may be behind."""
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +78,9 @@ ENDS = {
     HealthIssue.RPC_LAGGING: "the chain's node reports new blocks again",
     HealthIssue.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
     HealthIssue.NOTHING_SIGNED: "the node signs again",
-    HealthIssue.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
+    HealthIssue.HEAD_UNPROVABLE: "the contracts can verify this chain's headers again",
     HealthIssue.FEE_CAPPED: "max_fee_gwei is enough again for the waiting transactions",
-    HealthIssue.DISK_LOW: "the disk is not nearly full any more",
+    HealthIssue.DISK_LOW: "the disk has enough room again",
     HealthIssue.DISK_FULL: "the disk has room again",
 }
 
@@ -106,7 +107,7 @@ def take_over(home: Path) -> Past:
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
     log.log(
         logging.INFO if earlier.end is End.STOPPED else logging.WARNING,
-        "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
+        "the node was restarted (restarts so far: %d): the last run %s, and was last seen %d s ago",
         past.restarts,
         END_WORDS[earlier.end],
         max(0, int(time.time()) - earlier.seen_s),
@@ -228,8 +229,8 @@ class Watch:
         self._origin = await find_origin(self._endpoints, self.chain.gate.folded)
 
     async def _note_header(self) -> None:
-        """Notes whether the newest block could be proven to the contracts. Without an answer nothing is
-        noted."""
+        """Notes whether the header of the newest block can be proven to the contracts. If the chain's node
+        does not answer, notes nothing."""
         self._unproven = ""
         try:
             await self.chain.require_provable()
@@ -293,7 +294,9 @@ class Watch:
         if said := list_said(one.silence for one in self._endpoints):
             yield HealthIssue.ENDPOINT_SILENT, said
         if self._unproven:
-            said = "no header of this chain can be proven, so no round is trained: look for an update"
+            said = (
+                "the contracts cannot verify this chain's headers, so no round is trained: look for an update"
+            )
             yield HealthIssue.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
         if sender is not None and sender.is_capped:
             said = "a transaction waits, and the chain asks for more than max_fee_gwei"

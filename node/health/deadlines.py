@@ -56,8 +56,8 @@ def _list_commitments(game: GameState, account: str) -> Iterator[int]:
 
 
 def _get_last_block(game: GameState, drawn: DrawnAudit, block: int) -> int:
-    """Returns the last block in which a vote lets its claim be merged; after that, the last one in which it
-    counts."""
+    """Returns the last block in which a vote still lets its claim be merged. After that block, returns the
+    last one in which the vote counts."""
     place, audit_max = drawn.place, game.terms.windows.audit_max
     start = get_votes_from(game, game.rounds[place.round], place.draw) or block
     is_merging = not is_late_draw(game, place.draw) and block <= start + audit_max

@@ -16,9 +16,9 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.rpc import name_place
 
 SILENT_LOOKS = 2
-"""So many failed checks in a row count as silence. A single one may be a refused request."""
+"""This many failed checks in a row count as silence. A single failure may be a refused request."""
 RIGHT_LOOKS = 3
-"""So many good checks in a row end a health issue of an endpoint."""
+"""This many good checks in a row end a health issue of an endpoint."""
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.tokens import format_tokens
 
 MEASURED_BLOCKS = 8
-"""After so many blocks this node's own measure of the block time counts instead of the preset's."""
+"""After this many blocks, the block time that this node measured replaces the preset's."""
 MERGED, UNMERGED = "merged", "unmerged"
 Key = tuple[int, int, int, str, int]
 """(first round of the seat, seat number, round, kind, wei): identifies a line that is printed once."""
@@ -39,8 +39,12 @@ ROUND_LINES: Mapping[str, str] = {
     UNMERGED: "your claim was accepted and not merged, {wei} earned, paid out {when}",
     MoneyReason.AUDIT: "your audits count, {wei} earned, paid out {when}",
     MoneyReason.LATE_AUDIT: "your late audits count, {wei} earned, paid out {when}",
-    MoneyReason.RESTITUTION: "it was undone, and a slash pays your claim: {wei} earned, paid out {when}",
-    MoneyReason.UNDONE_ROUND: "it was undone, because an earlier root fell: the escrow does not pay {wei}",
+    MoneyReason.RESTITUTION: (
+        "the round was undone; a slashed stake pays your claim: {wei} earned, paid out {when}"
+    ),
+    MoneyReason.UNDONE_ROUND: (
+        "the round was undone, because an earlier root was wrong: the escrow does not pay {wei}"
+    ),
     MoneyReason.UNSERVED_VOTE: (
         "you and another auditor got no data from a solver. Each of you is charged too: {wei}, taken {when}"
     ),
@@ -51,24 +55,24 @@ ROUND_WARNINGS: Mapping[str, str] = {
     MoneyReason.LATE_REJECTED_CLAIM: "your claim was rejected by a late audit, {wei} are not paid",
     MoneyReason.UNDECIDED_CLAIM: "your claim was not audited in time, {wei} are not paid",
     MoneyReason.MISSED_DRAW: (
-        "nobody recorded the randomness of its draw, so no claim of it counts: {wei} are not paid"
+        "nobody recorded the randomness of the draw, so no claim of the round counts: {wei} are not paid"
     ),
     MoneyReason.UNSERVED_CLAIM: (
         "two of three auditors got no data from this node, {wei} are not paid. Check that peers reach it: "
         "touchstone doctor"
     ),
     MoneyReason.UNSERVED_FEE: "a fee of {wei} for data that auditors did not get is taken {when}",
-    MoneyReason.MISSED_ROUND: "it closed without your claim. A fee of {wei} is taken {when}",
+    MoneyReason.MISSED_ROUND: "the round closed without your claim. A fee of {wei} is taken {when}",
 }
 """The same for events that an operator should look into. A conviction is one line, not one a round."""
 ACCOUNT_LINES: Mapping[MoneyReason, str] = {
     MoneyReason.SLASH_SHARE: "{wei} of a convicted seat's stake are your credit: touchstone withdraw",
     MoneyReason.BOND_SHARE: "{wei} of a bond that was lost are your credit: touchstone withdraw",
-    MoneyReason.RESTORED_PAY: "a false rejection of your claim was convicted, and its stake pays you {wei}",
+    MoneyReason.RESTORED_PAY: "a convicted auditor had rejected your claim falsely: its stake pays you {wei}",
     MoneyReason.REVENUE: "{wei} of revenue are your credit: touchstone withdraw",
-    MoneyReason.ANSWERED_ASK: "a query of this node was answered: its bond of {wei} is lost",
-    MoneyReason.LOST_DISPUTE: "WARNING: a dispute of this node failed: its bond of {wei} is lost",
-    MoneyReason.LOST_CONTEST: "WARNING: a contest of this node failed: its bond of {wei} is lost",
+    MoneyReason.ANSWERED_ASK: "a query of this node was answered: the bond of {wei} is lost",
+    MoneyReason.LOST_DISPUTE: "WARNING: a dispute of this node failed: the bond of {wei} is lost",
+    MoneyReason.LOST_CONTEST: "WARNING: a contest of this node failed: the bond of {wei} is lost",
     MoneyReason.CONVICTION: (
         "WARNING: YOUR SEAT WAS CONVICTED: its stake of {wei} is gone, and no round that is not settled is "
         "paid. The explorer shows what decided it. Look at the machine before you stake again"

@@ -19,9 +19,9 @@ HOUR_S, NUMBER_MASK = 3600, 0xFFFF
 COSTS = {
     COMMIT: "the claim of the running round is due",
     VOTE: "a vote is due",
-    **dict.fromkeys((ASK, DISPUTE, CONTEST), "an answer is due, and silence costs all of the stake"),
+    **dict.fromkeys((ASK, DISPUTE, CONTEST), "an answer is due; silence costs all of the stake"),
 }
-ANY_TIME = "if somebody questions a statement of this seat now, no answer by then costs all of the stake"
+ANY_TIME = "if somebody disputes a statement of this seat now, silence until then costs all of the stake"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Parting:
         self.notify(
             f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. "
             f"{'. '.join(sentences)}; the "
-            "node is needed until the stake is out"
+            "node is needed until the stake is paid out"
         )
 
     def _describe_unsent(self) -> str:

@@ -21,12 +21,12 @@ from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, 
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ANSWERS, MOST_ASKED = 3, 9
-"""Three answers of peers are enough; at most so many peers are asked, because some may be down."""
+"""The number of answers from peers that is enough, and the most peers to ask, because some may be down."""
 AGAIN, AGAIN_S = 2, 10.0
-"""Peers that say "not now" are asked so many times more, with a pause in seconds. Strangers may have used up
-their probes."""
+"""How many more times a peer that says "not now" is asked, and the seconds between. Strangers may have used
+up its probes."""
 DOUBT = 2
-"""If some peers could not tell, so many others must report a failure, because one may lie."""
+"""If some peers cannot tell, at least this many others must report a failure, because one may lie."""
 ASK_S = 20.0
 """Seconds to wait for a peer, which may take ten seconds for its probe."""
 REACH_WORDS = {
@@ -176,8 +176,8 @@ async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenB
         is_refusal = isinstance(fault, Refused)
         return SeenBy(who, None, f"not tested: {words}", is_there=is_refusal, is_busy=is_refusal)
     if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):
-        words = "not tested: it knows another endpoint of this node; it may be behind on the chain"
+        words = "not tested: this peer knows another endpoint of this node; it may be behind the chain"
         return SeenBy(who, None, words, is_there=True)
     if said.reach is Reach.NOT_LOOKED:
-        return SeenBy(who, None, "not tested: it cannot look there", is_there=True)
+        return SeenBy(who, None, "not tested: this peer cannot connect there", is_there=True)
     return SeenBy(who, said.reach, REACH_WORDS[said.reach] + (f" at {said.address}" if said.address else ""))

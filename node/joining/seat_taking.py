@@ -31,7 +31,7 @@ SHUT_PAUSE_S = 1.0
 
 
 DISPUTE_MOVES = 8
-"""The moves of a dispute that begins in the last block of its window, and two more."""
+"""The moves of a dispute that is opened in the last block of its window, and two more."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SeatTaking:
         """Deposits and joins. Waits while this node may not sign, because a wrong endpoint may recover soon.
         Raises GameRefusal if the task does not take the seat any more."""
         gate = self.chain.gate
-        async with telling(self.notify, lambda: f"waiting to join: {gate.reason or 'no block has it yet'}"):
+        async with telling(self.notify, lambda: f"waiting to join: {gate.reason or 'no block yet'}"):
             while True:
                 with suppress(GateShut):
                     require_joinable(
@@ -148,7 +148,7 @@ class SeatTaking:
 
     def _not_the_one(self, expected: str, actual: str) -> EnvironmentFault:
         return EnvironmentFault(
-            what="the journal lacks what this account has signed before",
+            what="the journal lacks a statement that this account has signed",
             expected=expected,
             actual=actual,
             where=str(self.journal.path),

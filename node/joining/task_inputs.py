@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 MOST_PEERS = 64
-"""At most so many peers are asked for the same leaves, one after the other."""
+"""The most peers that are asked for the same leaves, one after the other."""
 
 
 @dataclass

@@ -4,8 +4,8 @@ from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 
 SPARE_BONDS = 4
-"""Others may open so many between a look at the chain and this node's call. Each one adds a bond to the
-price."""
+"""The number of bonds that others may open between a look at the chain and this node's call. Each one adds a
+bond to the price."""
 
 
 async def fund_bonds(chain: GameChain, view: View, open_count: int, bond_wei: int) -> int:

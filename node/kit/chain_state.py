@@ -115,7 +115,7 @@ class Network:
 
 SNAPSHOT_BLOCKS = 64
 KEPT_BLOCKS = 2 * NEAR_BLOCKS
-"""The state can go back so many blocks; that is more than the follower ever undoes."""
+"""The state can go back this many blocks, more than the follower ever undoes."""
 FOLDS = (
     "games", "texts", "task_terms", "inner", "contests", "refused", "credits", "seals", "network", "_others",
     "_unnamed",

@@ -216,7 +216,7 @@ def hold_folder(home: Path, name: str) -> Iterator[Path]:
 
 
 def keep_to_memory(folder: Path, memory_mb: int) -> None:
-    """Keeps large tensors of this process in files of `folder`, to use at most so many MB of memory. With 0
-    nothing changes."""
+    """Keeps large tensors of this process in files of `folder`, so that it uses at most `memory_mb` of
+    memory. With 0 nothing changes."""
     if memory_mb:
         use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))

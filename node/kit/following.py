@@ -16,9 +16,10 @@ from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 REFOLD_PAUSE_BLOCKS = 64
-"""If a fold fails again within so many blocks after a complete one, the node ends."""
+"""If a fold fails again within this many blocks after a complete one, the node ends."""
 SHUT_PAUSE_S = 1.0
-"""Before it is asked again whether the folded chain is that of now: it may be, without a new block."""
+"""Seconds before the node checks again whether the folded chain is up to date. That may change without a new
+block."""
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +76,8 @@ class Following:
             await self.take_next()
 
     async def catch_up(self, notify: Notify) -> None:
-        """Folds until the newest folded block is of now, as before a signature. A provider that is behind
-        does not show what this account has done last."""
+        """Folds until the newest folded block is recent; called before a signature. A provider that is behind
+        does not show what this account has sent last."""
         async with telling(notify, lambda: f"waiting for the chain: {self.chain.gate.reason}"):
             while True:
                 with suppress(GateShut):
@@ -125,5 +126,5 @@ def _make_unreadable(why: str) -> EnvironmentFault:
         what="this node cannot use the chain that it has read",
         expected="events that can be folded, and duties that can be listed",
         actual=why,
-        remedy="The service starts it again. If it ends so again, report the log as a bug.",
+        remedy="The service restarts the node. If this happens again, report a bug with the log.",
     )

@@ -50,7 +50,7 @@ class Turn:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def find_until(self) -> int:
-        """Returns the last block for the work, as of now."""
+        """Returns the last block for the work, as known now."""
         return self.until() if callable(self.until) else self.until
 
     def check(self) -> None:

@@ -33,15 +33,14 @@ from touchstone.protocol.spec.game.timing import (
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 WHOLE_ROUNDS = 2
-"""Of so many rounds, the last to open, everything is kept."""
+"""Everything is kept of this many rounds, the last that were opened."""
 NEWEST_SPECULATIONS = 2
-"""Of so many speculations, the newest that a coming round is trained on, everything is kept too."""
+"""For a coming round, everything is also kept of this many speculations, the newest."""
 ASKED_AUDITS = 4
-"""Auditors may ask for a segment's steps for so many times `audit_max` after votes on it begin to count:
-openings are taken during three of them (`get_heard_until`), then there is time to look."""
+"""Auditors may ask for a segment's steps during this many `audit_max` after votes on the segment begin to
+count. Openings are taken during three of them (`get_heard_until`); the rest is time to look."""
 WHOLE_SPECULATIONS = NEWEST_SPECULATIONS + 1
-"""Also kept are so many of those speculations that can still be right: the ones that merge the most
-claims."""
+"""Of the speculations that can still be right, this many are kept too: those that merge the most claims."""
 
 
 def is_recent(state: GameState, index: int) -> bool:
@@ -230,7 +229,7 @@ def list_in_use(cases: DisputeRecords, audits: AuditBook) -> dict[BlobKey, str]:
     shown = frozenset[BlobKey]().union(*cases.shown.values())
     held = frozenset[BlobKey]().union(*audits.held.values())
     return {
-        **dict.fromkeys(list(cases.borrowed), "a look at another's steps has it open"),
+        **dict.fromkeys(list(cases.borrowed), "a check of another member's steps reads it"),
         **dict.fromkeys(held, "an audit under way has fetched or made it"),
         **dict.fromkeys(shown, "it is shown to accounts that dispute or ask"),
     }

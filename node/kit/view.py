@@ -70,9 +70,9 @@ def require_game(game: LoggedGame | None, task: bytes) -> LoggedGame:
     posted, or all is folded anew."""
     if game is None:
         raise GateShut(
-            what="nothing is done for the task now",
+            what="the node cannot work on the task now",
             expected=f"task {task.hex()}",
-            actual="the chain that was read so far does not have it",
+            actual="the chain as read so far does not have the task",
             remedy="You need to do nothing: the node waits for the block in which the task was posted.",
         )
     return game

@@ -202,8 +202,8 @@ class Node:
         return is_held
 
     async def _find_held_seat(self, task: bytes) -> None:
-        """Follows the chain until it shows what the contract has: this account's seat. Where another endpoint
-        showed it a moment ago, a chain without it is one that is behind, and no seat that was paid out."""
+        """Follows the chain until it shows this account's seat, which the contract has. If another endpoint
+        showed the seat a moment ago and this one does not, this one is behind; the seat was not paid out."""
         async with telling(self.config.notify, lambda: "waiting for the block in which the seat was taken"):
             while (game := self.state.games.get(task)) is not None and not has_duties(game, self.account):
                 if not await self.chain.tasks.seat_of(task, self.account):

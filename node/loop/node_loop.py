@@ -246,7 +246,7 @@ class Loop:
             self._fail(duty, error, logging.WARNING)
         except Exception as error:
             if self.find_view() is None:
-                log.debug("%s, without the task: %r", type(duty).__name__, error)
+                log.debug("%s failed while the chain lacks the task: %r", type(duty).__name__, error)
                 return
             # A bug: the node goes on with other duties, and logs where.
             log.exception("%s failed with an unexpected error", duty)

@@ -129,7 +129,7 @@ class HandVotes:
         receipt = await chain.judge(*where, list(votes[:count]))
         if not any(event.name in ("VotesCounted", "VotesOpened") for event in receipt.events):
             raise EnvironmentFault(
-                what="no vote that was handed in counted",
+                what="none of the votes that were handed in counted",
                 expected=f"{count} votes of round {self.round}",
                 actual="none of them",
                 remedy="Another node was faster, or a reorg made them void: it is tried again later.",
@@ -150,7 +150,8 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
 def _list_post(
     view: View, state: GameState, game_round: GameRound, block: int
 ) -> Iterator[Duty[Posting] | Wait]:
-    """Yields the duty to post the root, once the merged claims are clear and while it can be posted."""
+    """Yields the duty to post the root, once it is clear which claims are merged and while a root can be
+    posted."""
     chosen, last = find_merge_set(view, game_round, block), get_post_window(state, game_round, block)[1]
     if not chosen.is_final or not chosen.slots or block > last:
         return
@@ -199,8 +200,8 @@ def _list_votes(
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
-    """Returns the block from which this node hands in votes that nobody has handed in: shortly before the
-    next block after which they are worth less."""
+    """Returns the block from which this node hands in votes that nobody has handed in. It lies shortly before
+    the block after which the votes are worth less."""
     audit_max, margin = state.terms.windows.audit_max, get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]

@@ -71,9 +71,9 @@ class ClaimData:
         return ref
 
     async def fetch_delta(self, game_round: GameRound, slot: int) -> memoryview:
-        """Returns the pseudo-gradient of a claim, read-only. It fetches the pseudo-gradient into the store if
-        needed; it checks it as `BlobStore.open_map` does, or was hashed while it arrived. Raises
-        EnvironmentFault or ProtocolFault if no peer serves it."""
+        """Returns the pseudo-gradient of a claim, read-only, and fetches it into the store if needed. Its
+        hash is checked while it arrives, or when it is read (`BlobStore.open_map`). Raises EnvironmentFault
+        or ProtocolFault if no peer serves it."""
         name = name_claim(self.get_view(), game_round, slot)
         data = await asyncio.to_thread(self.store.open_map, await self.have_delta(game_round, slot))
         self.claims.fetched.add(name)

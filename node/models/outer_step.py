@@ -1,4 +1,4 @@
-"""The outer step over a set of claims, what stands behind a base root, and which merge is probable.
+"""Computes the outer step over a set of claims, and finds the model that a base root stands for.
 
 A node fetches the pseudo-gradients of a round as soon as the round is closed. It computes the outer step from
 their bytes, keeps it in the store, and writes it down. It merges all claims before the votes are in: if all
@@ -181,8 +181,8 @@ def find_posted(state: GameState, root: bytes) -> GameRound | None:
 
 
 def find_oldest(state: GameState) -> tuple[int, bytes]:
-    """Returns the oldest round that the chain has not forgotten, else the next one; and the root it starts
-    from. Rounds are forgotten by epochs, once nothing about them can change any more: nothing replaces this
-    root."""
+    """Returns the oldest round that the chain has not forgotten, and the root that it starts from. If all are
+    forgotten, returns the next round. The chain forgets an epoch once nothing in it can change any more, so
+    this root is final."""
     index = min(state.rounds, default=state.next_round)
     return index, state.rounds[index].base_root if index in state.rounds else state.root

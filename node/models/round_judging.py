@@ -1,4 +1,4 @@
-"""What the votes at hand make of a round, and which claims its merge holds."""
+"""Judges a round by the votes that this node has, and says which claims its merge takes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Judged:
-    """The effect of handing in votes. state: the state after it; votes: those of them that count or are
+    """The effect of handing in votes. `state` is the state after it. `votes` are those that count or are
     opened."""
 
     state: GameState
@@ -55,8 +55,9 @@ def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sende
 
 
 def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVote | None:
-    """Returns a handed vote as the machine takes it: of its draw's seat, about its claim, seed and segment.
-    The audit room has checked that, and lists no vote that a reorg made void."""
+    """Returns a handed vote in the form that the reducer takes: signed by the drawn seat, about the claim,
+    seed and segment of its draw. The audit room has checked that, and lists no vote that a reorg made
+    void."""
     (slot, draw, rank), word, _ = read_place(handed)
     seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
     segment = get_drawn_segment(state, game_round, slot, draw)
@@ -76,9 +77,9 @@ def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
 
 @dataclass(frozen=True)
 class MergeSet:
-    """The claims that are to be merged, by slot; empty if the base root will stand. votes, late: votes to
-    hand in with the post, of the round and of the one before it. is_final: no claim will be undecided then,
-    or the time for deciding will be over."""
+    """The claims to merge, by slot; empty if the base root stays. `votes` and `late` are votes to hand in
+    with the root, on the round and on the one before it. `is_final` says that no claim is undecided by then,
+    or the time to decide is over."""
 
     game_round: GameRound
     slots: tuple[int, ...]
@@ -88,7 +89,8 @@ class MergeSet:
 
 
 def find_merge_set(view: View, game_round: GameRound, block: int) -> MergeSet:
-    """Returns the set of the waiting round in `block`, as far as this node's votes tell."""
+    """Returns the claims to merge in the round that waits for its root, by the votes that this node has in
+    `block`."""
     state, index = get_state_at(view.game, block), game_round.index
     now = judge_round(view, state, index, block)
     before = judge_round(view, now.state, index - 1, block)

@@ -42,9 +42,9 @@ class StartWeights:
     notify: Notify
 
     async def load(self, spec: TaskSpec) -> Tensor:
-        """W before any training; it is in the store then. Raises ProtocolFault if the seed does not give the
-        root of the terms, EnvironmentFault if no peer serves starting weights, InvalidInput if no result on
-        them could be accepted."""
+        """Returns W before any training, and puts it into the store. Raises ProtocolFault if the seed gives
+        another root than the terms name, EnvironmentFault if no peer serves starting weights, InvalidInput if
+        a weight is too large for limits."""
         if not spec.training.is_start_given:
             weights = await asyncio.to_thread(make_start, spec)
             put = (spec.terms.initial_weights_root, tensor_bytes(weights))
@@ -107,8 +107,7 @@ def require_start_here(view: View) -> None:
 
 
 def require_sound(weights: Tensor) -> None:
-    """Raises InvalidInput for a weight so large that limits do not tell it from others: every claim of it
-    would be accepted."""
+    """Raises InvalidInput if a weight is so large that limits would accept every claimed value for it."""
     for part in torch.split(weights, PART_ELEMENTS):
         least, greatest = map(float, part.aminmax())
         relax()

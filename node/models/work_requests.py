@@ -51,14 +51,14 @@ def _find_shown(view: View, asked: AskWork) -> WorkProof | None:
 
 
 def may_read_delta(view: View, root: bytes) -> bool:
-    """Returns whether a pseudo-gradient may be shown: from the close on, to any account, whichever solver
-    made it."""
+    """Returns whether a pseudo-gradient may be shown. After the close of its round any account may read it,
+    from any node that has it."""
     return root in _list_shown_deltas(view) or root in _list_own_deltas(view)
 
 
 def _list_shown_deltas(view: View) -> frozenset[bytes]:
-    """Returns pseudo-gradients of all work leaves that this node knows. Any account asks for that with each
-    request: they are gone through once, and again when another is known."""
+    """Returns the pseudo-gradients of all work leaves that this node knows. Every request of a stranger needs
+    them, so they are collected again only when a new work leaf is known."""
     book, works = view.claims, view.audits.list_works()
     count = len(book.proofs) + len(works)
     if book.shown_deltas[0] != count:
@@ -68,8 +68,8 @@ def _list_shown_deltas(view: View) -> frozenset[bytes]:
 
 
 def _list_own_deltas(view: View) -> set[bytes]:
-    """Returns pseudo-gradients of this node's own claims of closed rounds, on the base root and beacon that
-    stand. What it trained by wrong speculation it shows to no peer."""
+    """Returns the pseudo-gradients of this node's own claims in closed rounds, on the present base root and
+    beacon. Results of wrong speculations are shown to no peer."""
     state, book = get_state_at(view.game, view.head_block + 1), view.claims
     rounds = (r for r in state.rounds.values() if r.closed is not None and r.beacon is not None)
     finished = (book.find(game_round).finished for game_round in rounds)

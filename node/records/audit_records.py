@@ -161,13 +161,14 @@ class AuditBook:
             self._index(record)
 
     def has_begun(self, block: int) -> bool:
-        """Returns whether this journal has anything of the task's audits. What it has does not count if it
-        began far above the head `block`: a provider had made that block up."""
+        """Returns whether this journal has records of the task's audits. They do not count if they began far
+        above the head `block`, because then a faulty provider had made that block up."""
         return bool(self.begun or self.versions) and self.begun <= block + REORG_BLOCKS
 
     def begin(self, block: int) -> bool:
         """Writes down when this journal began with the task, unless it has begun. Returns whether it did.
-        block: the head of now, for above it a journal that was lost may have said something."""
+        `block` must be the present head: below it, a lost journal may have recorded statements of this
+        account."""
         is_new = not self.has_begun(block)
         if is_new:
             self.write(AuditsBegun(self.task, block))
@@ -288,7 +289,7 @@ def read_place(report: DistanceReport) -> AuditPlace:
 def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
     return InvalidInput(
         what="this node has signed something else about the same draw",
-        expected="one seal, one vote and one report of a draw and rank, the vote on what was sealed",
+        expected="one seal, one vote and one report for a draw and rank; the vote repeats the seal",
         actual=f"{type(known).__name__} of round {place.round} slot {place.slot} draw {place.draw}",
         remedy="Repeat what the journal has, or sign nothing.",
     )

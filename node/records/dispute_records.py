@@ -69,7 +69,7 @@ RECORDS = (DisputePlanned, DisputeDropped)
 
 
 SEARCHES_AT_ONCE = 4
-"""So many traces are searched at the same time; others wait."""
+"""The most traces that are searched at the same time; others wait."""
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class AuditRoom:
     run_apart: Callable[..., Awaitable[Any]] = asyncio.to_thread
     """`run_apart(work, *arguments)` runs training work in a thread and returns its result."""
     close: Callable[[], None] = lambda: None
-    """Ends what `train` computes with."""
+    """Ends the processes that `train` computes with."""
     locks: Mapping[AuditPlace, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     showing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a segment is opened for an account that does not audit the claim."""
@@ -165,7 +165,7 @@ class AuditRoom:
     root_indexes: dict[int, RootIndex] = field(default_factory=dict)
     """Root indexes of rounds that strangers have asked about, by round."""
     strikes: Counter[str] = field(default_factory=Counter)
-    """For each account, how many statements it brought that their signers had not signed."""
+    """How many statements with a wrong signature each account has handed in."""
     tried_since: dict[AuditPlace, int] = field(default_factory=dict)
     """The block in which a running audit was first tried, or the part of it after the seal. From there on,
     failures of this node are retried for a third of the remaining time."""

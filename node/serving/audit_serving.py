@@ -307,7 +307,7 @@ class Audits:
         return {name: partial(self.answer, name) for name in BODY_BYTES}
 
     def close(self) -> None:
-        """Ends what replays are computed with."""
+        """Ends the processes that compute replays."""
         self.room.close()
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:

@@ -38,17 +38,17 @@ LOOKUP_S, CONNECT_S = 5.0, 5.0
 
 
 ACCOUNT_S = 60.0
-"""An account has one probe in so many seconds."""
+"""Seconds between two probes for the same account."""
 
 
 DAY_S, DAY_LOOKS = 86_400.0, 24
-"""And so many probes in a day. Announcing a URL takes a transaction, but the owner of a name may point it to
-another address for each probe. Without this limit a few accounts could make a node search the internet for
-hours."""
+"""The most probes for an account in a day. Announcing a URL takes a transaction, but the owner of a name may
+point it to another address for each probe. Without this limit a few accounts could make a node search the
+internet for hours."""
 
 
 ADDRESS_S, ADDRESS_BURST = 15.0, 4
-"""An address gets one connection in so many seconds, whoever asks; unused ones add up to this many."""
+"""Seconds between two connections to the same address, whoever asks, and how many unused ones add up."""
 
 
 ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST = 30.0, 2
@@ -64,7 +64,7 @@ MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
 
 
 TURN_S = 2.0
-"""A probe for a stranger that takes longer than so many seconds is given up if another one waits."""
+"""Seconds after which a probe for a stranger is given up if another one waits."""
 
 
 class ReachabilityProbe:

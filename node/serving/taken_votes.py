@@ -21,7 +21,8 @@ VOTES_FORM = make_form(VotesHanded)
 
 
 MAX_STRIKES = 64
-"""An account may hand in so many votes with a wrong signature. Each one costs two milliseconds to check."""
+"""The most votes with a wrong signature that an account may hand in. Each one costs two milliseconds to
+check."""
 
 
 async def take_votes(room: AuditRoom, account: str, body: bytes) -> VotesTaken:

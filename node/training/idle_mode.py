@@ -73,8 +73,9 @@ class LeaveWhenBusy:
         """Leaves. Raises ContractRefused if the seat leaves already."""
         await room.chain.tasks.leave(room.get_view().task, self.seat)
         room.notify(
-            "somebody has used the machine for half an hour: the seat leaves. The node works for the rounds "
-            "that still hold it, and answers for them until its stake is out (`touchstone status`)"
+            "somebody has used the machine for half an hour: the node gives up its seat. It still works for "
+            "the rounds that hold the seat, and answers for them until the stake is paid out "
+            "(`touchstone status`)"
         )
 
 

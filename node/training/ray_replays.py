@@ -92,8 +92,8 @@ def load_ray(address: str) -> Any:
 
 def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWorker]:
     """Returns a function that makes a worker. `address` is that of a running Ray, or "auto". If it is empty,
-    Ray is started here, for as many workers of so many threads. Raises InvalidInput without Ray,
-    EnvironmentFault if it does not start."""
+    this node starts a Ray of its own, with cores for `processes` workers of `threads` threads each. Raises
+    InvalidInput without Ray, EnvironmentFault if it does not start."""
     ray = load_ray(address)
     try:
         if not ray.is_initialized():
@@ -105,7 +105,7 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
             expected=f"a running Ray at {address}" if address else "a Ray of its own",
             actual=f"{type(error).__name__}: {error}",
             remedy=(
-                "Look at `ray status`; a Ray that was there before wants its token (RAY_AUTH_TOKEN, or "
+                "Look at `ray status`; a Ray that already ran asks for its token (RAY_AUTH_TOKEN, or "
                 '~/.ray/auth_token). Or set executor = "process" in config.toml.'
             ),
             retryable=False,

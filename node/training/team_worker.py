@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 STEPS = 10
-"""A step counts as hung after so many seconds, or after so many times the step of a single worker, if that is
+"""A step counts as hung after this many seconds, or after this multiple of a single worker's step, if that is
 longer."""
 
 

@@ -49,11 +49,11 @@ LEAST_S = 20.0
 
 
 SLOWER = 2
-"""The workers are too slow if a segment takes LEAST_S longer than so many times what one worker takes."""
+"""The workers are too slow if a segment takes LEAST_S longer than this multiple of one worker's time."""
 
 
 class TeamFailed(Exception):
-    """What the workers computed together does not count."""
+    """The result of the workers together cannot be used."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 
 STRAY_AUDITS = 2
-"""A blob that no record names stays for so many times `audit_max`, the longest that an audit lasts."""
+"""A blob that no record names stays for this many `audit_max`, the longest that an audit lasts."""
 
 
 PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_KINDS, key=str))

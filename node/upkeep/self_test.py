@@ -54,8 +54,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Tests whether this machine computes the bits of the last run. catch_up: folds the chain's events until
-    the newest folded block is of now."""
+    """Tests whether this machine computes the bits of the last run. `catch_up` folds the chain's events until
+    the newest folded block is recent."""
 
     get_view: GetView
     catch_up: Callable[[], Awaitable[None]]

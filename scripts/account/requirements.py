@@ -60,7 +60,7 @@ async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> N
         told = f"{format_tokens(state.credits[account])} by the events that were read"
         actual = f"a credit of {format_tokens(credit_wei)}, and {told}"
     elif await _had_duties(chain, task, account):
-        actual = f"it had one, or a bond, {REORG_BLOCKS} blocks ago: the chain may take back how that ended"
+        actual = f"it had a seat or a bond {REORG_BLOCKS} blocks ago, and a reorg may undo how that ended"
     else:
         return
     raise _untold_seat(actual, task, account)

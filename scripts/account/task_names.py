@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.state import Seat
 
 OTHER_TASK = "Choose another task: `touchstone status` lists them."
 DIGITS = 12
-"""So many hex digits of a task's id are shown, enough to tell tasks apart."""
+"""The number of hex digits of a task's id that are shown, enough to tell tasks apart."""
 NUMBER_BITS = 16
 """The bits of a seat's id that hold its number within its role."""
 

@@ -15,7 +15,7 @@ from touchstone.protocol.spec.tokens import format_tokens
 
 
 def list_open(game: GameState, block: int) -> Iterator[str]:
-    """Yields lines on what of a task is not over yet. `block` is the next one."""
+    """Yields lines on what keeps a task from being over. `block` is the next one."""
     now, terms = get_state_at(game, block), game.terms
     live, left = get_live_round(now), terms.rounds - now.next_round
     if live is not None:

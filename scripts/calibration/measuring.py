@@ -78,7 +78,7 @@ def measure(
 
 
 def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
-    """Raises EnvironmentFault unless the disk has room for so many states."""
+    """Raises EnvironmentFault unless the disk has room for this number of states."""
     needed, free = states * BYTES_PER_ELEMENT * spec.terms.parameter_count, shutil.disk_usage(folder).free
     if needed > free:
         raise EnvironmentFault(

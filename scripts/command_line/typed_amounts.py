@@ -6,7 +6,7 @@ from touchstone.protocol.spec.params import TOKEN_WEI
 MAX_WHOLE_DIGITS = 59
 """The most digits of whole tokens, so that their wei fit into 256 bits."""
 MAX_SHOWN_CHARACTERS = 80
-"""So many characters of the input are shown in an error."""
+"""The most characters of the input that an error shows."""
 
 
 def parse_tokens(text: str) -> int:

@@ -31,13 +31,13 @@ from touchstone.scripts.documents.model_documents import DataPackDocument
 
 BATCH_PIECES = 512
 BATCH_CHARACTERS = 1 << 20
-"""A batch ends with the piece that brings it to so many characters; it never has more pieces than this."""
+"""A batch ends with the piece that brings it to this many characters; it never has more pieces than this."""
 COPY_BYTES = 1 << 20
 HELDOUT_TAG = b"touchstone.heldout"
 MOST_HELDOUT = 0.5
 HELDOUT_NAME = "heldout.bin"
 SHOWN, SHOWN_CHARACTERS = 5, 40
-"""So many names are shown in an error, and so many characters of each."""
+"""The most names that an error shows, and the most characters of each."""
 
 
 @dataclass(frozen=True)

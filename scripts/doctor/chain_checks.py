@@ -12,10 +12,10 @@ from touchstone.scripts.doctor.patient import NotTested, Patient
 from touchstone.scripts.home.home_making import judge_contracts
 
 LATE_BLOCKS = 3
-"""So many blocks in a row may be missing or late."""
+"""The number of blocks in a row that may be missing or late."""
 LOOK_S = 1.0
 CATCH_UP = 3.0
-"""If the chain's time runs so many times as fast as the machine's, its node is catching up."""
+"""If the chain's time runs this many times as fast as the machine's, the chain's node is catching up."""
 
 
 async def check_chain(patient: Patient) -> str:
@@ -70,7 +70,9 @@ async def _require_growth(patient: Patient, chain: GameChain, first: Head, withi
         if head.number > first.number:
             grown_s, took_s = head.timestamp_s - first.timestamp_s, max(patient.now() - began_s, LOOK_S)
             if grown_s > CATCH_UP * took_s + within_s:
-                raise _lagging(chain, f"it went on by {grown_s} s in {took_s:.0f} s: it is catching up")
+                raise _lagging(
+                    chain, f"its time advanced {grown_s} s in {took_s:.0f} s: its node is catching up"
+                )
             return
     age_s = patient.now() - first.timestamp_s
     raise _lagging(chain, f"block {first.number}, {age_s:.0f} s old, and no other in {spent_s:.0f} s")

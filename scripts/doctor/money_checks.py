@@ -33,13 +33,13 @@ async def check_gas(patient: Patient) -> str:
     kept = round(KEPT_GAS * factor)
     if coin_wei < kept * price_wei:
         said += (
-            f"; WARNING: at the price of now that is {coin_wei / max(1, price_wei) / 1e6:.1f} million gas, "
-            f"and a seat's account keeps coin for {kept / 1e6:.0f}: {kept * price_wei / 1e18:.4f} in all"
+            f"; WARNING: at today's price that is {coin_wei / max(1, price_wei) / 1e6:.1f} million gas, "
+            f"and a seat's account needs {kept / 1e6:.0f} million: {kept * price_wei / 1e18:.4f} coin in all"
         )
     if factor > TOLD_FACTOR:
         said += (
-            f"; calls take {factor:.1f} times as much gas on this chain as where the figures of tasks were "
-            "measured: raise gas_price in [economics] as much"
+            f"; calls take {factor:.1f} times as much gas on this chain as on the one where tasks' figures "
+            "were measured: multiply gas_price in [economics] by that"
         )
     return said
 

@@ -28,14 +28,14 @@ FailedStatus: TypeAlias = Literal[1, 2, 3, 70, 130]
 
 
 class ErrorDocument(Document, frozen=True):
-    """What a command writes that failed."""
+    """What a failed command writes."""
 
     error: ErrorFacts
     exit_status: FailedStatus
 
 
 class CheckResult(StrEnum):
-    """What a check came to."""
+    """The result of a check."""
 
     OK = "ok"
     FAULT = "fault"
@@ -43,7 +43,7 @@ class CheckResult(StrEnum):
 
 
 class CheckDocument(Document, frozen=True):
-    """One check; error says what to do if it found a fault."""
+    """One check; error says what to do if the check found a fault."""
 
     check: str
     result: CheckResult
@@ -52,14 +52,14 @@ class CheckDocument(Document, frozen=True):
 
 
 class DoctorDocument(Document, frozen=True):
-    """What each check of a home came to."""
+    """The result of each check of a home."""
 
     faults: Count
     checks: list[CheckDocument]
 
 
 class CompletionDocument(Document, frozen=True):
-    """A script that a shell completes commands by."""
+    """A script with which a shell completes commands."""
 
     shell: Literal["bash", "zsh"]
     script: str

@@ -30,7 +30,7 @@ class ExportDocument(Document, frozen=True):
 
 
 class EvalDocument(Document, frozen=True):
-    """A loss in nats a token; no perplexity if it is beyond all bounds."""
+    """A loss in nats a token; no perplexity if that would be too large for a float."""
 
     loss_nats: float
     perplexity: float | None
@@ -38,13 +38,13 @@ class EvalDocument(Document, frozen=True):
 
 
 class SampleDocument(Document, frozen=True):
-    """The prompt and what the model went on with."""
+    """The prompt, and the text with which the model continued it."""
 
     text: str
 
 
 class ReplayResult(StrEnum):
-    """What an auditor would say of a segment."""
+    """The verdict that an auditor would give on a segment."""
 
     ACCEPT = "ACCEPT"
     REJECT_START = "REJECT_START"
@@ -52,7 +52,7 @@ class ReplayResult(StrEnum):
 
 
 class Quantity(StrEnum):
-    """The part of a state that two machines may differ in."""
+    """A part of a state in which two machines may differ."""
 
     FIRST_MOMENT = "first moment"
     SECOND_MOMENT = "second moment"
@@ -60,7 +60,7 @@ class Quantity(StrEnum):
 
 
 class DistanceDocument(Document, frozen=True):
-    """How far the two ends of a segment lie apart; null if one of them is not finite."""
+    """The distance between the two ends of a segment; null if one of them is not finite."""
 
     quantity: Quantity
     distance: float | None
@@ -68,7 +68,7 @@ class DistanceDocument(Document, frozen=True):
 
 
 class ReplayDocument(Document, frozen=True):
-    """What the replay of a segment came to: an auditor's verdict, and how far the ends lie apart."""
+    """The result of a segment's replay: an auditor's verdict, and the distance between the ends."""
 
     task: Id
     round: Count
@@ -82,7 +82,7 @@ class ReplayDocument(Document, frozen=True):
 
 
 class CalibrateDocument(Document, frozen=True):
-    """A signed profile; the largest distances by the limit that each is compared with."""
+    """A signed profile, with the largest distances, by the limit that each is compared with."""
 
     profile: str
     operator: Account

@@ -50,7 +50,7 @@ class AccountFacts(Document, frozen=True):
 
 
 class SeatState(StrEnum):
-    """Whether a seat works."""
+    """The state of a seat."""
 
     OPEN = "open"
     LEAVING = "leaving"
@@ -78,20 +78,20 @@ class LockFacts(Document, frozen=True):
     until_block: Annotated[
         Count | None,
         Meta(
-            description="the block before which it cannot come back, of an open seat if it leaves now; "
+            description="the money cannot come back before this block (of an open seat: if it leaves now); "
             "null: not while the task runs"
         ),
     ]
 
 
 class SeatRoundFacts(Document, frozen=True):
-    """What a round gives a seat, and takes."""
+    """What a seat earned and lost in a round."""
 
     role: Role
     number: Count
     round: Count
     settled_block: Count | None
-    due_block: Annotated[Count | None, Meta(description="about the block in which it is settled")]
+    due_block: Annotated[Count | None, Meta(description="the block in which the round is settled, estimated")]
     reasons: Reasons
 
 
@@ -110,17 +110,19 @@ class MoneyFacts(Document, frozen=True):
     ]
     spent_wei: Annotated[
         Wei,
-        Meta(description="of an own task's escrow: paid to members, or burned; revenue that was paid in"),
+        Meta(
+            description="escrow of its own task that was paid to members or burned; revenue that it paid in"
+        ),
     ]
     lost_wei: Annotated[Wei, Meta(description="fees, the stake of a convicted seat, bonds")]
-    unpaid_wei: Annotated[Wei, Meta(description="pay that claims of settled rounds could have had")]
+    unpaid_wei: Annotated[Wei, Meta(description="pay that claims of settled rounds did not get")]
     locks: list[LockFacts]
     rounds: list[SeatRoundFacts]
     reasons: Annotated[dict[MoneyReason, Wei], Meta(description="an amount for each reason that is settled")]
 
 
 class RoundState(StrEnum):
-    """What a round does."""
+    """The phase of a round."""
 
     TRAINING = "training"
     AUDITS = "audits"
@@ -145,7 +147,7 @@ class RoundFacts(Document, frozen=True):
 
 
 class IssueFacts(Document, frozen=True):
-    """A health issue of the node, and what it says of it."""
+    """A health issue of the node, in the node's own words."""
 
     kind: HealthIssue
     since_s: Count

@@ -42,15 +42,15 @@ from touchstone.scripts.documents.home_documents import InitDocument
     "--public-url",
     default="",
     show_default=False,
-    help="https://HOST:PORT where other machines reach this node, if not where it listens",
+    help="https://HOST:PORT where other machines reach this node; left out: where it listens",
 )
 @click.option("--threads", type=COUNT, default=1, help="threads to train with")
 @click.option("--device", default="cpu", help="where to compute steps: cpu, cuda, cuda:1 ...")
-@click.option("--memory-mb", type=NUMBER, default=0, help="memory to use, 0: as it comes")
+@click.option("--memory-mb", type=NUMBER, default=0, help="memory to use; 0: no limit")
 @click.option(
     "--limits",
     type=PRESETS,
-    help="preset for this chain's block time, by which tasks are judged; with --devnet: local",
+    help="preset by which tasks are judged, for this chain's block time; with --devnet: local",
 )
 @click.option(
     "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's faucet"

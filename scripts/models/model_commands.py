@@ -63,7 +63,7 @@ def evaluate(
 def sample(
     model: Path, prompt: str, tokens: int, temperature: float, top_k: int, seed: int
 ) -> SampleDocument:
-    """Let a model go on with a text."""
+    """Let a model continue a text."""
     from touchstone.node.exports.model_use import Taste
     from touchstone.scripts.models.sampling import sample_text
 

@@ -42,7 +42,7 @@ SHOWN_LOSS = 100.0
 
 @dataclass(frozen=True)
 class MeasureChoice:
-    """What an operator measures: a folder, or the model of a task, on at most so many tokens. `dataset` or
+    """What an operator measures: a folder, or the model of a task, on at most `tokens` tokens. `dataset` or
     `text` has the tokens to measure on. `step` is the recorded step of a module that transformers does not
     have."""
 

@@ -55,15 +55,15 @@ async def replay_segment(
 def describe_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
     """Yields lines on the result of a replay."""
     if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
-        yield f"{found.word.name}: the own end has the claim's root, {format_id(found.claimed_end)}"
+        yield f"{found.word.name}: this machine's end has the claimed root, {format_id(found.claimed_end)}"
         return
     for quantity, distance, limit in found.distances:
         yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"
     meaning = {
         VoteWord.ACCEPT: "the claimed end lies inside the limits of the task",
-        VoteWord.REJECT_START: "the claim does not start from what the round began with: it has other "
-        "weights, other moments, or step numbers of another place",
-        VoteWord.REJECT_STATE: "the claimed end is not what this machine comes to. Who is wrong a dispute "
-        "computes, from one number of the segment",
+        VoteWord.REJECT_START: "the claim does not start from what the round began with: its weights, "
+        "moments or step numbers differ",
+        VoteWord.REJECT_STATE: "the claimed end differs from what this machine computed. A dispute would "
+        "show who is wrong, by computing one number of the segment",
     }
     yield f"{found.word.name}: {meaning[found.word]}"

@@ -136,15 +136,13 @@ def _describe_vote(now: Shares, pace: Pace) -> str:
     if now.is_ended:
         return "which is halted or closed already"
     if now.is_too_short:
-        return (
-            f"which no vote can: it has {now.rounds} rounds, and a vote needs {EPOCH_ROUNDS} that are settled"
-        )
+        return f"which is too short: it has {now.rounds} rounds, and a vote needs {EPOCH_ROUNDS} settled ones"
     if not now.since:
-        return "no majority: it takes more than half of all shares"
+        return "no majority, which is more than half of all shares"
     from_block = pace.show_block(now.halt_block)
     return (
-        f"the majority since block {now.since}; they can from {from_block}, once all seats have settled "
-        f"round {now.round - 1}"
+        f"the majority since block {now.since}; they can halt it from {from_block} on, once all seats have "
+        f"settled round {now.round - 1}"
     )
 
 

@@ -112,8 +112,8 @@ async def keep_time(
     least_parties: int = 1,
     now_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Runs the devnet clock without end (`devnet_clock.py`). It skips idle time once so many parties are
-    there. `now_s` returns seconds."""
+    """Runs the devnet clock without end (`devnet_clock.py`). It skips idle time once the expected number of
+    parties has announced itself. `now_s` returns seconds."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
         DevnetClock(chain, report, least_parties, now_s) as clock,

@@ -7,7 +7,7 @@ from touchstone.scripts.network import devnet
 
 
 async def serve_devnet(setup: devnet.DevnetOptions, parties: int, put: Put) -> None:
-    """Runs a test network until it is interrupted. Idle time is skipped once so many `parties` have announced
+    """Runs a test network until it is interrupted. Idle time is skipped once `parties` nodes have announced
     themselves, or never (`devnet_clock.NEVER`). `put` receives the document with the network's address."""
     console = Console()
     async with devnet.run_devnet(setup, console.notify) as net:

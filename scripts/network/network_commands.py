@@ -21,7 +21,7 @@ from touchstone.scripts.command_line.shared_options import with_deployment, with
     "--parties",
     type=COUNT,
     default=1,
-    help="skip idle time once so many have announced themselves, the submitter among them",
+    help="skip idle time once this many parties, the submitter included, have announced themselves",
 )
 @click.option("--no-skip", is_flag=True, help="two blocks a second, always")
 @with_logs

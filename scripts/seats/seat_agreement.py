@@ -146,7 +146,7 @@ def ask_to_lock(
             what="nothing was locked",
             expected="your agreement",
             actual="none",
-            remedy="Run it again and answer y, or pass --yes. This node has announced its endpoint, no more.",
+            remedy="Run it again and answer y, or pass --yes. This node has only announced its endpoint.",
         )
 
 

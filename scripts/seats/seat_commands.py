@@ -20,12 +20,12 @@ with_stake = click.option(
     "--stake", metavar="AMOUNT", help="whole tokens to stake; left out: what the task asks for"
 )
 with_weights = click.option(
-    "--weights", type=PATH, help="a folder with the weights that the task begins with: none are fetched"
+    "--weights", type=PATH, help="a folder with the task's starting weights, so that none are fetched"
 )
 with_when_idle = click.option(
     "--when-idle",
     is_flag=True,
-    help="join once nobody else uses this machine, pause while somebody does, and leave where that lasts",
+    help="join once nobody else uses this machine, pause while somebody does, leave if that lasts",
 )
 with_nice = click.option(
     "--nice", type=Number(0, 19), help="nice level, 0 to 19; left out: as config.toml says"

@@ -115,7 +115,7 @@ def require_memory(config: HomeConfig, need: Need) -> None:
 def _memory_not_allowed(need: Need, config: HomeConfig) -> InvalidInput:
     return InvalidInput(
         what=f"{need.who} takes more memory than this home allows",
-        expected=f"memory_mb = {ceil(need.memory_bytes / MEGABYTE)} or more; 0: as it comes",
+        expected=f"memory_mb = {ceil(need.memory_bytes / MEGABYTE)} or more; 0: no limit",
         actual=f"memory_mb = {config.memory_mb}",
         remedy="Raise memory_mb in config.toml, or set fewer replay_processes or workers there.",
     )

@@ -19,9 +19,10 @@ from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.tasks.toml_tables import build_container, malformed, refuse_long
 
 COST_SHARE = Fraction(3, 10)
-"""This share of a solver's pay is the compute of its round, if nothing is stated."""
+"""The cost of computing a round as a share of a solver's pay, if the operator states none."""
 WITHHOLDING_SHARE = Fraction(1, 10)
-"""This share of the gain outside must be withstood for refusal to serve, if nothing is stated."""
+"""What a solver gains by refusing to serve its auditors, as a share of the gain from a false claim, if the
+operator states none."""
 GAS_PRICE_WEI = 10**11
 """Wei of the task's token for one gas: a million gas costs a tenth of a token."""
 MONEY = ("compute_cost", "outside_gain", "withholding_gain", "drift_gain", "proof_cost")
@@ -33,7 +34,7 @@ BOUNDS: Mapping[str, tuple[int, int | None]] = {
     "voided_percent": (0, 99),
     "round_blocks": (1, None),
 }
-"""The least and greatest value of a key; other keys have the least value 0."""
+"""The least and the greatest value of a key; for all other keys the least value is 0."""
 
 
 @dataclass(frozen=True)

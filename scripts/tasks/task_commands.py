@@ -42,10 +42,10 @@ def task() -> None:
     "--step",
     type=PATH,
     metavar="FOLDER",
-    help="folder of a recorded step, in the place of --size: touchstone task record",
+    help="folder of a recorded step (touchstone task record), instead of --size",
 )
-@click.option("--rounds", help="how many; 4 if not said")
-@click.option("--pay", help="of a solver's round, in whole tokens; 10 if not said")
+@click.option("--rounds", help="number of rounds; 4 if not said")
+@click.option("--pay", help="pay of a solver's round, in whole tokens; 10 if not said")
 @click.option("--preset", help="block time of the chain: 12s, 2s or local; local if not said")
 @click.option("--out", type=PATH, default="task.toml", help="file to write")
 def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocument:
@@ -60,7 +60,7 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocu
 @click.option(
     "--limits",
     type=PRESETS,
-    help="preset of the chain that it is for; left out: the one that the file names",
+    help="preset of the chain that the task is for; left out: the one in the file",
 )
 def check(config: Path, limits: str | None) -> TaskCheckDocument:
     """Say whether a task file can be posted, and why its amounts are what they are."""
@@ -147,7 +147,7 @@ def example(out: Path) -> TaskExampleDocument:
     default="",
     show_default=False,
     metavar="NAMES",
-    help="layers with adapters, as q_proj,v_proj; all linear ones but the last where none is given",
+    help="layers with adapters, as q_proj,v_proj; left out: all linear layers but the last",
 )
 def record(**options: Any) -> TaskRecordDocument:
     """Record a training step of a model of Hugging Face, for a task file to name."""

@@ -17,7 +17,7 @@ from touchstone.scripts.documents.posting_documents import HaltDocument, TaskClo
 from touchstone.scripts.money.holdings import describe_release, find_holding
 
 SHOWN_SEATS = 3
-"""So many seats are named in an error; `touchstone status` shows one's own."""
+"""The most seats that an error names; `touchstone status` shows one's own."""
 
 
 async def close_task(chain: GameChain, name: str, console: Console) -> TaskCloseDocument:

@@ -47,7 +47,7 @@ def _replaced_example(present: list[str], folder: Path) -> InvalidInput:
 
 
 def read_python_sources(limit_bytes: int) -> bytes:
-    """Returns sources of Python's standard library, at most so many bytes, with files in the order of their
+    """Returns sources of Python's standard library, at most `limit_bytes`, with files in the order of their
     names' hash.
 
     This shuffles them, so that the held-out end is text of the same kind as the rest."""

@@ -33,7 +33,7 @@ FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
 RESPOND, LEAST_DISPUTE = 300, 3_000
 """Blocks of a local chain. A dispute must outlast a contest, which is longer for a larger model."""
 HELDOUT_PART = 100
-"""In a raw file, one token in so many is held out."""
+"""In a raw file, one token in this many is held out."""
 
 SIZES = {
     "tiny": DecoderConfig(256, 64, 176, 2, 2, 2, 128),
@@ -66,7 +66,7 @@ segment_steps = {segment_steps}            # k: steps that one audit repeats
 solver_seats = 4              # solvers that train in a round; more may wait
 draws = 1                     # q: audits of each claim; a round needs three verifiers for each
 late_chance = 32768           # of 65536: half of the claims get a late audit by a whistleblower
-least_solvers = 1             # with fewer seats than these the task stands still
+least_solvers = 1             # with fewer seats than these no round begins
 least_verifiers = 3
 least_whistleblowers = 3
 carry_moments = 0             # 1: a solver's moments go on in its next round; 0: they begin at zero
@@ -91,7 +91,7 @@ amounts = "derived"
 {windows}"""
 LOCAL_WINDOWS = """
 [windows]                     # blocks of a quarter to half a second; the clock skips what no node needs
-train_min = 640               # so long, or until all have committed, a round waits for the slower third
+train_min = 640               # a round waits this long for the slower third, or until all have committed
 train_max = 960               # then a round closes
 audit_max = 480               # from the close, for votes
 post = 120                    # after that, for the new root

@@ -26,8 +26,8 @@ def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
 
 
 SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
-"""For how long something can be proven. If it is less than an operator expects, honest work comes too
-late."""
+"""Windows within which something can be proven. If they are shorter than an operator expects, an honest proof
+comes too late."""
 
 
 def name_key(name: str) -> str:
@@ -89,7 +89,7 @@ def refuse_bad_money(
     broken = [rule for rule in rules if not rule.holds]
     if broken:
         raise InvalidInput(
-            what="under these amounts cheating pays, or honest work does not",
+            what="under these amounts cheating pays, or honest work does not pay",
             expected="; ".join(f"{_format_bounds(rule)} ({rule.inequality})" for rule in broken),
             actual="; ".join(f"{rule.name} {rule.amount} wei" for rule in broken),
             where=", ".join(sorted({name_key(rule.name) for rule in broken})),

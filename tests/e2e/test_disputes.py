@@ -95,7 +95,7 @@ async def test_one_honest_verifier_convicts_all_who_err_or_lie(
         assert halting.open_then and game.is_halted and game.is_closed and game.next_round == 1
         assert list_closed(world, game) == guilty
         assert any("proving it" in line for line in world.lines)
-        assert any("its steps are not shown" in line for line in world.lines)
+        assert any("the steps were not shown" in line for line in world.lines)
         assert any("to show leaf" in line for line in world.lines)
 
 

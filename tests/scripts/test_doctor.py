@@ -283,7 +283,7 @@ def test_the_coin_that_a_seat_keeps_is_the_alerts(operators: Operators) -> None:
 
     operators.act("keeper", leave_coin)
     said = get_view(make_patient(home), CHAIN, money_checks.check_gas)
-    assert "WARNING: at the price of now that is 4" in said and "keeps coin for 48" in said
+    assert "WARNING: at today's price that is 4" in said and "account needs 48" in said
 
 
 def test_tokens_are_compared_with_what_a_seat_of_the_task_takes(operators: Operators) -> None:

@@ -278,7 +278,7 @@ OWN = Peer("0xown", URL, bytes(32))
     [
         (ReachSaid(URL, bytes(32), Reach.SILENT, "10.0.0.1"), Reach.SILENT, "no answer at 10.0.0.1"),
         (ReachSaid(URL, bytes(32), Reach.NO_ADDRESS), Reach.NO_ADDRESS, "finds no public address"),
-        (ReachSaid(URL, bytes(32), Reach.NOT_LOOKED), None, "not tested: it cannot look there"),
+        (ReachSaid(URL, bytes(32), Reach.NOT_LOOKED), None, "not tested: this peer cannot connect there"),
         (ReachSaid(URL + "1", bytes(32), Reach.REFUSED), None, "another endpoint of this node"),
         (ReachSaid(URL, bytes(31) + b"x", Reach.OTHER), None, "another endpoint of this node"),
         (ReachSaid(URL + "1", bytes(32), Reach.REACHED), None, "another endpoint of this node"),

@@ -140,8 +140,10 @@ def test_a_replay_is_told_with_its_distances() -> None:
     far = Replayed("0xab", VoteWord.REJECT_STATE, b"c" * 32, b"o" * 32, (("weights", 2e-3, 1e-3),))
     assert list(describe_replayed(far)) == [
         "largest distance of the weights: 0.002, limit 0.001",
-        "REJECT_STATE: the claimed end is not what this machine comes to. Who is wrong a dispute computes, "
-        "from one number of the segment",
+        "REJECT_STATE: the claimed end differs from what this machine computed. A dispute would show "
+        "who is wrong, by computing one number of the segment",
     ]
     same = Replayed("0xab", VoteWord.ACCEPT, b"c" * 32, b"c" * 32)
-    assert list(describe_replayed(same)) == [f"ACCEPT: the own end has the claim's root, 0x{'63' * 32}"]
+    assert list(describe_replayed(same)) == [
+        f"ACCEPT: this machine's end has the claimed root, 0x{'63' * 32}"
+    ]

@@ -79,7 +79,7 @@ def test_a_seat_that_takes_more_than_the_home_allows_or_the_machine_has_is_refus
     for command, who in (("solve", "solver"), ("verify", "verifier"), ("watch", "whistleblower")):
         lines = posted.refuse(("memory_mb", 100), command=command)
         assert f"a {who} of this task takes more memory than this home allows" in lines[0]
-        assert lines[1].endswith("memory_mb = 650 or more; 0: as it comes") and "memory_mb = 100" in lines[2]
+        assert lines[1].endswith("memory_mb = 650 or more; 0: no limit") and "memory_mb = 100" in lines[2]
         lines = posted.refuse(("disk_mb", 1), ("memory_mb", 900), command=command)
         assert f"a {who} of this task takes more disk than this home allows" in lines[0]
         assert "disk_mb = " in lines[1] and lines[2].endswith("disk_mb = 1")

@@ -128,7 +128,7 @@ async def test_a_task_without_a_whole_epoch_takes_no_vote_but_gives_one_back(
     assert chain.sent == ["vote_halt"]
     said = " ".join(capsys.readouterr().out.split())
     assert "no share of this account votes to halt any more" in said
-    assert "it has 15 rounds, and a vote needs 16 that are settled" in said
+    assert "it has 15 rounds, and a vote needs 16 settled ones" in said
 
 
 def test_votes_are_a_number_of_shares_or_a_word() -> None:

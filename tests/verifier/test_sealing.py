@@ -90,7 +90,7 @@ async def test_while_the_chain_is_read_anew_no_time_of_the_solver_runs_out(audit
 
     until = auditor.stage.head + 4
     async with auditor.run():
-        with pytest.raises(GateShut, match="nothing is done for the task"):
+        with pytest.raises(GateShut, match="cannot work on the task now"):
             await ask_until(auditor.room, ACCUSED, ask, until, "the start")
 
 

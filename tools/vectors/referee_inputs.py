@@ -127,8 +127,8 @@ def _make_run(column: list[int], draw: Draw) -> Run:
 
 
 def step(bits: int, places: int) -> int:
-    """Returns the float32 so many places above a number (no NaN). Both zeros are one place; it stops at the
-    infinities."""
+    """Returns the float32 that is `places` floats above a number (no NaN). Both zeros are one place; it stops
+    at the infinities."""
     rank = bits & ~SIGN_BIT
     rank = (-rank if bits & SIGN_BIT else rank) + places
     return min(abs(rank), INFINITY) | (SIGN_BIT if rank < 0 else 0)

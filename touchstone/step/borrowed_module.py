@@ -43,5 +43,5 @@ def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[No
             what="the module remembers something from batch to batch",
             expected="buffers that stay as they are",
             actual=", ".join(changed),
-            remedy="Compute it of the batch, or leave it out: a task's state is W and two vectors.",
+            remedy="Compute it from the batch, or leave it out: a task's state is W and two vectors.",
         )

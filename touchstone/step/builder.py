@@ -44,8 +44,8 @@ _Key = tuple[Operation, tuple[View, ...], int, int]
 
 class Builder:
     """Collects buffers and nodes. `chunk_terms` is the longest sum. `product_bits` is for quantized matrix
-    products, 0 if products are of floats. `shares_pieces` says that a piece of a whole is read where it
-    lies."""
+    products, 0 if products are of floats. `shares_pieces` says that a piece of a concatenation lies there
+    even if it has other readers."""
 
     def __init__(self, chunk_terms: int, product_bits: int = 0, shares_pieces: bool = True) -> None:
         self.chunk_terms, self.product_bits, self.shares_pieces = chunk_terms, product_bits, shares_pieces
@@ -54,7 +54,8 @@ class Builder:
         self.numbers: list[float] = []
         self.numbers_buffer = self.add_buffer(Role.CONSTANT, 1)
         self.weighted: dict[Node, int] = {}
-        """For products of chances and values of positions, the operand with the values (`quantized.py`)."""
+        """For products of attention probabilities and values, the operand with the values
+        (`quantized.py`)."""
         self._weighted: int | None = None
         self.constants: dict[int, Tensor] = {}
         """The flat values of the buffers that `add_constant` made."""
@@ -162,8 +163,8 @@ class Builder:
         self, a: View, b: View, out: View | None = None, weighted: int | None = None
     ) -> View:
         """Returns the matrix product of [..., M, K] and [..., K, N]: both are spread over [..., M, N, K], and
-        the last dimension is summed. `weighted` is the operand with the values of positions, if the other one
-        has their chances."""
+        the last dimension is summed. `weighted` is the operand with the values, if the other one has
+        attention probabilities."""
         rank = len(a.dimensions)
         *batch, rows, terms = a.shape
         full = (*batch, rows, b.shape[-1], terms)

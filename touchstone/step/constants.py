@@ -9,7 +9,7 @@ from touchstone.step.views import View, expand, simplify
 from touchstone.step.writer import Value
 
 MOST_SPREAD = 4
-"""A constant is copied if it reads less than one in so many elements of the tensor that it is a view of."""
+"""A constant that is a view is copied if it reads less than one in this many elements of the whole tensor."""
 
 
 def place_constant(builder: Builder, given: Tensor, where: str = "") -> Value:

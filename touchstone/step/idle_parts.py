@@ -21,8 +21,8 @@ SHARE = 2.0**-10
 millionth."""
 MOVED = 2.0**-6
 LOOKS = 2
-"""So many looks, each with other tokens, because an element that is near zero by chance is not so again. If
-float32 itself gives zero, a look says nothing."""
+"""The number of trials, each with other tokens: an element that is near zero by chance in one is not in the
+next. A trial in which float32 gives zero says nothing."""
 
 
 def find_idle(

@@ -6,12 +6,12 @@ and integers are multiplied. If several sums read an operand in the same rows, i
 
     a --> SCALE_OF --> QUANTIZE --> QUANTIZED_PRODUCT_SUM <-- QUANTIZE <-- SCALE_OF <-- b
 
-Attention sums over positions: their chances times their values. With one scale for a value at all positions,
-later tokens could change bits of earlier results. So values are quantized position by position, and the scale
-of a position, a power of two, is multiplied into its chances before these are quantized.
+Attention sums over positions: probabilities times values. With one scale for a value at all positions, later
+tokens could change bits of earlier results. So values are quantized position by position. The scale of a
+position, a power of two, is multiplied into its probabilities before these are quantized.
 
     values v[s, n]: SCALE_OF over n --> scale[s]
-    chances p[t, s] * scale[s] --> quantized over s, as above
+    probabilities p[t, s] * scale[s] --> quantized over s, as above
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ def quantize_products(
     program: Program, bits: int, weighted: Mapping[Node, int] | None = None, one: Access | None = None
 ) -> Program:
     """Returns the program with all product sums replaced by integer ones. `bits` are those of matrix
-    products: 8, 15 or 20. `weighted` are products over positions, with the operand that holds the values.
-    `one` is where the number 1 lies, without strides. New buffers come last."""
+    products: 8, 15 or 20. `weighted` are products of attention probabilities and values, each with the place
+    of the values' operand. `one` is an access to the number 1. New buffers come last."""
     rows = _Rows(program.chunk_terms, list(program.buffers))
     for node in program.nodes:
         if node.operation is Operation.PRODUCT_SUM:
@@ -56,8 +56,8 @@ def quantize_products(
 
 @dataclass
 class _Rows:
-    """Buffers and nodes so far; made: the buffers of quantized values and of their scales; chunk_terms: of
-    the program."""
+    """The buffers and nodes so far. `made` are the buffers of quantized values and of their scales.
+    `chunk_terms` is the program's."""
 
     chunk_terms: int
     buffers: list[Buffer]

@@ -34,9 +34,9 @@ def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a batch: so many sequences of so many tokens. `numeric_format` is `float32`, or an exact
-    one (`exact` means exact15). No sum of the program has more than `chunk_terms` terms. Raises InvalidInput
-    for an unknown format, and for sizes below 1."""
+    """The shape of a batch: the number of sequences, and of tokens in each. `numeric_format` is `float32`, or
+    an exact one (`exact` means exact15). No sum of the program has more than `chunk_terms` terms. Raises
+    InvalidInput for an unknown format, and for sizes below 1."""
 
     sequences: int
     tokens: int

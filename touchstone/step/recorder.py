@@ -86,7 +86,7 @@ def require_equal(first: Recording, second: Recording) -> None:
     for one, other in zip_longest((*first.constants, *first.calls), (*second.constants, *second.calls)):
         if one is None or other is None or not _is_same(one, other):
             _refuse(
-                "the step does something else each time",
+                "the step does not do the same at each call",
                 "the same operations with the same numbers",
                 (one or other).name,
                 (one or other).where,

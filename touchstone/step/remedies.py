@@ -5,18 +5,18 @@ from typing import NoReturn
 from touchstone.protocol.spec.errors import InvalidInput
 
 PIECES = "Write torch.where(x > 0, ..., ...), with torch.exp and torch.clamp."
-WAVE = "Only of constants: compute it of positions, or take a polynomial of torch.clamp(x, -c, c)."
+WAVE = "Only constants can take it: compute it from positions, or use a polynomial of torch.clamp(x, -c, c)."
 VARIANCE = (
     "Write ((x - x.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True) / (n - 1), or / n without correction."
 )
-WHOLE = "Nothing is rounded by data: keep the fraction, or take what is whole from positions."
+WHOLE = "Programs do not round data: keep the fraction, or compute whole numbers from positions."
 REMEDIES = {
-    "topk": "Routing by data has no program: compute all experts, and weigh them by a softmax.",
-    "sort": "Nothing is ordered by data: compute all cases, and weigh them.",
-    "max": "Weigh all by a softmax, or compare two tensors by torch.maximum.",
-    "amax": "Weigh all by a softmax, or compare two tensors by torch.maximum.",
-    "argmax": "Nothing is chosen by data: weigh all by a softmax.",
-    "argmin": "Nothing is chosen by data: weigh all by a softmax.",
+    "topk": "Routing by data has no program: compute all experts, and weight them by a softmax.",
+    "sort": "Programs do not sort data: compute all cases, and weight them.",
+    "max": "Weight all by a softmax, or compare two tensors by torch.maximum.",
+    "amax": "Weight all by a softmax, or compare two tensors by torch.maximum.",
+    "argmax": "Programs do not choose by data: weight all by a softmax.",
+    "argmin": "Programs do not choose by data: weight all by a softmax.",
     "index": "Only rows by token are chosen: use an embedding, torch.gather by token, or a slice x[:, a:b].",
     "roll": "Write torch.cat of two slices.",
     "cumprod": "Write torch.exp(torch.cumsum(torch.log(x), dim)) of positive numbers.",
@@ -51,7 +51,7 @@ REMEDIES = {
     "native_dropout": "Set every dropout to 0.",
     **dict.fromkeys(("sin", "cos", "tan", "atan", "asin", "acos"), WAVE),
     **dict.fromkeys(("var", "var_mean"), VARIANCE),
-    **dict.fromkeys(("cummax", "cummin"), "Nothing is ordered by data: compute all cases, and weigh them."),
+    **dict.fromkeys(("cummax", "cummin"), "Programs do not sort data: compute all cases, and weight them."),
     "linalg_vector_norm": "Write torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon).",
     "norm": "Write torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon).",
 }

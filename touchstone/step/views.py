@@ -17,7 +17,7 @@ Dimension = tuple[Atom, ...]
 
 
 class LayoutError(ValueError):
-    """A dimension cannot be cut as asked for: a bug of the caller, never an error of input."""
+    """A dimension cannot be cut as the caller asked. This is a bug of the caller, never an error of input."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -488,7 +488,7 @@ async def test_a_restart_is_told_with_how_the_run_before_ended(
     caplog.set_level(logging.INFO)
     watch = await run_once(tmp_path)
     assert watch.past == Past(1, 0, end)
-    (record,) = [one for one in caplog.records if "started again" in one.getMessage()]
+    (record,) = [one for one in caplog.records if "was restarted" in one.getMessage()]
     assert word in record.getMessage()
     assert record.levelno == (logging.INFO if end is End.STOPPED else logging.WARNING)
 

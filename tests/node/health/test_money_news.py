@@ -56,7 +56,7 @@ def cut_waits(lines: list[str]) -> list[str]:
 def test_each_event_of_a_seat_is_a_line() -> None:
     said = listen(make_mishaps(), "solver0", "solver1", "solver2", "solver3", "whistle0", "pest")
     assert cut_waits(said["solver3"])[:3] == [
-        f"WARNING: round 0: it closed without your claim. A fee of {MISSED} is taken WHEN",
+        f"WARNING: round 0: the round closed without your claim. A fee of {MISSED} is taken WHEN",
         f"round 1: your claim was accepted, {PAY} earned, paid out WHEN",
         f"round 1: your claim was merged, {PAY} earned, paid out WHEN",
     ]
@@ -78,7 +78,7 @@ def test_each_event_of_a_seat_is_a_line() -> None:
     assert convicted.startswith("WARNING") and f"its stake of {STAKE} is gone" in convicted
     assert any("of a convicted seat's stake are your credit" in line for line in said["whistle0"])
     assert said["pest"] == [
-        "WARNING: a dispute of this node failed: its bond of 0.00000000000000008 tokens is lost"
+        "WARNING: a dispute of this node failed: the bond of 0.00000000000000008 tokens is lost"
     ]
     for account, lines in said.items():
         # Of audits the sum of a round grows, so no line comes twice there either.
@@ -98,11 +98,11 @@ def test_the_wait_is_that_of_the_settlement() -> None:
 @pytest.mark.parametrize(
     ("play", "reason", "word"),
     [
-        (play_questions, MoneyReason.RESTORED_PAY, "a false rejection of your claim was convicted"),
+        (play_questions, MoneyReason.RESTORED_PAY, "a convicted auditor had rejected your claim falsely"),
         (play_questions, MoneyReason.BOND_SHARE, "of a bond that was lost are your credit"),
         (play_questions, MoneyReason.ANSWERED_ASK, "a query of this node was answered"),
-        (play_fall, MoneyReason.UNDONE_ROUND, "it was undone, because an earlier root fell"),
-        (play_fall, MoneyReason.RESTITUTION, "it was undone, and a slash pays your claim"),
+        (play_fall, MoneyReason.UNDONE_ROUND, "the round was undone, because an earlier root was wrong"),
+        (play_fall, MoneyReason.RESTITUTION, "the round was undone; a slashed stake pays your claim"),
     ],
 )
 def test_rare_events_are_told_to_whom_they_befall(play: Any, reason: MoneyReason, word: str) -> None:

@@ -54,7 +54,7 @@ def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
     view = look(world, "verifier0")
     lines = part(view, limits=LIMITS_LOCAL)
     last = world.block - 1 + world.state.terms.windows.respond
-    assert f"Be back before block {last}: if somebody questions" in lines[0]
+    assert f"Be back before block {last}: if somebody disputes" in lines[0]
     asked = InnerAsk(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
     view.chain_state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
     assert f"Be back before block {asked.clock}: an answer is due" in part(view, limits=LIMITS_LOCAL)[0]
@@ -68,7 +68,7 @@ def test_a_round_that_may_open_is_told_with_its_cost() -> None:
         lines = part(look(world, account))
         assert "Be back before " in lines[0] and "A round may open meanwhile: " in lines[0]
         assert cost in lines[0] and lines[0].endswith(
-            "`touchstone leave` gives the seat up; the node is needed until the stake is out"
+            "`touchstone leave` gives the seat up; the node is needed until the stake is paid out"
         )
     world.play(until=lambda one: one.state.next_round == one.state.terms.rounds)
     lines = part(look(world, "solver0"))

@@ -86,7 +86,7 @@ async def test_a_journal_that_lacks_an_own_claim_is_refused(tmp_path: Path) -> N
             node.rooms.seat_taking.require_records()
         (tmp_path / "home1").rename(tmp_path / "elsewhere")
         async with stage.open(1) as node:
-            with pytest.raises(EnvironmentFault, match="the journal lacks what this account has signed"):
+            with pytest.raises(EnvironmentFault, match="the journal lacks a statement that this account"):
                 node.rooms.seat_taking.require_records()
 
 

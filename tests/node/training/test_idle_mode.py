@@ -179,7 +179,7 @@ async def test_a_seat_is_left_once_use_lasts() -> None:
     assert duty == LeaveWhenBusy(7)
     await duty.perform(idle.room)
     assert idle.left == [(TASK, 7)]
-    assert idle.said[0].startswith("somebody has used the machine for half an hour: the seat leaves.")
+    assert idle.said[0].startswith("somebody has used the machine for half an hour: the node gives up")
     begin_to_leave(idle)
     assert not list_due(idle, 11)
 

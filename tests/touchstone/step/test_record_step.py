@@ -207,7 +207,7 @@ class Restless(nn.Module):
 
 @pytest.mark.parametrize(
     ("way", "said"),
-    [("counts", "something else each time at .*test_record_step.py"), ("grows", "something else each time"),
+    [("counts", "the same at each call at .*test_record_step.py"), ("grows", "the same at each call"),
      ("remembers", "remembers something.*mean")],
 )  # fmt: skip
 def test_a_module_that_changes_from_call_to_call_is_refused(way: str, said: str) -> None:
