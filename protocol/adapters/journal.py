@@ -4,8 +4,8 @@ A record is written before the action that makes it irrevocable (a salt before i
 `append` returns only when it is on disk. So after a crash the journal has everything that may have happened,
 and the node asks the chain what did happen.
 
-Every journal begins with a `JournalBegun`. The rooms define all other kinds of records. A change of a record
-must raise `FORMAT`; then older journals are refused, never misread.
+Every journal begins with a `JournalBegun`. The node's rooms (audit, merge, dispute) define all other kinds of
+records. A change of a record must raise `FORMAT`; then older journals are refused, never misread.
 
 SQLite guarantees that a record is there whole or not at all, and that one process has the database open.
 Opening compares every record with its second copy in an index. SQLite cannot notice that the whole database
@@ -72,8 +72,9 @@ TABLES = (
 """The tables, apart from the statistics that ANALYZE writes."""
 
 BRING_BACK = (
-    "Bring back all its files, -wal and -last too, but no older copy: an auditor would sign a second vote, "
-    "which costs the seat. If they are lost, move them all away and give up the seat with `touchstone leave`."
+    "Restore all files of the journal, -wal and -last too, but no older copy: with one an auditor would sign "
+    "a second vote, which costs the seat. If the files are lost, move the rest away and give up the seat "
+    "with `touchstone leave`."
 )
 
 log = logging.getLogger(__name__)
@@ -104,10 +105,10 @@ class Journal:
             self._files = stack.pop_all()
 
     def append(self, record: Any) -> None:
-        """Writes one record; on return it is on disk. Raises InvalidInput if it could not be read back,
-        EnvironmentFault if it could not be written. Then the caller must not act, because the record is not
-        in the journal. (If the disk refused a flush and the process is killed after that, the record may turn
-        up later, as if the kill had come between record and action.)"""
+        """Writes one record; on return it is on disk. Raises InvalidInput if the record could not be read
+        back, EnvironmentFault if it could not be written. Then the caller must not act, because the record is
+        not in the journal. (If the disk refused a flush and the process is killed after that, the record may
+        turn up later, as if the kill had come between record and action.)"""
         kind, fields = type(record).__name__, self._encode(record)
         with self._lock, _translate_faults(self.path):
             row = (self._count + 1, kind, fields)
@@ -293,8 +294,8 @@ def _require_no_older_journal(path: Path) -> None:
             expected=f"{path.name} alone",
             actual=older.name,
             where=str(older),
-            remedy="It holds what opens your claims. Run the version that wrote it until they are settled, "
-            "then move the file elsewhere.",
+            remedy="It holds data that opens your claims. Run the version that wrote it until your claims "
+            "are settled, then move the file elsewhere.",
         )
 
 
@@ -323,7 +324,7 @@ def _damaged(path: Path, expected: str, actual: str) -> EnvironmentFault:
 
 
 def _records_missing(path: Path, actual: str) -> EnvironmentFault:
-    return _make_fault("the journal has lost records", "all that were written", actual, path, BRING_BACK)
+    return _make_fault("the journal has lost records", "all written records", actual, path, BRING_BACK)
 
 
 def _in_use(path: Path) -> EnvironmentFault:

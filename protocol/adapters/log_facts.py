@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _ROUND: ContextVar[int | None] = ContextVar("round", default=None)
-"""The round of the present context; threads of `asyncio.to_thread` inherit it."""
+"""The round that log lines of this context are about; threads of `asyncio.to_thread` inherit it."""
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from touchstone.protocol.spec.hashing import WORD_BYTES
 
 T = TypeVar("T")
 MAX_SHOWN = 200
-"""So many characters of a stranger's words are shown in an error."""
+"""The most characters of a stranger's words that an error shows."""
 Word = Annotated[bytes, Meta(min_length=WORD_BYTES, max_length=WORD_BYTES)]
 """A root, a salt, a nonce or a task id: 32 bytes."""
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]

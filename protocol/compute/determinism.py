@@ -1,6 +1,6 @@
 """Decides how kernels compute, so that a run repeats its own bits.
 
-Two machines may still differ by float noise, which is what limits are for. This module removes every cause
+Two machines may still differ by float noise; a task's limits allow for that. This module removes every cause
 that one machine can remove: the number of threads (it changes the order of sums), kernels that add in order
 of arrival, lower matmul precision, and subnormals flushed in one process and kept in another.
 
@@ -39,7 +39,7 @@ KERNEL_VARIABLES = (
     "CUBLAS", "CUDNN_", "DISABLE_ADDMM", "DNNL_", "MKL_", "NVIDIA_TF32", "ONEDNN_", "OPENBLAS_CORETYPE",
     "TORCH_ALLOW_TF32", "TORCH_BLAS_PREFER",
 )  # fmt: skip
-"""Names of environment variables begin so by which libraries choose kernels when they are loaded."""
+"""How the names of the environment variables begin by which libraries choose kernels when they are loaded."""
 _pinned: list[torch.device] = [CPU]
 """The device of this process."""
 
@@ -131,7 +131,7 @@ def describe_kernels() -> KernelDescription:
 
 
 def _describe_device(device: torch.device) -> str:
-    """Describes what a library chooses its kernels by on a card, and the library."""
+    """Describes the card's properties by which a library chooses its kernels, and the library."""
     if device.type != "cuda":
         return str(device)
     card = torch.cuda.get_device_properties(device)

@@ -161,7 +161,7 @@ def outer_header(weights: Tensor, momentum: Tensor) -> OuterHeader:
 
 
 def zero_root(count: int) -> bytes:
-    """Returns the root of `count` zeros, the moments of a new solver. It hashes only one leaf, which all
-    others equal."""
+    """Returns the root of `count` zeros, the moments of a new solver. It hashes only one leaf, because all
+    leaves are equal."""
     leaf = sha256(LEAF_PREFIX + bytes(LEAF_BYTES)).digest()
     return compute_levels([leaf] * count_tensor_leaves(count))[-1][0]

@@ -33,8 +33,8 @@ def hash_tree(view: memoryview, leaf_bytes: int) -> Levels:
 
 def _hash_leaves(view: memoryview, leaf_bytes: int) -> Iterator[bytes]:
     """Computes `merkle.hash_leaf` of every leaf. Prefixed leaves are prepared some at a time, in memory that
-    stays in the processor's cache. One join for each leaf would take half the time, and so would all leaves
-    at once."""
+    stays in the processor's cache. Joining prefix and leaf one by one would take half of the time, and so
+    would preparing all leaves at once."""
     raw = np.frombuffer(view, np.uint8)
     whole = len(raw) // leaf_bytes
     leaves = raw[: whole * leaf_bytes].reshape(whole, leaf_bytes)

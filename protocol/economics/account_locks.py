@@ -22,9 +22,9 @@ class LockKind(StrEnum):
 
 @dataclass(frozen=True)
 class Lock:
-    """Money that the contracts hold for an account. `number` is that of the seat or of the bond. `until` is
-    the block before which the money cannot come back; None if not while the task runs (an escrow), or never
-    (a convicted seat)."""
+    """Money that the contracts hold for an account. `number` is the seat's or the bond's. `until` is the
+    first block in which the money can come back; None if it comes back only after the task (an escrow), or
+    never (a convicted seat)."""
 
     kind: LockKind
     number: int

@@ -26,8 +26,8 @@ from touchstone.protocol.spec.game.state import GameState, Seat
 
 @dataclass(frozen=True)
 class AccountMoney:
-    """The money of an account in a task. `rounds` are those of its seats, settled ones first. `sums` is all
-    settled money, in wei by reason. `stake` is the stake of its seat, from which fees are taken."""
+    """The money of an account in a task. `rounds` are the rounds of its seats, settled ones first. `sums` is
+    all settled money, in wei by reason. `stake` is what its seat has at stake, from which fees are taken."""
 
     account: str
     locks: tuple[Lock, ...] = ()
@@ -72,8 +72,8 @@ class AccountMoney:
 
     @property
     def change(self) -> int:
-        """Returns the change of the account's credit by this task: all that it gave minus all that it took,
-        in wei."""
+        """Returns the change of the account's credit by this task: all that the task gave minus all that it
+        took, in wei."""
         lost = self.sum_settled(MoneyKind.LOST) + self.sum_settled(MoneyKind.SPENT)
         return self.sum_settled(MoneyKind.SETTLED) - lost - self.locked
 

@@ -12,9 +12,9 @@ from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 
 FEE_MARGIN = Fraction(2)
-"""F is so many times its least value. Just above the least value, the stake that pays the fees would be
-unlimited. From twice the least value on the stake is smallest: a little more than what a refusal gains in R
-rounds."""
+"""The fee F is set to this many times its least value. Just above the least value, the stake that pays the
+fees would be unlimited. From twice the least value on the stake is smallest: a little more than withholding
+data gains in R rounds."""
 
 
 def derive_amounts(
@@ -25,9 +25,9 @@ def derive_amounts(
     least_bond_wei: int = 1,
 ) -> GameTerms:
     """Returns the terms with the least amounts that satisfy every binding rule, rounded up to whole `unit`s.
-    The pay B is the terms' own, or the least if that is more, so a caller that has stated one must compare.
+    The pay B is the terms' own, or the least if that is more, so a caller that stated a pay must compare.
     `least_bond_wei` is the deployment's minimum for every bond and stake. Raises InvalidInput if no amounts
-    do.
+    satisfy the rules.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     kept = ("solver_pay", "dropped_fee")
@@ -75,5 +75,5 @@ def refuse_bad_money(terms: GameTerms, figures: Figures) -> None:
             expected="; ".join(f"{rule.name} >= {rule.least} ({rule.inequality})" for rule in broken),
             actual="; ".join(f"{rule.name} {rule.amount}" for rule in broken),
             where=", ".join(sorted({rule.name for rule in broken})),
-            remedy="Raise them, state a smaller V against refusal, or let them be derived.",
+            remedy="Raise these amounts, state a smaller V for withholding, or let the amounts be derived.",
         )

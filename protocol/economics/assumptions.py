@@ -31,11 +31,11 @@ class GasCosts:
 
 @dataclass(frozen=True)
 class Figures:
-    """An operator's figures. `cost` is C, `gain` V, `round_blocks` a usual round, `owned` s.
-    `withholding_gain` is the smaller V that the task withstands for a solver that refuses to serve, None if
-    it is V. `drift_gain` is V of drift within the limits of single steps, which costs a claim and never a
-    seat. `voided_share` is the share of honest claims that are voided in unstable phases. `detection` is d,
-    the chance that an honest auditor sees a false segment that it replays."""
+    """An operator's figures (symbols: see this module). `cost` is C, `gain` V, `round_blocks` the length of a
+    usual round, `owned` s. `withholding_gain` is the smaller V that the task withstands if a solver withholds
+    its data, None if it is V. `drift_gain` is V of drift within the limits of single steps, which costs a
+    claim and never a seat. `voided_share` is the share of honest claims that are voided in unstable phases.
+    `detection` is d, the chance that an honest auditor sees a false segment that it replays."""
 
     cost: int
     gain: int
@@ -60,7 +60,7 @@ class Figures:
 
     @property
     def assumed_withholding_gain(self) -> int:
-        """The V of a false claim whose solver refuses to serve if honest auditors are drawn."""
+        """The V of a false claim whose solver withholds its data if honest auditors are drawn."""
         return self.gain if self.withholding_gain is None else self.withholding_gain
 
 
@@ -79,8 +79,8 @@ def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
 
 def count_closing_rounds(terms: GameTerms, figures: Figures) -> int:
     """Returns D: the rounds that a seat still plays after the round of its false claim. The claim is decided
-    after at most twice audit_max. The dispute ends after its answers and a move of the opener before each
-    (`compute_dispute_clock`). Late audits come a round later."""
+    after at most twice audit_max. The dispute ends after the claimant's answers, each with a move of the
+    opener (`compute_dispute_clock`). Late audits come a round later."""
     windows = terms.windows
     late = figures.round_blocks if terms.late_chance else 0
     blocks = late + 2 * windows.audit_max + 2 * ANSWERS_MAX * windows.respond

@@ -9,7 +9,7 @@ from touchstone.protocol.spec.game.terms import compute_duty_blocks
 from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 
 PACE_ROUNDS = 8
-"""The length of a round is estimated from so many of the last rounds."""
+"""The length of a round is estimated from this many of the last rounds."""
 
 
 def find_release(state: GameState, seat: Seat, block: int, round_blocks: int = 0) -> int | None:
@@ -25,7 +25,7 @@ def _find_over(
     state: GameState, seat: Seat, end: int, block: int, round_blocks: int, *, is_staying: bool
 ) -> int:
     """Returns the first block after the duties of a seat in the rounds before `end`. `is_staying` says that
-    it will be in later rounds."""
+    the seat also takes part in rounds to come."""
     duty, overs, to_come = compute_duty_blocks(state.terms.windows), [block], 0
     for index, game_round in state.rounds.items():
         if seat.settled <= index < end and is_in_pool(game_round, seat):
@@ -44,8 +44,8 @@ def _find_over(
 
 
 def find_due(state: GameState, seat: Seat, index: int, block: int, round_blocks: int) -> int:
-    """Returns about the block in which a seat can settle a round: once all rounds of its epoch that hold the
-    seat are over, with `round_blocks` for each that is still to come."""
+    """Estimates the block in which a seat can settle a round: once all rounds of its epoch that hold the seat
+    are over, if each round to come takes `round_blocks`."""
     end = min(get_epoch_start(get_epoch(index) + 1), state.terms.rounds)
     return _find_over(state, seat, end, block, round_blocks, is_staying=True)
 

@@ -17,7 +17,8 @@ from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.errors import InvalidInput
 
 EXACT_SEGMENTS = 12
-"""Up to so many segments every placement is tried: at most 2,048 placements with 105 sets of segments."""
+"""For claims of up to this many segments every placement is tried: at most 2,048 placements with 105 sets of
+segments."""
 
 
 def bound_by_steps(segment_count: int, drawn: int, spoiled: int, weights: Sequence[Fraction]) -> Fraction:
@@ -27,8 +28,8 @@ def bound_by_steps(segment_count: int, drawn: int, spoiled: int, weights: Sequen
     - 2 i false segments are still free. If drawn segments share a neighbours, j - k - 2 i + a of n - 3 i + a
     free ones are false, which is the least share for a = 0. So each draw hits with chance (j - k - 2 i) / (n
     - 3 i) or more, whatever was drawn before. Hits with exactly these chances are never more than the real
-    ones: while both counts are equal, the real one grows at least as often. A weight counts as the largest of
-    those for as many hits or more, so more hits never help."""
+    ones: while both counts are equal, the real one grows at least as often. Each weight is raised to the
+    largest weight for as many hits or more, so more hits never help."""
     least_hits = _compute_least_hits(segment_count, drawn, spoiled)
     return sum((c * max(weights[k:]) for k, c in enumerate(least_hits)), start=Fraction(0))
 
@@ -69,7 +70,7 @@ def compute_worst_escape(
     `spoiled` or more of them are false, wherever they lie. Exact for a single size up to EXACT_SEGMENTS.
 
     `weights` has one entry more than a claim of `least_segments` has draws. Larger claims have as many draws
-    or more, of which only so many are counted."""
+    or more; the further ones are not counted."""
     drawn = count_draws(draws, least_segments)
     if not 1 <= spoiled <= least_segments <= segment_count or len(weights) != drawn + 1:
         raise InvalidInput(

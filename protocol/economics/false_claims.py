@@ -19,7 +19,7 @@ from touchstone.protocol.spec.params import LATE_RATE_ONE
 SINGLE_SIZES = 32
 """Sizes up to this are listed one by one, larger ones in spans of a sixteenth."""
 CHANCE_BITS = 32
-"""Chances of being caught are rounded down to so many bits, because their powers would have thousands of
+"""Chances of being caught are rounded down to this many bits, because their powers would have thousands of
 digits."""
 
 
@@ -41,10 +41,11 @@ class Sampling:
 @dataclass(frozen=True)
 class Cheat:
     """A false claim. `segments` is the most of the claim's segments, `spoiled` the least that are false,
-    `audits` its draws, `hits` the average of drawn false segments. `caught` is p, the chance that an honest
-    auditor sees it. `voided` is p1, the chance that it is not accepted for that. `accepted` is the chance
-    that own auditors accept all drawn false segments. `paid` is the most of a round's pay that it earns,
-    `computed` the least of a round's compute that it takes."""
+    `audits` its draws, `hits` the average number of drawn false segments. `caught` is p, the chance that an
+    honest auditor sees that the claim is false. `voided` is p1, the chance that audits therefore do not
+    accept it. `accepted` is the chance that the cheat's own auditors accept all drawn false segments. `paid`
+    is the largest share of a round's pay that the claim earns, `computed` the least share of a round's
+    compute that it takes."""
 
     segments: int
     spoiled: int
@@ -69,7 +70,7 @@ def list_spans(least: int, most: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def list_cheats(sampling: Sampling) -> tuple[Cheat, ...]:
-    """Returns every false claim. The fields of each hold for all sizes of its spans."""
+    """Returns every kind of false claim. The fields of each are bounds for all sizes in its spans."""
     return tuple(
         _compute_cheat(sampling, (max(first, few), last), (few, many))
         for first, last in list_spans(sampling.least_segments, sampling.segment_count)

@@ -20,9 +20,10 @@ from math import comb
 from touchstone.protocol.spec.game.terms import GameWindows
 
 SLOTS = 20_000
-"""Slots whose owners are drawn, the same in each run."""
+"""The number of slots whose owners are drawn, the same owners in each run."""
 TIE = 9
-"""Two chances count as equal if they agree in so many digits; then the fewer withheld blocks win."""
+"""Two chances count as equal if they agree in this many digits; then the one with fewer withheld blocks
+wins."""
 
 
 def count_moments(windows: GameWindows) -> int:

@@ -30,7 +30,8 @@ from touchstone.protocol.spec.game.unserved_votes import UNSERVED_DIVISOR
 from touchstone.protocol.spec.params import SPOT_ASKS
 
 BOND_FACTOR = 4
-"""A bond is at least so many times the gas of an answer, because half of it goes to whoever answers."""
+"""A bond is at least this many times the gas of an answer, because half of the bond goes to the account that
+answers."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class MoneyRule:
 
 
 def check_money(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
-    """Returns every rule with its amount and least value. A node joins only if all rules hold that are not
-    merely advice."""
+    """Returns every rule with its amount and least value. A node joins only if all rules hold except mere
+    advice."""
     kinds = (_list_pays, _list_stakes, _list_fees, _list_bonds)
     return [rule for kind in kinds for rule in kind(terms, figures)]
 
@@ -87,10 +88,10 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     idle = compute_least_idler_burn(terms, figures)
     rule = f"burned(A) >= C/n ({SPOT_ASKS} / (1 - s) + audits of a seat in D rounds)"
     yield MoneyRule("auditor_stake", amounts.auditor_stake, compute_stake_burning(idle, cap), rule)
-    conviction, rule = figures.gas.conviction, "a quarter of it >= proving a fault"
+    conviction, rule = figures.gas.conviction, "a quarter of it >= cost of proving a fault"
     yield MoneyRule("solver_stake", amounts.solver_stake, SHARE_DIVISOR * conviction, rule)
     yield MoneyRule("auditor_stake", amounts.auditor_stake, SHARE_DIVISOR * conviction, rule)
-    yield MoneyRule("finder_cap", cap, conviction, "cap >= proving a fault")
+    yield MoneyRule("finder_cap", cap, conviction, "cap >= cost of proving a fault")
     yield from _list_fall_rules(terms, figures)
 
 
@@ -99,14 +100,14 @@ def _list_fall_rules(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     majority of all seats."""
     amounts, fall = terms.amounts, figures.gas.fall
     signers = terms.solver_seats // 2 + 1
-    rule = "a quarter of its signers' stakes >= contesting a wrong root"
+    rule = "a quarter of the signers' stakes >= cost of contesting a wrong root"
     yield MoneyRule("solver_stake", amounts.solver_stake, ceil(Fraction(SHARE_DIVISOR * fall, signers)), rule)
-    yield MoneyRule("finder_cap", amounts.finder_cap, fall, "cap >= contesting a wrong root")
+    yield MoneyRule("finder_cap", amounts.finder_cap, fall, "cap >= cost of contesting a wrong root")
 
 
 def _list_fees(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     amounts, fee = terms.amounts, terms.amounts.unserved_fee
-    rule = "F x (draws that own auditors do not decide) > what withholding data gains, for every claim"
+    rule = "F x (draws that the cheat's auditors do not decide) > gain of withholding data, for every claim"
     yield MoneyRule("unserved_fee", fee, compute_least_fee(terms, figures), rule)
     for role in (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER):
         least = UNSERVED_DIVISOR * fee * count_round_draws(terms, role)
@@ -135,5 +136,5 @@ def _list_bonds(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
         yield MoneyRule(name, bond, BOND_FACTOR * answers, rule)
     dearest = max(bond for bond, _ in bonds.values())
     for name in ("solver_stake", "auditor_stake"):
-        rule = "a seat costs at least every bond: who could take one can challenge"
+        rule = "a seat costs at least every bond: an account that could take a seat can challenge"
         yield MoneyRule(name, getattr(amounts, name), dearest, rule)

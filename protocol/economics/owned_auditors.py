@@ -13,10 +13,10 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import InvalidInput
 
 POOLS_TRIED = 64
-"""So many pool sizes from the least on are computed exactly; a bound holds for all larger ones."""
+"""How many pool sizes, from the least on, are computed exactly; a bound holds for all larger ones."""
 DECIDING = (0, 1, 3, 1)
-"""In how many ways do 0, 1, 2 or 3 own seats among a draw's three accept it? One must be the primary; any two
-do, because they are the primary or both reserves."""
+"""In how many ways 0, 1, 2 or 3 of the cheat's seats among a draw's three can accept it. A single one must be
+the primary; any two suffice, because they are the primary and a reserve, or both reserves."""
 
 
 def count_owned(share: Fraction, pool: int) -> int:
@@ -26,8 +26,8 @@ def count_owned(share: Fraction, pool: int) -> int:
 
 @lru_cache(maxsize=256)
 def _count_deciding(audits: int) -> tuple[int, ...]:
-    """Returns, for each i, in how many ways i own seats among the 3 places of each of `audits` draws accept
-    all of them."""
+    """Returns, for each i, in how many ways i seats of the cheat, among the 3 places of each of `audits`
+    draws, accept all draws."""
     ways = [1]
     for _ in range(audits):
         longer = [0] * (len(ways) + RANKS)
@@ -56,8 +56,8 @@ def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fraction:
-    """Returns the same for a cheat with at most `share` of a pool of at least `least_pool` seats, at the
-    worst size.
+    """Returns the chance that a cheat with at most `share` of a pool of at least `least_pool` seats accepts
+    `audits` draws of one claim, at the worst size.
 
     Beyond the sizes that are tried: if the first of an honest primary's two reserves is own, the second is so
     less often. So both are own with chance at most (K / (V - 1))^2 <= (s V / (V - 1))^2, which falls with V.
@@ -77,11 +77,11 @@ def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
 
 def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
     """Returns the least chance that a draw costs the cheat the UNSERVED fee if it serves only its own
-    auditors. It does unless own auditors accept it.
+    auditors. The draw does unless the cheat's auditors accept it.
 
-    An own primary accepts at once, and then no other vote counts. Two own reserves leave one honest UNSERVED.
-    In all other cases the primary and a reserve are honest, and both votes count, whatever the other reserve
-    votes first: in a draw that has failed, an UNSERVED counts until its time is over."""
+    A primary of the cheat accepts at once, and then no other vote counts. Two reserves of the cheat leave one
+    honest UNSERVED. In all other cases the primary and a reserve are honest, and both votes count, whatever
+    the other reserve votes first: in a draw that has failed, an UNSERVED counts until its time is over."""
     return 1 - compute_deciding_chance(share, least_pool, 1)
 
 

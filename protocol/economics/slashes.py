@@ -4,7 +4,8 @@ from fractions import Fraction
 from math import ceil
 
 SHARE_DIVISOR = 4
-"""The finder and the submitter get at most a quarter of a slash each, so at least half is burned."""
+"""The finder and the submitter each get at most this share of a slash, a quarter, so at least half is
+burned."""
 
 
 def compute_burned(stake: int, finder_cap: int) -> int:

@@ -3,7 +3,8 @@
 Symbols: B pay of a round, S stake of a solver, F fee of UNSERVED, and those of `assumptions.py`.
 
 A solver that withholds data is not convicted. It pays F for each draw in which two honest auditors say so,
-the primary and a reserve. So F limits the V that a task can withstand, or the task states a smaller V for it.
+the primary and a reserve. So F limits the V that a task can withstand, or the task states a smaller V for
+withholding.
 """
 
 from collections.abc import Iterator
@@ -45,8 +46,8 @@ class Withholding:
 def list_withholdings(terms: GameTerms, figures: Figures) -> Iterator[Withholding]:
     """Yields the ways of withholding data from auditors. The first is a coalition that computes nothing and
     serves only its own auditors, compared with doing nothing; the longest claim is paid most. The others are
-    false claims of every size, compared with honest work; their solvers serve only own auditors if a false
-    segment was drawn."""
+    false claims of every size, compared with honest work; their solvers serve only their own auditors if a
+    false segment was drawn."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
     audits = count_draws(terms.draws, terms.segment_count)
@@ -60,7 +61,8 @@ def list_withholdings(terms: GameTerms, figures: Figures) -> Iterator[Withholdin
 
 
 def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least F that exceeds the gain of any withholding, for the V that the task states for it."""
+    """Returns the least F that exceeds the gain of any withholding, for the V that the task states for
+    withholding."""
     gains = (
         (one.compute_gain(figures.assumed_withholding_gain), one.fees)
         for one in list_withholdings(terms, figures)
@@ -73,7 +75,7 @@ def _divide(gain: Fraction, fees: Fraction) -> Fraction:
     if not fees:
         raise InvalidInput(
             what="no fee deters a solver from withholding its data",
-            expected="draws that own auditors do not decide",
+            expected="draws that the cheat's own auditors do not decide",
             actual="none",
             remedy="Wait for more verifiers, or assume that a cheat owns fewer.",
         )
@@ -81,8 +83,8 @@ def _divide(gain: Fraction, fees: Fraction) -> Fraction:
 
 
 def compute_taken_fees(terms: GameTerms, figures: Figures, withholding: Withholding) -> Fraction:
-    """Returns the least average of what F takes from a withholding seat in a round. It cannot exceed the
-    stake in all rounds that the seat plays before the first fees are taken.
+    """Returns a lower bound of the fees that a withholding seat pays in a round on average. In all rounds
+    before the first fees are taken, the seat cannot pay more than its stake.
 
     X is the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1,
     and E X^2 <= R x (m F + R x), where x is the average fees of a round, m F at most. The best l is 1, or 2 S
@@ -93,14 +95,14 @@ def compute_taken_fees(terms: GameTerms, figures: Figures, withholding: Withhold
 
 
 def _compute_spread(terms: GameTerms, figures: Figures, withholding: Withholding) -> Fraction:
-    """Returns m F + R x: by how much fees add up before the first are taken, in wei."""
+    """Returns m F + R x, the measure of how far fees add up before the first are taken, in wei."""
     rounds = count_pending_rounds(terms, figures.round_blocks)
     return terms.amounts.unserved_fee * (withholding.most_fees + rounds * withholding.fees)
 
 
 def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
-    """Returns the least S from which fees can still be taken that exceed the gain of any withholding.
-    Withholding that F itself does not deter is left out, because another rule names it."""
+    """Returns the least stake S that can pay fees which exceed the gain of any withholding. Withholding that
+    F itself does not deter is left out, because another rule names it."""
     least = Fraction(0)
     for one in list_withholdings(terms, figures):
         gain, fees = one.compute_gain(figures.assumed_withholding_gain), terms.amounts.unserved_fee * one.fees

@@ -46,8 +46,8 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 def count_draws(draws: int, segment_count: int) -> int:
     """Returns how many segments of a claim are audited: the task's `draws`, fewer if the claim is short.
 
-    A segment and its two neighbours are at most three. So one is left to draw as long as three times the
-    drawn segments are fewer than all: (n + 2) // 3 draws always find one."""
+    A drawn segment rules out at most three: itself and its two neighbours. So as long as three times the
+    drawn segments are fewer than all, one is left to draw: (n + 2) // 3 draws always find one."""
     _require(draws >= 1, "a claim needs an audit", "at least 1 draw", draws)
     _require(segment_count >= 1, "a claim without segments", "at least 1 segment", segment_count)
     return max(1, min(draws, (segment_count + 2) // 3))

@@ -18,11 +18,11 @@ from touchstone.protocol.spec.training_codec import encode_training
 QUANTITIES = ("first moment", "second moment", "weights")
 PROFILE_VERSION = 1
 MAX_PROFILE_BYTES = 1 << 20
-"""More bytes than the bounds on its parts allow."""
+"""The most bytes of a profile: more than the bounds on its parts allow."""
 MAX_ITEMS = 1024
-"""The most items of any list."""
+"""The most items of any list in a profile."""
 MAX_TEXT = 200
-"""The most characters of any text."""
+"""The most characters of any text in a profile."""
 MAX_INTEGER = 1 << 160
 QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(99, 100), Fraction(999, 1000), Fraction(1))
 """The shares at which `Measurement.quantiles` are taken; the last is the maximum."""

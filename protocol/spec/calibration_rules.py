@@ -18,10 +18,10 @@ from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.task_spec import Limits
 
 MARGIN = 10
-"""Limits are so many times the honest maximum, for hardware that was not measured. Anything beyond is called
-false."""
+"""Limits are this many times the honest maximum, to allow for hardware that was not measured. Anything beyond
+the limits counts as false."""
 MIN_OPERATORS = 3
-"""At least three, because if two differ, no rule can tell which one is the outlier."""
+"""The least number of operators: three, because if two differ, no rule can tell which one is the outlier."""
 MIN_CONFIGURATIONS = 12
 """The least number of different ways to compute, over all operators together."""
 MIN_SEGMENTS = 32
@@ -31,7 +31,7 @@ DEFAULT_SEGMENTS = MIN_SEGMENTS + 16
 """The segments that an operator replays by default, because ill-conditioned ones are left out of a
 profile."""
 OUTLIER_RATIO = 10
-"""An operator is an outlier above so many times the median of the operators. Noise that others do not see
+"""An operator is an outlier above this many times the median of the operators. Noise that others do not see
 comes from a broken machine, or from an operator that wants wide limits."""
 LEAST_MAXIMUM = Fraction(1, 1 << 22)
 """The least distance that matters: a few roundings of float32."""
@@ -74,8 +74,8 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
     """Returns limits that hold for all operators: those of the largest distance that any of them saw.
 
-    Raises InvalidInput if the evidence is too little, saying what is missing, or naming an operator that is
-    an outlier. The submitter then finds out why, or leaves that operator out."""
+    Raises InvalidInput if there is too little evidence, saying what is missing, or if an operator is an
+    outlier, naming it. The submitter then finds out why, or leaves that operator out."""
     _require_enough(evidence)
     if outliers := find_outliers(evidence):
         raise InvalidInput(

@@ -23,7 +23,7 @@ TAG_CARRIED = "touchstone.carried"
 
 
 def count_claim_leaves(segments: int) -> int:
-    """Returns the number of leaves in the tree of a claim of so many segments."""
+    """Returns the number of leaves in the tree of a claim of `segments` segments."""
     return segments + 2
 
 
@@ -33,12 +33,12 @@ def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def name_claim(tree_root: bytes, segments: int) -> bytes:
-    """Returns the root of a claim of so many segments."""
+    """Returns the root of a claim of `segments` segments."""
     return hash_words(TAG_CLAIM, tree_root, segments)
 
 
 def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, path: Sequence[bytes]) -> None:
-    """Raises ProtocolFault, with the values, unless `leaf` is leaf `index` of the claim of so many
+    """Raises ProtocolFault, with the values, unless `leaf` is leaf `index` of the claim of `segments`
     segments."""
     count = count_claim_leaves(segments)
     found = name_claim(fold_path(leaf, max(index, 0), path), segments)
@@ -63,6 +63,6 @@ def compute_carried_root(last: StateHeader) -> bytes:
 def compute_work_leaf(
     domain: bytes, round_number: int, solver: str, segments: int, delta_root: bytes, carried_root: bytes
 ) -> bytes:
-    """Returns the last leaf of a claim's tree. `delta_root` is that of the pseudo-gradient, `solver` the
+    """Returns the last leaf of a claim's tree. `delta_root` is the pseudo-gradient's root, `solver` the
     account."""
     return hash_words(TAG_WORK, domain, round_number, solver, segments, delta_root, carried_root)

@@ -1,7 +1,7 @@
 """Computes the hashes of a task's domain, states, boundaries, schedule and steps.
 
-Rules: docs/spec.md, sections 2 and 3. Each hash is H of `hashing.py` with its own tag. A party that has the
-hashed words can show them; for a state these are the STATE_BYTES that `decode_state` reads.
+Rules: docs/spec.md, sections 2 and 3. Each hash is H of `hashing.py` with its own tag. An account that has
+the hashed words can show them; for a state these are the STATE_BYTES that `decode_state` reads.
 """
 
 from dataclasses import astuple
@@ -46,7 +46,7 @@ def decode_state(data: bytes, source: str = "") -> StateHeader:
     steps = [int.from_bytes(word, "big") for word in words[4:]]
     if len(data) != STATE_BYTES or words[0] != tag_word(TAG_STATE) or max(steps) >= 1 << 64:
         raise _no_preimage(
-            "a state root is no state's", "touchstone.state, three roots, two steps", data, source
+            "a state root belongs to no state", "touchstone.state, three roots, two steps", data, source
         )
     return StateHeader(words[1], words[2], words[3], *steps)
 

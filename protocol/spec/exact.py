@@ -7,8 +7,8 @@ once (`exact_sums.py`). Elementwise operations are those of IEEE 754 binary32, e
 
     bits of float32 --> integers and rationals --> one rounding --> bits of float32
 
-Slow and obvious on purpose: this is the ground truth for the kernels and for the contract. Values are
-float32 bits. A quantized value is a signed integer; it stands for so many times the scale of its row.
+Slow and obvious on purpose: this is the ground truth for the kernels and for the contract. Values are float32
+bits. A quantized value is a signed integer; it stands for that many times the scale of its row.
 """
 
 from collections.abc import Callable, Sequence

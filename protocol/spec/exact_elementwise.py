@@ -86,12 +86,12 @@ def take_reciprocal_root(a: int) -> int:
 
 
 def choose_largest(values: Sequence[int]) -> int:
-    """Returns the largest; NAN if one is NaN. A zero becomes +0."""
+    """Returns the largest of the values; NAN if one is NaN. A zero becomes +0."""
     return _choose(values, max)
 
 
 def choose_smallest(values: Sequence[int]) -> int:
-    """Returns the smallest; NAN if one is NaN. A zero becomes +0."""
+    """Returns the smallest of the values; NAN if one is NaN. A zero becomes +0."""
     return _choose(values, min)
 
 
@@ -103,7 +103,7 @@ def _choose(values: Sequence[int], pick: Callable[[list[int]], int]) -> int:
 
 
 def flush(a: int, threshold: int) -> int:
-    """Returns +0 if |a| < threshold, else a. A NaN is below nothing."""
+    """Returns +0 if |a| < threshold, else a. If either is NaN, returns a."""
     if is_nan(a) or is_nan(threshold) or _order(a & ~SIGN_BIT) >= _order(threshold):
         return canonicalize(a)
     return 0

@@ -1,7 +1,7 @@
 """Sums of exact programs: terms are rounded to integers of one unit, added exactly, rounded once.
 
-Rules: docs/spec.md, section 9.1. Products are sums of quantized values: signed integers that stand for so
-many times the scale of their row.
+Rules: docs/spec.md, section 9.1. A product is a sum of products of quantized values: signed integers, each of
+which stands for that many times the scale of its row.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ def choose_scale(terms: Sequence[int], bits: int) -> int:
 
 
 def quantize(a: int, scale: int, bits: int) -> int:
-    """Returns a / scale, rounded to the nearest integer, ties to even; 0 if the scale is NaN. It is cut to
-    the limit, in case the scale is not that of its row."""
+    """Returns a / scale, rounded to the nearest integer, ties to even; 0 if the scale is NaN. The result is
+    cut to the limit, in case the scale is not the scale of a's row."""
     if not is_finite(scale) or not is_finite(a) or to_units(scale) <= 0:
         return 0
     limit = QUANTIZED_LIMITS[bits]

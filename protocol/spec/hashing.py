@@ -1,4 +1,4 @@
-"""The hash H: SHA-256 over 32-byte words, in which all protocol hashes are made (docs/spec.md, section 2).
+"""The hash H: SHA-256 over 32-byte words, by which all protocol hashes are made (docs/spec.md, section 2).
 
 It equals `sha256(abi.encode(...))` in Solidity, so a contract and a node agree without a codec between
 them.

@@ -9,8 +9,8 @@ from touchstone.protocol.spec.params import ZERO_WORD
 
 def compute_range_path(levels: Levels, first: int, last: int) -> list[bytes]:
     """Returns the siblings that leaves first .. last (inclusive) need to reach the root, level by level
-    upwards. On each level comes the left one if the first index is odd, then the right one if the last index
-    is even, padding included."""
+    upwards. Each level gives the left sibling if the first index is odd, then the right sibling if the last
+    index is even, padding included."""
     if not 0 <= first <= last < len(levels[0]):
         raise InvalidInput(
             what="no such run of leaves",

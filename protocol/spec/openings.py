@@ -1,4 +1,5 @@
-"""Defines what a party shows of a state, a program or a trace: data with its paths. Twin of `Types.sol`."""
+"""Defines what an account shows of a state, a program or a trace: data with its paths. Twin of
+`Types.sol`."""
 
 from dataclasses import dataclass
 
@@ -33,7 +34,8 @@ class NodeProof:
 class BufferOpening:
     """Answers a demand, or shows an input: whole leaves of one buffer of a step, with their siblings
     (`merkle_ranges.compute_range_path`). `root` is that of the buffer's tree, `root_path` its path in the
-    trace. For constants and for W, m, v, whose roots the state has, they are a zero word and empty."""
+    trace. For constants and for W, m, v, whose roots are known from elsewhere, `root` is a zero word and
+    `root_path` empty."""
 
     root: bytes
     root_path: tuple[bytes, ...]

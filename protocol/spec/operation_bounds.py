@@ -62,7 +62,7 @@ class AllowedValues:
 
 _SUMS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM})
 CHUNKED_REDUCTIONS = _SUMS | {Operation.SCALE_OF, Operation.QUANTIZED_PRODUCT_SUM}
-"""Reductions with at most as many terms as the longest chunk."""
+"""Reductions that have at most as many terms as the longest chunk."""
 
 
 def _add_products(terms: Terms) -> AllowedValues:

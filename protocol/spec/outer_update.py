@@ -63,7 +63,7 @@ def compute_outer_leaf(
     elements: int = LEAF_ELEMENTS,
 ) -> tuple[bytes, bytes]:
     """Returns the new weights leaf and momentum leaf (1024 bytes each) from the old ones and the included
-    claims' leaves. The tensor has so many `elements`; the rest of a leaf is zero, whatever claims have
+    claims' leaves. The tensor has `elements` elements; the rest of a leaf is zero, whatever claims have
     there."""
     deltas = [decode_delta_leaf(leaf) for leaf in delta_leaves]
     stepped = [

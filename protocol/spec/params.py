@@ -4,70 +4,76 @@ Changing any of them needs another PROTOCOL_VERSION.
 """
 
 PROTOCOL_VERSION = 3
-"""An int. Nodes refuse a task of another version before they stake."""
+"""The protocol's version. Nodes refuse a task of another version before they stake."""
 
 # Trees (docs/spec.md, section 1).
 LEAF_BYTES = 1024
 """The bytes of a data leaf. Smaller leaves cost a hash call each (half a microsecond), larger ones 16 gas for
 each opened byte."""
 LEAF_ELEMENTS = LEAF_BYTES // 4
-"""A state leaf has 256 float32 elements."""
+"""The float32 elements of a state leaf, 256."""
 LEAF_PREFIX = b"\x00"
-"""RFC 6962, section 2.1: leaves and nodes never hash the same message."""
+"""The byte before a leaf's data, so that leaves and nodes never hash the same message (RFC 6962, section
+2.1)."""
 NODE_PREFIX = b"\x01"
 ZERO_WORD = bytes(32)
 """Stands for a missing leaf. No SHA-256 preimage of it is known, so it is never a valid leaf."""
 
 # Pseudo-gradient (section 5).
 BLOCK_ELEMENTS = 64
-"""So many elements share one power-of-two scale. It divides LEAF_ELEMENTS, so an element is judged from one
-leaf of each kind."""
+"""The elements that share one power-of-two scale. The number divides LEAF_ELEMENTS, so an element is judged
+from one leaf of each kind."""
 BLOCKS_PER_LEAF = LEAF_ELEMENTS // BLOCK_ELEMENTS
 DELTA_BLOCK_BYTES = 1 + BLOCK_ELEMENTS
 DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * DELTA_BLOCK_BYTES
-"""260 = 4 * (1 + 64)."""
+"""The bytes of a leaf of a pseudo-gradient: 260 = 4 * (1 + 64)."""
 SCALE_EXPONENT_BIAS = 149
 SCALE_EXPONENT_MIN = -149
-"""2^-149 is the least positive float32, so every q * 2^e is a float32."""
+"""The least exponent e of a scale. 2^-149 is the least positive float32, so every q * 2^e is a float32."""
 SCALE_BYTE_MAX = 220
 """The largest e + 149 of an encoding. Then all values are integers of at most 227 bits in the least unit of
-64 claims, so their sum fits a word of the chain, whatever was committed. A block with a larger one is read as
-zeros."""
+64 claims, so their sum fits a word of the chain, whatever was committed. A block with a larger scale byte is
+read as zeros."""
 SCALE_EXPONENT_MAX = SCALE_BYTE_MAX - SCALE_EXPONENT_BIAS
-"""71: 127 * 2^71 * 64 claims stays far below overflow (2^128)."""
+"""The largest exponent e of a scale, 71: 127 * 2^71 * 64 claims stays far below overflow (2^128)."""
 QUANTUM_MAX = 127
 
 # Limits (section 6).
 UNIT_EXPONENT = -149
-"""Every finite float32 is an integer times 2^-149."""
+"""The exponent of the unit in which values are counted: every finite float32 is an integer times 2^-149."""
 TAU_FRACTION_BITS = 64
 LEARNING_RATE_FRACTION_BITS = 64
 MAGNITUDE_LIMIT_UNITS = 1 << (64 + 149)
-"""2^64 in units, where limits cut values. No trained weight comes near, and products stay below 2^256."""
+"""The magnitude to which values are cut before they are compared: 2^64, in units of 2^-149. No trained weight
+comes near, and products stay below 2^256."""
 SQRT_SHIFT_BITS = 43
-"""k = 43: v' < 2^213 units where its root is taken, so v' * 2^43 < 2^256. 43 + 149 is even, so the root has
-the exact unit 2^-96."""
+"""The bits k by which v' is shifted before its root is taken: v' < 2^213 units, so v' * 2^43 < 2^256. 43 +
+149 is even, so the root has the exact unit 2^-96."""
 LEARNING_RATE_SUM_MAX = (1 << 128) - 1
-"""A hostile schedule leaf above 2^64 in value is capped, so that no comparison can overflow and revert."""
+"""The cap of a sum of learning rates, 2^64 in value, so that no hostile schedule leaf makes a comparison
+overflow and revert."""
 
 # Sizes of a task.
 MAX_SHARDS = 64
 """The most solvers of a round, because partial sums of at most 64 claims fit into one transaction."""
 MAX_SEGMENT_STEPS = 20
-"""The largest k: in longer segments, a cheat in a single step fades below the noise (measured)."""
+"""The most steps k of a segment: in longer ones, a cheat in a single step fades below the noise
+(measured)."""
 LATE_RATE_ONE = 1 << 16
 """The denominator of late_chance."""
 MAX_SEGMENT_DRAWS = 20
-"""The largest q: with every seat silent, settling a claim of 20 draws costs 14.6 M gas; of 23 it fits no
-transaction."""
+"""The most draws q of a claim. If every seat is silent, settling a claim of 20 draws costs 14.6 M gas; with
+23 draws it fits into no transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
-"""The most rounds * H/k: the schedule tree, which every node computes before it stakes."""
+"""The most segments of a task (rounds * H/k), because every node computes the schedule tree over them before
+it stakes."""
 MIN_TAU = 1 << 44
-"""2^-20: smaller limits, of a few roundings of float32 (2^-24), would reject honest hardware."""
+"""The least limit, 2^-20: smaller ones, of a few roundings of float32 (2^-24), would reject honest
+hardware."""
 CHEAT_VERIFIER_SHARE_PERCENT = 50
-"""s: a cheat may own this share of verifiers, and serving only those still does not pay."""
+"""The share s of verifiers that a cheat may own: serving only these still does not pay."""
 SPOT_ASKS = 64
-"""If a signer's end differs from the claim's, honest nodes query one of so many opened ACCEPTs."""
+"""Honest nodes query one in this many opened ACCEPTs whose signer's end differs from the claim's."""
 MAX_PARAMETERS = 1 << 31
 """The most elements of W; leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""
 MAX_CONSTANT_BYTES = 1 << 36
@@ -97,7 +103,7 @@ TAG_SAMPLE = "touchstone.sample"
 PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
 """The exact formats, with the bits of quantized products."""
 FORMAT_ALIASES = {"exact": "exact15"}
-"""Short names that a task file may use."""
+"""Short names of formats that a task file may use."""
 EXACT_FORMAT = 1
 """The number of the exact formats, whose tasks need no limits."""
 FORMAT_NUMBERS = {"float32": 0, **dict.fromkeys(PRODUCT_BITS, EXACT_FORMAT)}

@@ -21,13 +21,13 @@ from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.protocol.spec.program_operations import Operation
 
 CHUNK_TERMS = (128, 512, 4096)
-"""The longest sums that a task may choose. Shorter ones leave a cheat less room, longer ones compute
-faster."""
+"""The lengths of the longest sum among which a task may choose. Shorter sums leave a cheat less room, longer
+ones compute faster."""
 DEFAULT_CHUNK_TERMS = 512
 MAX_LOOPS = 8
 MAX_ELEMENTS = 1 << 40
 MAX_TRACE_LEAF_BYTES = 4096
-"""Larger leaves would cost the same hashing and more calldata."""
+"""The most bytes of a trace's leaf. Larger leaves would cost the same hashing and more calldata."""
 EXACT_LEAF_BYTES = 512
 """The leaf bytes of exact programs. To show one product takes a leaf of each scale and of the output besides
 the factors."""
@@ -35,8 +35,8 @@ the factors."""
 
 @unique
 class Role(IntEnum):
-    """The role of a buffer in the step. All hold float32 except TOKENS and LABELS, which hold indices (int64
-    in memory, uint32 in trees)."""
+    """The role of a buffer in the step. Buffers hold float32, except TOKENS and LABELS, which hold indices
+    (int64 in memory, uint32 in trees), and the quantized values."""
 
     WEIGHTS = 1
     FIRST_MOMENT = 2
@@ -46,19 +46,19 @@ class Role(IntEnum):
     SCALARS = 6
     """Learning rate, 1 - beta1^t, 1 - beta2^t."""
     CONSTANT = 7
-    """The same in every step: tables and numbers, each under its own root."""
+    """Values that are the same in every step: tables and numbers, each under its own root."""
     TENSOR = 8
-    """Computed by the nodes; a part of the trace."""
+    """A tensor that nodes compute; a part of the trace."""
     INTEGER8 = 9
     """Quantized values: signed integers of one byte, computed by the nodes."""
     INTEGER16 = 10
-    """The same with two bytes."""
+    """Quantized values: signed integers of two bytes, computed by the nodes."""
     INTEGER32 = 11
-    """The same with four bytes."""
+    """Quantized values: signed integers of four bytes, computed by the nodes."""
 
 
 INTEGER_ROLES = frozenset({Role.INTEGER8, Role.INTEGER16, Role.INTEGER32})
-"""Quantized values."""
+"""The roles of quantized values."""
 COMPUTED_ROLES = INTEGER_ROLES | {Role.TENSOR}
 """The roles that nodes write."""
 ELEMENT_BYTES = dict.fromkeys(Role, 4) | {Role.INTEGER8: 1, Role.INTEGER16: 2}
@@ -70,13 +70,13 @@ FINITE_ROLES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, R
 INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
 """The roles of buffers 0 to 5, in this order; no other buffer has one of them."""
 SMALL_LEAVES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.CONSTANT})
-"""Buffers that also have trees outside of traces, in leaves of LEAF_BYTES."""
+"""The roles of buffers that also have trees outside of traces, in leaves of LEAF_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer of `size` elements. `constant_root` is the data root of a CONSTANT's little-endian float32,
-    else empty."""
+    """A buffer of `size` elements. `constant_root` is the data root of a CONSTANT's little-endian float32;
+    empty for other roles."""
 
     role: Role
     size: int
@@ -85,8 +85,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which elements of a buffer one operand, or the output, of a node uses: an offset, and a stride for each
-    loop."""
+    """The elements of a buffer that an operand, or the output, of a node uses: an offset, and a stride for
+    each loop."""
 
     buffer: int
     offset: int

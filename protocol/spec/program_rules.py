@@ -50,7 +50,7 @@ def require_valid(program: Program) -> None:
     for number, node in enumerate(program.nodes):
         _require_node(program, node, f"node {number}")
     early = find_early_reader(program)
-    _require(f"node {early}", early is None, "an operand that is written before, all of it", "half of one")
+    _require(f"node {early}", early is None, "an operand that is wholly written before", "a part")
     outputs = program.outputs
     results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
     computed = {node.output.buffer for node in program.nodes}
@@ -131,7 +131,7 @@ def _require_selected(node: Node, where: str) -> None:
 
 def _require_access(program: Program, access: Access, sizes: tuple[int, ...], where: str) -> None:
     """Raises InvalidInput unless an access stays inside its buffer. Indices that move operands are not known
-    here; one that leads outside is refused when it is read."""
+    here; an index that leads outside is refused when it is read."""
     _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
     _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
     _require(where, all(stride >= 0 for stride in access.strides), "strides of 0 or more", access.strides)

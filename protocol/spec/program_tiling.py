@@ -16,7 +16,7 @@ from touchstone.protocol.spec.program import Access
 MOST_PIECES = 1 << 20
 """The most pieces that are checked for one tensor. The recorder's own programs need a few thousand."""
 Loops = tuple[tuple[int, int], ...]
-"""Size and stride of each loop, the largest stride first. Inner loops lie within a step of outer ones."""
+"""Size and stride of each loop, the largest stride first. Inner loops stay within one step of outer ones."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class _Piece:
 
     @property
     def end(self) -> int:
-        """The number after the last element."""
+        """The number of the element after the last one."""
         return self.offset + 1 + sum((size - 1) * stride for size, stride in self.loops)
 
     @property
@@ -107,8 +107,8 @@ class _Search:
     def _are_blocks_tiled(
         self, start: int, end: int, group: Sequence[_Piece], block: int, phase: int
     ) -> bool:
-        """Returns the same for blocks from multiples of `block` on, moved by `phase`; the first and the last
-        may be partial."""
+        """Returns whether pieces fill start .. end - 1 in blocks that begin at multiples of `block`, moved by
+        `phase`; the first and the last block may be partial."""
         low, high = start - phase, end - phase
         spread: list[tuple[int, int, _Piece]] = []
         for piece in group:

@@ -109,7 +109,7 @@ def _unpack_finite(leaf: bytes) -> list[int]:
         raise ProtocolFault(
             what="a leaf of weights holds a number that is not finite",
             expected="finite float32 elements only",
-            actual="an infinite element or none that is a number",
+            actual="an infinite element or a NaN",
             remedy="Refuse the state; the training that made it has diverged or is forged.",
         )
     return elements

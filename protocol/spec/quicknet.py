@@ -12,7 +12,7 @@ CHAIN_HASH = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 GENESIS_S = 1_692_803_367
 PERIOD_S = 3
 MARGIN_S = 60
-"""Seconds from a block to its round: five slots of Ethereum."""
+"""Seconds from a block to its drand round: five slots of Ethereum."""
 SIGNATURE_BYTES = 48
 FIELD_BYTES = 64
 """The bytes of a field element as EIP-2537 has it: big endian, the upper 16 bytes zero."""

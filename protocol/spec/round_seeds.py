@@ -29,7 +29,7 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 def compute_grid_block(from_block: int, grid: int) -> int:
     """Returns the first block number from `from_block` on that is a multiple of `grid`. It is the deciding
     block. The grid leaves the last committer few such blocks to choose from."""
-    _require(grid >= 1, "the grid of draws is no number of blocks", "at least 1", grid)
+    _require(grid >= 1, "the grid of draws is not a number of blocks", "at least 1", grid)
     _require(from_block >= 0, "no such block", "at least 0", from_block)
     return -(-from_block // grid) * grid
 

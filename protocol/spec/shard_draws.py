@@ -16,7 +16,7 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 
 def draw_shard(beacon: bytes, slot: int, solver_count: int) -> int:
-    """Returns the shard of a slot: a rotation of all solvers by one uniform offset."""
+    """Returns the shard of a slot: all slots are rotated by one uniform offset."""
     _require(0 <= slot < solver_count, "no such slot", f"0 <= slot < {solver_count}", slot)
     return (slot + draw_uniform(beacon, 0, solver_count)) % solver_count
 

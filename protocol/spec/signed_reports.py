@@ -5,7 +5,7 @@ from enum import IntEnum
 from math import isfinite, isnan
 
 MILLIONTHS_MAX = 10**15
-"""The largest figure of a report. It stands for itself and for all larger ones."""
+"""The largest figure of a report. It stands for itself and for all larger figures."""
 
 
 def to_millionths(value: float) -> int:
@@ -16,7 +16,7 @@ def to_millionths(value: float) -> int:
 
 
 class Comparison(IntEnum):
-    """How the two ends of a segment compare, the claimed one and the auditor's own."""
+    """How the two ends of a segment compare: the claimed end and the auditor's own."""
 
     EQUAL = 1  # One root, so the same bits.
     MEASURED = 2  # Two roots; the distances are given.

@@ -35,7 +35,7 @@ class VoteWord(IntEnum):
 
 
 COMPARED = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START})
-"""Verdicts of an auditor that had everything: its vote names both leaves and its seal."""
+"""Verdicts of an auditor that got all data: its vote names both leaves and its seal."""
 NAMING = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
 """Verdicts that name a leaf."""
 

@@ -57,9 +57,10 @@ class StepFacts:
     """What a referee must know of every training step of a task; `TaskTerms.step_root` is its hash.
 
     `program_nodes` and `program_buffers` are sizes of the program under `program_root`. `numeric_format` is
-    its number in `params.FORMAT_NUMBERS`. `token_count` are the tokens to train on. `dataset_bytes` is the
-    whole dataset, held-out part included. `scalar_count` are the leaves under `scalars_root`, one for each
-    step of the task. An entry of the dataset that is not below `vocabulary_size` stands for token 0."""
+    the format's number in `params.FORMAT_NUMBERS`. `token_count` is how many tokens are trained on.
+    `dataset_bytes` is the whole dataset, held-out part included. `scalar_count` is how many leaves are under
+    `scalars_root`, one for each step of the task. An entry of the dataset that is not below `vocabulary_size`
+    stands for token 0."""
 
     program_root: bytes
     dataset_root: bytes

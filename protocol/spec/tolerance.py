@@ -1,4 +1,5 @@
-"""Judges how far honest hardware may differ, element by element, in integers. Twin: `Tolerance.sol`.
+"""Judges whether elements differ by more than honest hardware may, one by one, in integers. Twin:
+`Tolerance.sol`.
 
 Rules: docs/spec.md, section 6. Replays start from the committed state, so noise does not accumulate. The
 replayer's second moment and weight set the scale. There is no division and no float: values are integers of
@@ -24,11 +25,12 @@ from touchstone.protocol.spec.params import (
 from touchstone.protocol.spec.task_spec import Limits
 
 ROOT_TO_UNITS_SHIFT = (-UNIT_EXPONENT - SQRT_SHIFT_BITS) // 2
-"""53. The root of v' * 2^43 counts units of 2^-96; times 2^53 it counts 2^-149."""
+"""The shift that brings a root to units of 2^-149: 53, because the root of v' * 2^43 is in units of 2^-96."""
 LARGE_ROOT_SHIFT = TAU_FRACTION_BITS // 2
-"""32. For a v' above 2^64 the root of v' / 2^64 is taken, which is exact, and multiplied by 2^32."""
+"""The shift for large roots: 32, because for a v' above 2^64 the root of v' / 2^64, which is exact, is taken
+and multiplied by 2^32."""
 RATE_TO_UNITS_SHIFT = -UNIT_EXPONENT - TAU_FRACTION_BITS - LEARNING_RATE_FRACTION_BITS
-"""21. tauW * L counts units of 2^-128; times 2^21 it counts 2^-149."""
+"""The shift that brings tauW * L from units of 2^-128 to 2^-149: 21."""
 
 
 class Element(NamedTuple):

@@ -104,7 +104,7 @@ def _name_payload(name: str, value: str) -> bytes:
 
 
 class _TrainingReader:
-    """Reads one entry after the other off encoded training bytes."""
+    """Reads one entry after the other from encoded training bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -27,7 +27,7 @@ MAX_NAME_CHARACTERS = 256
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 1 << 40
 MAX_FROZEN_ELEMENTS = 1 << 33
-"""The most elements of all frozen parameters: an export has them all, some 32 GB."""
+"""The most elements of all frozen parameters together: an export contains all of them, some 32 GB."""
 MAX_DEPTH = 4
 """The deepest nesting of brackets: table, list of entries, entry, shape."""
 NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -195,11 +195,11 @@ def require_layout(layout: WeightsLayout) -> None:
         is_drawn = entry.start is Start.UNIFORM
         bits = float_to_bits(entry.deviation)
         is_number = is_finite(bits) and (entry.deviation > 0 if is_drawn else bits == 0)
-        _require(is_number, "a deviation above 0 of what is drawn, else 0", entry.deviation, entry.name)
+        _require(is_number, "a deviation above 0 if values are drawn, else 0", entry.deviation, entry.name)
     for frozen in layout.frozen:
         bits = float_to_bits(frozen.number)
         is_one = is_finite(bits) if not frozen.root else len(frozen.root) == 32 and bits == 0
-        _require(is_one, "a root of 32 bytes, or else a finite number", frozen.root.hex(), frozen.name)
+        _require(is_one, "a root of 32 bytes, or no root and a finite number", frozen.root.hex(), frozen.name)
     is_text = isinstance(layout.config, str) and len(layout.config) <= MAX_CONFIG_CHARACTERS
     is_text = is_text and not any("\ud800" <= one <= "\udfff" for one in layout.config)
     _require(is_text, f"a text of at most {MAX_CONFIG_CHARACTERS} characters", "another", "config")

@@ -190,7 +190,7 @@ def test_another_deployment(
     stale = tmp_path / "stale.json"
     stale.write_text(json.dumps({**json.loads(network.deployment.read_text()), "rounds": "0x" + 40 * "8"}))
     edit_config(home, "deployment", str(stale))
-    assert "than this home was made for" in fail(capsys, "status", "--home", str(home))[0]
+    assert "to another deployment than this home" in fail(capsys, "status", "--home", str(home))[0]
     edit_config(home, "deployment_sha256", "")
     assert "Rounds" in fail(capsys, "status", "--home", str(home))[0]
 

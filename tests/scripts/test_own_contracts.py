@@ -164,7 +164,9 @@ def test_a_home_uses_no_other_deployment_than_it_was_made_for(
     before = operators.read_wallet("alice")
     for words in (("stake", task, "5"), ("withdraw",), ("status",), ("verify", task, "--yes")):
         lines = operators.fail("alice", *words)
-        assert "than this home was made for" in lines[0] and "Put the former file back" in lines[3], words
+        assert (
+            "to another deployment than this home" in lines[0] and "Put the former file back" in lines[3]
+        ), words
     assert operators.read_wallet("alice") == before
     # Another way of writing it is no other deployment.
     published.write_text(doctored.paths["honest"].read_text().replace("\n", ""))

@@ -58,7 +58,7 @@ class Entry:
     signature: str
     digest: bytes
     is_view: bool = False
-    """Whether the function changes nothing, so that a call is read and not sent."""
+    """Whether the function changes nothing: then it is called without a transaction."""
 
     @property
     def selector(self) -> bytes:
@@ -90,7 +90,8 @@ def load_abi(contract: str) -> tuple[Entry, ...]:
 
 
 def load_own_abi(contract: str) -> tuple[Entry, ...]:
-    """Returns the ABI by which others call a contract: its interface's, if the package has one."""
+    """Returns the ABI of a contract's interface, or of the contract itself if the package has no interface
+    for it."""
     names = list_package_abis()
     return load_abi(f"I{contract}" if f"I{contract}" in names else contract)
 
@@ -125,8 +126,8 @@ def to_snake_case(name: str) -> str:
 
 
 def to_field_name(name: str, number: int) -> str:
-    """Returns the Python name of the parameter with that number: `weights_root`, `from_`, or `value_3` if it
-    has no name."""
+    """Returns the Python name of a parameter: `weights_root`, `from_`, or `value_3` if parameter 3 has no
+    name."""
     found = to_snake_case(name.lstrip("_")) or f"value_{number}"
     return found + "_" if keyword.iskeyword(found) else found
 

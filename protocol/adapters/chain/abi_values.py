@@ -61,7 +61,7 @@ def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> byt
 
 def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
     """Decodes `data` and returns the values in the order of `parameters`. Invalid UTF-8 in a string becomes
-    U+FFFD. Raises EnvironmentFault if `data` is not their encoding."""
+    U+FFFD. Raises EnvironmentFault if `data` does not encode such values."""
     # Decode strings as bytes: Solidity does not check text, so its sender chooses the bytes.
     kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
     try:
@@ -78,7 +78,7 @@ def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
 
 
 def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
-    """Converts one value. `kind` is the type of the value, or of an item if the parameter is a list."""
+    """Converts one value. `kind` is the value's type; for a list, the type of an item."""
     if kind.endswith("]"):
         return [_to_plain(parameter, kind.rpartition("[")[0], item) for item in value]
     if parameter.items:

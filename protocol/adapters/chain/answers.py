@@ -1,7 +1,7 @@
 """Checks the form of the chain's answers, and reads values out of them.
 
-Each field must have its type and its length, and nothing is converted by guess. An answer of another form
-counts as none, whoever sent it. Fields that nobody here reads may have any form.
+Each field must have the right type and length, and nothing is converted by guess. An answer of another form
+is ignored, whoever sent it. Fields that nobody here reads may have any form.
 
 Source: Ethereum's execution API (`eth_getBlockByNumber`, `eth_getLogs`, `eth_getTransactionReceipt`).
 """
@@ -15,8 +15,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 Quantity = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{1,64}\Z")]
 BlockNumber = Annotated[str, Meta(pattern=r"\A0x0{0,52}[0-9a-fA-F]{1,12}\Z")]
-"""Below 2^48; counts are below 2^40 and gas below 2^32. No real chain has more. A larger number would spoil
-everything that is computed and kept from it, for example a nonce."""
+"""Block numbers must be below 2^48, counts below 2^40 and gas below 2^32. No real chain has more. A larger
+number would spoil everything that is computed from it and kept, for example a nonce."""
 Count = Annotated[str, Meta(pattern=r"\A0x0{0,54}[0-9a-fA-F]{1,10}\Z")]
 Gas = Annotated[str, Meta(pattern=r"\A0x0{0,56}[0-9a-fA-F]{1,8}\Z")]
 Data = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]*\Z")]
@@ -27,7 +27,7 @@ Form = TypeVar("Form")
 
 
 class MalformedAnswer(ValueError):
-    """The answer does not have the form that the question asks for."""
+    """The answer does not have the form that the request calls for."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Log:
 
 @dataclass(frozen=True)
 class MinedTransaction:
-    """The receipt of a transaction. `contract_address` is that of a created contract, lower-case `0x`, else
-    empty."""
+    """The receipt of a transaction. `contract_address` is the created contract's, lower-case `0x`; empty if
+    none was created."""
 
     transaction_hash: bytes
     block_number: int
@@ -144,7 +144,7 @@ def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
 
 def read_logs(logs: object) -> list[Log]:
     """Returns logs in the chain's order, each once. Raises MalformedAnswer, also for a log that a reorg has
-    removed, and for two different logs with one place."""
+    removed, and for two different logs at one place in a block."""
     found = dict[tuple[int, int], Log]()
     for one in map(_to_log, _convert(logs, list[_Log])):
         if found.setdefault((one.block_number, one.log_index), one) != one:
@@ -199,7 +199,7 @@ def read_data(value: object) -> bytes:
 
 
 def read_raw_block(block: object) -> Mapping[str, Any]:
-    """Returns a block as it came, after a check of the fields that are used. Raises MalformedAnswer."""
+    """Returns a block unchanged, after checking the fields that are used. Raises MalformedAnswer."""
     _convert(block, _Block)
     assert isinstance(block, dict), "the form says so"
     return block

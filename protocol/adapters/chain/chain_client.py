@@ -69,7 +69,7 @@ class ChainClient:
     def follow(self, processed: Sequence[Head] = (), grace_s: float | None = None) -> AsyncIterator[LogBatch]:
         """Yields all events from the deployment on, then those of each new head, without end. A batch with
         `forget_from` reports a reorg. `processed` are heads up to which the caller has kept the events;
-        reading goes on after the last of them that is still on the chain. `grace_s` is that of
+        reading goes on after the last of them that is still on the chain. `grace_s` is explained in
         `Follower.batches`."""
         follower = Follower(self.connection, self._reader, self._deploy_block, processed)
         return follower.batches(grace_s)
@@ -83,8 +83,8 @@ class ChainClient:
 
 @dataclass(frozen=True)
 class Sending:
-    """How one account sends. `queue_path` is the file of waiting transactions (None: in memory). `cap_wei` is
-    the most that one gas may cost."""
+    """How one account sends transactions. `queue_path` is the file of the waiting ones (None: in memory).
+    `cap_wei` is the most that one gas may cost."""
 
     resend_policy: ResendPolicy = ResendPolicy()
     queue_path: Path | None = None
@@ -140,8 +140,8 @@ class GameChain(ChainClient):
         return Contract("TaskShares", address, *self._tools, entries=entries)
 
     def note(self, folded: Head) -> None:
-        """Notes the newest block whose events are folded. From now on signing and reading rely on its
-        chain."""
+        """Notes the newest folded block: the node has applied all events up to it. From now on signing and
+        reading rely on the chain of this block."""
         self.gate.folded, self.connection.floor = folded, folded.number
 
     async def require_provable(self) -> None:
@@ -174,12 +174,12 @@ class GameChain(ChainClient):
 
 
 LOOKS_A_BLOCK = 8
-"""So many looks for a new head in one block time. Providers count requests."""
+"""How often a node looks for a new head in one block time. Providers count requests."""
 
 
 def is_old(head: Head, preset: str) -> bool:
-    """Returns whether the chain must have newer blocks than `head`, by this machine's clock. `preset` is that
-    of the deployment."""
+    """Returns whether the chain must have newer blocks than `head`, by this machine's clock. `preset` is the
+    deployment's."""
     now_s = time.time()
     return now_s > head.timestamp_s and bool(find_age_fault(head, preset, now_s))
 
@@ -194,10 +194,10 @@ async def open_game_chain(
     sending: Sending | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
-    """Connects, checks that the chain has the deployment's contracts, reads their limits, and waits for
-    earlier transactions of `signer` (`is_alone`: see `ChainClient.recover`). `poll_s` is the pause between
-    two looks at the head; None follows the block time. Raises EnvironmentFault (no chain) and InvalidInput
-    (another chain, no code)."""
+    """Connects, checks that the chain has the deployment's contracts, reads the deployment's limits, and
+    waits for earlier transactions of `signer` (`is_alone`: see `ChainClient.recover`). `poll_s` is the pause
+    between two looks at the head; None follows the block time. Raises EnvironmentFault (no chain) and
+    InvalidInput (another chain, no code)."""
     connection = Connection(rpc_urls, POLL_S if poll_s is None else poll_s)
     try:
         sender = await make_sender(connection, deployment, signer, sending or Sending())

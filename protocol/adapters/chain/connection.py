@@ -25,7 +25,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 One = TypeVar("One")
 Decode = Callable[[Sequence[Log]], list[One]]
-"""Reads logs. If it raises, the answer counts as none, and another endpoint is asked."""
+"""Reads the logs in an answer. If it raises, the answer is ignored, and another endpoint is asked."""
 
 REQUEST_TIMEOUT_S = 20.0
 POLL_S = 0.1
@@ -34,7 +34,7 @@ GRACE_S = 120.0
 BATCH = 10
 """The most requests in one batch; every provider takes that many."""
 FEE_BLOCKS, MIDDLE = 4, 50.0
-"""If the node suggests no tip, the middle one of so many blocks is taken."""
+"""If the node suggests no tip, the median tip of the last FEE_BLOCKS blocks is taken."""
 
 
 class Connection:
@@ -166,7 +166,7 @@ class Connection:
         return await self.providers.ask("eth_getTransactionCount", (address, block), answers.read_count)
 
     async def priority_fee(self) -> int:
-        """Returns the tip for one gas in wei that the node suggests. If it suggests none, returns the middle
+        """Returns the tip for one gas in wei that the node suggests. If it suggests none, returns the median
         tip of the last blocks, or else the gas price minus the base fee."""
         named = await self.providers.ask_if_known("eth_maxPriorityFeePerGas", (), answers.read_quantity)
         if named is not None:
@@ -179,7 +179,7 @@ class Connection:
         return max(0, price - (await self.head()).base_fee_wei)
 
     async def broadcast(self, raw: bytes) -> None:
-        """Hands in a signed transaction. Raises as `Providers.broadcast` does."""
+        """Sends a signed transaction. Raises as `Providers.broadcast` does."""
         await self.providers.broadcast(raw)
 
     async def receipt(self, transaction_hash: bytes) -> MinedTransaction | None:
@@ -325,14 +325,15 @@ def _read_logs_of(blocks: Sequence[Head], decode: Decode[One], found: Sequence[A
 
 
 def _read_logs_in(blocks: range, decode: Decode[One], found: Sequence[Any]) -> list[One]:
-    """Returns the logs of a range. A gateway that splits ranges at its own bounds returns more blocks."""
+    """Returns the logs of a range of blocks. Drops logs of other blocks, which a gateway may add that splits
+    ranges at its own bounds."""
     if answers.read_head(found[0]).number != blocks[-1]:
         raise MalformedAnswer("another block than asked for")
     return decode([log for log in answers.read_logs(found[1]) if log.block_number in blocks])
 
 
 def _read_tips(found: Any) -> list[int]:
-    """Returns the middle tip of each block of `eth_feeHistory`."""
+    """Returns the median tip of each block of `eth_feeHistory`."""
     rewards = found.get("reward") if isinstance(found, dict) else None
     if not isinstance(rewards, list):
         raise MalformedAnswer("no rewards")

@@ -55,7 +55,7 @@ def index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
 
 def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
     """Returns the decoded log; None for another contract or an unknown event. Raises EnvironmentFault, naming
-    its place, if it does not fit the ABI."""
+    the log's place, if the log does not fit the ABI."""
     entry = registry.find(log)
     if entry is None:
         return None

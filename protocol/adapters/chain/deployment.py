@@ -17,8 +17,9 @@ from touchstone.protocol.spec.errors import InvalidInput
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
 """An address as people write it, in any case."""
 REMEDY = (
-    "Get the file from the account that deployed the contracts; --deployment names it to `init`, "
-    "`deployment` in config.toml to a home that is made. `touchstone devnet` makes one for a test network."
+    "Get the file from the account that deployed the contracts. Pass it to `touchstone init` as "
+    "--deployment, or set `deployment` in an existing home's config.toml. `touchstone devnet` makes one "
+    "for a test network."
 )
 
 
@@ -100,31 +101,30 @@ class GameDeployment(Message, frozen=True, rename="camel"):
 
 
 class KnownDeployment(GameDeployment, frozen=True):
-    """The deployment that a home was made for. Its contracts, and the transactions that created them, were
-    checked then."""
+    """The deployment that a home was made for. When the home was made, the contracts and the transactions
+    that created them were checked."""
 
 
 FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")
 
 
 def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
-    """Reads a deployment file. `digest` is that of the deployment that the home was made for, empty for none.
-    Raises InvalidInput if the file is missing, not JSON, or of another deployment, or if a field is missing
-    or malformed."""
+    """Reads a deployment file. `digest` identifies the deployment that the home was made for; empty if there
+    is no home. Raises InvalidInput if the file is missing, not JSON, or of another deployment, or if a field
+    is missing or malformed."""
     found = FORM.read_file(path, REMEDY)
     if not digest:
         return found
     actual = found.compute_digest()
     if actual != digest:
         raise InvalidInput(
-            what="the deployment file is of another deployment than this home was made for",
+            what="the deployment file belongs to another deployment than this home",
             expected=f"deployment_sha256 = {digest} (config.toml)",
             actual=f"{actual}, with the purse {found.purse}",
             where=str(path),
             remedy="No token was moved, and nothing was signed. Put the former file back, or ask its "
-            "publisher why it changed. For the other deployment make a new home: `touchstone init` "
-            "looks "
-            "at its contracts.",
+            "publisher why it changed. To use the other deployment, make a new home: "
+            "`touchstone init` checks the contracts.",
         )
     return KnownDeployment(**structs.asdict(found))
 

@@ -1,6 +1,6 @@
 """Fetches signatures of drand's quicknet over HTTPS.
 
-The contract checks what a drand server answers; nothing here believes it.
+The contract checks a drand server's answers; nothing here trusts them.
 """
 
 import asyncio
@@ -64,16 +64,17 @@ def _no_signature(round_number: int, failures: list[str]) -> EnvironmentFault:
         what="no server of drand gives the round's signature",
         expected=f"round {round_number} of quicknet",
         actual="; ".join(failures) or "no server named",
-        remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
+        remedy="Let this machine reach one of the servers. The node tries again until the draw's window is "
+        "over.",
     )
 
 
 def _round_far_ahead(round_number: int, wait_s: float) -> EnvironmentFault:
     return EnvironmentFault(
-        what="the round of drand that a draw needs comes far in the future",
+        what="the round of drand that a draw needs is far in the future",
         expected=f"a round that is due within {MOST_WAIT_S / 60:.0f} min",
         actual=f"round {round_number}, due in {wait_s / 60:.0f} min by this machine's clock",
-        remedy="The seal is tried again. Check `rpc_url`, and the clock of this machine.",
+        remedy="The node tries again. Check `rpc_url`, and the clock of this machine.",
     )
 
 

@@ -27,12 +27,12 @@ _REASONS = {Kind.BUSY: "busy", Kind.BEHIND: "behind"}
 
 @dataclass
 class RpcHealth:
-    """How the chain's endpoints answer. `answered_s` is when one last did (monotonic seconds; at first, when
-    the first was asked). `errors` counts failures: `timeout`, `connection`, `http` (an error status),
-    `malformed` (not JSON-RPC, or of another form), `busy` (it asks for a pause), `behind` (it lacks the
-    block) and `refused` (another error). `head` is the newest block that the followed endpoint reported.
-    `unread` says why nothing is read though endpoints answer, empty if all is read; `unread_s` is since when
-    (monotonic seconds)."""
+    """How the chain's endpoints answer. `answered_s` is when one last answered (monotonic seconds; before the
+    first answer, when the first request was sent). `errors` counts failures: `timeout`, `connection`, `http`
+    (an error status), `malformed` (not JSON-RPC, or of another form), `busy` (it asks for a pause), `behind`
+    (it lacks the block) and `refused` (another error). `head` is the newest block that the followed endpoint
+    reported. `unread` says why nothing is read though endpoints answer, empty if all is read; `unread_s` is
+    since when (monotonic seconds)."""
 
     answered_s: float = field(default_factory=time.monotonic)
     errors: Counter[str] = field(

@@ -16,8 +16,8 @@ MOST_TIP_TIMES, MOST_TIP_WEI = 10, 5 * 10**9
 """An endpoint names the tip that the node pays. If the operator sets no limit for one gas, a tip is accepted
 up to ten base fees, or five gwei if that is more."""
 MOST_TIMES = 3
-"""A transaction that the pool has and nobody mines is raised to at most so many times what the head asks
-for."""
+"""If a transaction stays unmined in the pool, its fee is raised up to this many times the fee that the head
+asks for."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class FeeOffer:
     tip_wei: int
 
     def raise_to(self, asked: "FeeOffer", cap_wei: int) -> "FeeOffer":
-        """Returns the offer that replaces this one: the increase that nodes ask for, or what the head asks
-        for if that is more, but at most `cap_wei`."""
+        """Returns the offer that replaces this one: this one plus the increase that nodes require, or the
+        head's fee if that is more, but at most `cap_wei`."""
         tip_wei = max(_add(self.tip_wei, BUMP_PERCENT), asked.tip_wei)
         max_fee_wei = max(_add(self.max_fee_wei, BUMP_PERCENT), asked.max_fee_wei, tip_wei)
         return FeeOffer(max_fee_wei, tip_wei).keep_to(cap_wei)
@@ -56,8 +56,8 @@ def limit_tip(tip_wei: int, base_fee_wei: int, cap_wei: int) -> int:
 
 
 async def ask_fee(connection: Connection, cap_wei: int) -> FeeOffer:
-    """Returns the fee for the present head: the endpoint's tip, limited, plus twice the base fee, which may
-    so rise for six blocks. At most `cap_wei`. Raises EnvironmentFault."""
+    """Returns the fee for the present head: the endpoint's tip, limited, plus twice the base fee. It suffices
+    while the base fee rises for six blocks. At most `cap_wei`. Raises EnvironmentFault."""
     base_fee_wei = (await connection.head()).base_fee_wei
     tip_wei = limit_tip(await connection.priority_fee(), base_fee_wei, cap_wei)
     return FeeOffer(2 * base_fee_wei + tip_wei + secrets.randbelow(SALT_WEI), tip_wei).keep_to(cap_wei)

@@ -10,12 +10,12 @@ asked by number:
 A backend that lacks a block cannot answer for its hash, but would answer for a range with an empty list. So
 ranges are read only for blocks that are `NEAR_BLOCKS` deep.
 
-Of several endpoints that are not stuck, the lowest head counts, so that no block is folded that only one of
-them has.
+Of several endpoints that are not stuck, the lowest head counts. So a block that only one endpoint has is
+never processed.
 
-If a head is not higher than the newest processed block, the backend lags, or there is a reorg: it counts
-after it was seen twice. A chain that forks off more than `NEAR_BLOCKS` below the newest block is another
-chain, or a stuck backend; it is treated as silence. It is followed only if it goes on higher, shares
+If a head is not higher than the newest processed block, the backend lags, or there is a reorg: such a head
+counts once it was seen twice. A chain that forks off more than `NEAR_BLOCKS` below the newest block is
+another chain, or a stuck backend; it is treated as silence. It is followed only if it goes on higher, shares
 processed blocks, and nothing else is seen `FORK_LOOKS` times. The newest blocks are sometimes read again and
 compared.
 """
@@ -36,12 +36,12 @@ from touchstone.protocol.adapters.chain.providers import chain_fault
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 NEAR_BLOCKS = 64
-"""Blocks so close behind the head are read by hash: two epochs, after which Ethereum never removes a
-block."""
+"""Blocks within this distance behind the head are read by hash. It is two epochs, after which Ethereum never
+removes a block."""
 REMEMBERED_HEADS = 1_024
 FORK_LOOKS = 3
 LOOK_POLLS = 8
-"""After reading a far head for so many polls, the other endpoints are looked at again."""
+"""After this many polls spent reading towards a far head, the other endpoints are asked again."""
 
 log = logging.getLogger(__name__)
 
@@ -68,14 +68,14 @@ class Follower:
         self._from_block = from_block
         self._processed: deque[Head] = deque(processed, maxlen=REMEMBERED_HEADS)
         self._places: dict[bytes, list[tuple[int, bytes]]] = {}
-        """For near blocks, by hash: the places of their events, and the transactions."""
+        """The places and transactions of the events in near blocks, by block hash."""
         self._doubted = b""
-        """The hash of a head that was not higher, as last seen."""
+        """The hash of the last seen head that was not higher than the newest processed block."""
         self._compared = -1
         """The newest block at the last comparison of the near blocks."""
         self._fork: tuple[bytes, int] = b"", 0
-        """The last common block with a chain that forks off far below the processed one, and how often in a
-        row it was seen."""
+        """The last block shared with a chain that forks off far below the newest processed block, and how
+        often in a row that chain was seen."""
 
     async def batches(self, grace_s: float | None = None) -> AsyncIterator[LogBatch]:
         """Yields a batch for every new head, the first at once, without end. Raises EnvironmentFault if no
@@ -105,7 +105,7 @@ class Follower:
 
     async def _read_lowest(self) -> LogBatch | None:
         """Returns the batch up to the lowest head of the endpoints that are not stuck. If that cannot be
-        read, this head may be invented and the lower ones not stuck, so it reads up to theirs."""
+        read, this head may be invented and lower heads right, so it reads up to those."""
         connection = self._connection
         newest = self._processed[-1].number if self._processed else -1
         heads = await connection.heads_everywhere()
@@ -204,8 +204,8 @@ class Follower:
 
     async def _find_standing(self, oldest: Head) -> int:
         """Returns the place of the newest processed block below `oldest` that the chain still has; -1 if it
-        has none of the newest ones. No header links these two, so one backend must show both in one
-        answer."""
+        has none of the newest ones. No header links that block to `oldest`, so one backend must show both in
+        one answer."""
         places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
         for place in reversed(places[-NEAR_BLOCKS:]):
             if await self._are_of_one_chain(self._processed[place], oldest):
@@ -214,8 +214,8 @@ class Follower:
         return -1
 
     async def _are_of_one_chain(self, block: Head, later: Head) -> bool:
-        """Returns whether one backend has both blocks. Raises EnvironmentFault if it lacks the later one, so
-        is behind."""
+        """Returns whether one backend has both blocks. Raises EnvironmentFault if the backend is behind,
+        because it lacks the later one."""
         found = await self._connection.blocks_of_one([block.number, later.number])
         hashes = [one and one.block_hash for one in found]
         if hashes[1] != later.block_hash:
@@ -250,7 +250,7 @@ class Follower:
         newest = self._processed[-1]
         was_read = f"the chain that was read, with block {newest.number} 0x{newest.block_hash.hex()}"
         raise chain_fault(
-            self._connection.place, was_read, f"another one, {NEAR_BLOCKS} blocks back and more"
+            self._connection.place, was_read, f"one that forks off {NEAR_BLOCKS} or more blocks back"
         )
 
     def _note(self, standing: list[Head], blocks: list[Head], near: list[list[Event]]) -> None:

@@ -19,24 +19,25 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 BLOCK_S = {"12s": 12.0, "2s": 2.0}
 """Seconds between two blocks, by the name of the deployment's preset. The clock of a test network jumps."""
 LAG_BLOCKS, LAG_S = 5, 30.0
-"""The head is old if more than so many blocks, or so many seconds if that is more, are missing."""
+"""The head is old if it is more than LAG_BLOCKS blocks behind, or LAG_S seconds if that is longer."""
 STUCK_BLOCKS = 8
-"""An endpoint so far below another one is stuck, on a chain whose block time is not known."""
+"""An endpoint is stuck if it is more than this many blocks below another one and the block time is not
+known."""
 EARLY_S = 15.0
 """Seconds that a block's time may lie in the future. Ethereum's clients refuse later blocks."""
 ATTEMPTS, PAUSE_S = 4, 0.25
-"""An endpoint is asked so often for the newest folded block, with this pause in seconds, because a backend
-may be behind for a moment."""
+"""An endpoint is asked up to ATTEMPTS times for the newest folded block, PAUSE_S seconds apart, because a
+backend may be behind for a moment."""
 
 
 class GateShut(EnvironmentFault):
-    """This node may not sign now. Its duties wait, and are listed again later."""
+    """This node may not sign now. What it has to do waits, and is tried again later."""
 
 
 class Gate:
-    """Decides whether a node may sign. `folded` is the newest block whose events the node has folded. It is
-    None for a reader, which folds nothing; then the gate is open. `preset` is that of the deployment's
-    limits."""
+    """Decides whether a node may sign. `folded` is the newest block whose events the node has applied to its
+    state. It is None for a reader, which keeps no state; then the gate is open. `preset` names the
+    deployment's limits."""
 
     def __init__(self, connection: Connection, now: Callable[[], float] = time.time) -> None:
         """Opens a gate. `now` returns Unix time in seconds."""
@@ -59,13 +60,13 @@ class Gate:
                 expected=f"the chain that was read, with block {folded.number} 0x{folded.block_hash.hex()}",
                 actual=self.reason,
                 where=self._connection.place,
-                remedy="The node goes on by itself once both are right. Check `rpc_url`, and the "
-                "clock of this machine.",
+                remedy="The node goes on by itself once endpoint and clock are right. Check `rpc_url`, and "
+                "the clock of this machine.",
             )
 
     async def _find_chain_fault(self, folded: Head) -> str:
         """Returns why the endpoints' chain may differ from the folded one. Empty if at least one endpoint has
-        the folded block, and so has each that answers and is not stuck."""
+        the folded block, and no endpoint lacks it that answers and is not stuck."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(PAUSE_S)
@@ -86,7 +87,7 @@ class Gate:
         )
 
     async def _are_stuck(self, count: int) -> bool:
-        """Returns whether so many endpoints are stuck, judged by their heads."""
+        """Returns whether at least `count` endpoints are stuck, judged by their heads."""
         assert self.folded is not None, "asked of a folded block"
         try:
             heads = await self._connection.heads_everywhere()
@@ -96,10 +97,10 @@ class Gate:
 
 
 def list_live(heads: Sequence[Head], preset: str, now_s: float, newest: int) -> list[Head]:
-    """Returns the heads of the endpoints that are not stuck, the lowest first. `preset` is that of the
-    deployment; `newest` is the newest block that was read. An endpoint is stuck if its head is below another
-    one and too old for the gate. If the block time is unknown, it is stuck if its head is far below and does
-    not change: if it changes, the higher one may be inventing blocks."""
+    """Returns the heads of the endpoints that are not stuck, the lowest first. `preset` is the deployment's;
+    `newest` is the newest block that was read. An endpoint is stuck if its head is below another one and too
+    old for the gate. If the block time is unknown, it is stuck if its head is far below and does not change:
+    if it changes, the higher one may be inventing blocks."""
     highest, block_s = max(one.number for one in heads), BLOCK_S.get(preset)
 
     def is_stuck(head: Head) -> bool:
@@ -115,8 +116,8 @@ def _find_grace_s(block_s: float) -> float:
 
 
 def find_age_fault(head: Head, preset: str, now_s: float) -> str:
-    """Returns why a block cannot be the present newest one; empty if it may be. `preset` is that of the
-    deployment."""
+    """Returns why a block cannot be the present newest one; empty if it may be. `preset` is the
+    deployment's."""
     block_s = BLOCK_S.get(preset)
     if block_s is None:
         return ""

@@ -23,7 +23,7 @@ FIELDS = (
     "requestsHash",
 )  # fmt: skip
 LATER = ("blockAccessListHash", "balHash", "slotNumber")
-"""Fields that coming forks append, as far as their names are known. Clients spell the first one
+"""Fields that coming forks append to headers, as far as their names are known. Clients spell the first one
 differently."""
 NUMBERS = frozenset({
     "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed",
@@ -35,7 +35,7 @@ NO_FIELDS = frozenset({
 })  # fmt: skip
 """Fields of an answer that are not in the header."""
 MOST_UNKNOWN = 6
-"""At most so many unknown fields are tried."""
+"""The most unknown fields that are tried."""
 HASH_DIGITS = 2 + 64
 MOST_DIGITS = 2 * 8_192
 """The most hex digits of one field, and of all known fields. extraData has 32 bytes, but some kB on chains

@@ -1,8 +1,8 @@
-"""Finds out what happened to a transaction whose nonce the chain has counted.
+"""Finds out what happened to a transaction whose nonce is used on chain.
 
 A missing receipt proves nothing, because a provider may index it late. If the call were signed again
 meanwhile, it could be mined twice. So a transaction counts as displaced only if another one is found at its
-nonce, twice, on the folded chain.
+nonce, twice, on the chain that the node has read.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueu
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LAG_BLOCKS = 8
-"""A backend that reported the head may have been so far behind."""
+"""The most blocks that a backend is assumed to have lagged when it reported the head."""
 UNKNOWN_PAUSE_S = 0.5
 """Seconds between two looks for the transaction at a nonce."""
 
@@ -41,7 +41,7 @@ class MinedNonces:
         self._pass_gate = pass_gate
 
     async def is_settled(self, one: Waiting) -> bool:
-        """Returns whether it is known which transaction used a nonce that the endpoint says is counted. If
+        """Returns whether it is known which transaction used a nonce that the endpoint reports as used. If
         not, the transaction stays in the queue, because it may still be mined."""
         try:
             return await self.find_receipt(one) is not None or await self.is_displaced(one)
@@ -50,7 +50,8 @@ class MinedNonces:
 
     async def find_receipt(self, waiting: Waiting) -> MinedTransaction | None:
         """Returns the receipt of one of the transaction's versions, in a block of the chain. Blocks above the
-        lowest head of the endpoints that are not stuck do not count, because they are not folded either."""
+        lowest head of the endpoints that are not stuck do not count, because the node has not read them
+        either."""
         for transaction_hash in reversed(waiting.hashes):
             receipt = await self._connection.receipt(transaction_hash)
             if receipt is not None:
@@ -68,8 +69,8 @@ class MinedNonces:
         return list_live(heads, connection.preset, time.time(), connection.floor)[0].number
 
     async def is_displaced(self, waiting: Waiting) -> bool:
-        """Returns whether another transaction used a nonce that the chain has counted. It looks twice, on the
-        folded chain, because a displaced call is signed again and must not be mined twice."""
+        """Returns whether another transaction used a nonce that is used on chain. It looks twice, on the
+        chain that the node has read, because a displaced call is signed again and must not be mined twice."""
         for _ in range(2):
             await asyncio.sleep(UNKNOWN_PAUSE_S)
             await self._pass_gate()

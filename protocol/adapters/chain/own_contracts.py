@@ -4,10 +4,10 @@
 and returns the runtime code with the constructor's values. `eth_getCode` must return the same bytes. The
 token is not compared, because it is another project's contract.
 
-The same code may stand on other storage: somebody's own creation code can write any credit into `Purse` and
-return the right code. So the transactions that created the contracts are checked too, when a home is made or
-examined. Finding them takes some thirty whole blocks. A home notes the deployment for which that was done;
-without a home, it is done before the first deposit of each process.
+A contract with the right code may have false storage: somebody's own creation code can write any credit into
+`Purse` and return the right code. So the transactions that created the contracts are checked too, when a home
+is made or examined. Finding them takes some thirty whole blocks. A home notes that its deployment was checked
+so; without a home, each process checks before its first deposit.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ CREATOR = "0x" + 20 * "c0"
 AT_ONCE = 4
 """Contracts to compare, or blocks to read, at the same time. Providers count requests."""
 SEARCHED_BLOCKS = 256
-"""So many blocks are searched from the deployment's block on, because its contracts are created one after the
-other."""
+"""How many blocks from the deployment's block on are searched for creations, because its contracts are
+created one after the other."""
 PUSH0, PUSH32 = 0x5F, 0x7F
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """A contract as it should be. `codes` are creation codes with arguments; one of them must fit."""
+    """The expected code of a contract. `codes` are creation codes with arguments; one of them must fit."""
 
     name: str
     address: str
@@ -93,7 +93,7 @@ def _refuse(what: str, expected: str, found: Mapping[str, str], place: str) -> N
             actual="; ".join(f"{name} {words}" for name, words in found.items()),
             where=place,
             remedy="No token was moved. The makers of such contracts may take all tokens that the contracts "
-            "hold. Get the deployment file of contracts that you trust, or run the version of these.",
+            "hold. Get the deployment file of contracts that you trust, or run the version that made these.",
         )
 
 
@@ -132,7 +132,7 @@ async def find_other_creations(
                 if subject is not None and code not in subject.codes:
                     found[subject.name] = "was created by other code, which may have given anybody a credit"
         first = numbers.stop
-    return found | {one.name: "was created by no transaction of its own there" for one in wanted.values()}
+    return found | {one.name: "was created by no transaction in these blocks" for one in wanted.values()}
 
 
 async def _list_creations(connection: Connection, number: int) -> dict[str, bytes]:

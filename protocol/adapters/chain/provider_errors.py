@@ -20,7 +20,8 @@ class Kind(StrEnum):
     BUSY = "busy"
     """Wait, as long as the provider says; then ask the same."""
     BEHIND = "behind"
-    """The backend that answered lacks a block or an index. Ask again, because another backend may have it."""
+    """The backend that answered lacks a block, or has not indexed it. Ask again, because another backend may
+    have it."""
     TOO_MUCH = "too_much"
     """Ask for less at once."""
     UNSUPPORTED = "unsupported"
@@ -132,9 +133,9 @@ _UNITS_S = {"ms": 1e-3, "milli": 1e-3, "m": 60.0, "min": 60.0}
 
 @dataclass
 class ProviderError(Exception):
-    """A JSON-RPC error of a provider. `data` is that of a revert, else empty. `wait_s` is for how long the
-    provider asks for a pause, None if it does not say. `may_have_arrived` says that another endpoint may have
-    accepted the transaction that this one refuses."""
+    """A JSON-RPC error of a provider. `data` is the revert's data, else empty. `wait_s` is the pause in
+    seconds that the provider asks for, None if it names none. `may_have_arrived` says that another endpoint
+    may have accepted the transaction that this one refuses."""
 
     kind: Kind
     message: str

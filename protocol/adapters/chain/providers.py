@@ -32,10 +32,11 @@ ATTEMPTS = 3
 FRESH_ATTEMPTS = 8
 """Attempts of a request that only a backend with a certain block can answer."""
 GRACE_SHARE, LONG_GRACE_SHARE = 0.05, 0.25
-"""After the first answer the others get this part of a request's time; for logs, the second part."""
+"""After the first answer the other endpoints get this share of a request's time to answer: GRACE_SHARE, for
+logs LONG_GRACE_SHARE."""
 BATCH_REFUSALS, NO_BATCHES_S = 3, 300.0
-"""After so many refused batches in a row, no batch is sent for so many seconds. Fewer may come from a gateway
-that restarts."""
+"""After BATCH_REFUSALS refused batches in a row, no batch is sent for NO_BATCHES_S seconds. Fewer may come
+from a gateway that restarts."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.125, 0.5
 REVERTING = ("eth_call", "eth_estimateGas", "eth_sendRawTransaction")
 """Requests that a contract itself may refuse, by a revert."""
@@ -52,7 +53,7 @@ class Providers:
         self.endpoints = [Endpoint(url, timeout_s) for url in dict.fromkeys(rpc_urls)]
         self.health = RpcHealth()
         self.lacks: set[str] = set()
-        """What the provider does not support, by its own word: methods, `pending`, `batches`."""
+        """What the provider says that it does not support: methods, `pending`, `batches`."""
         self._timeout_s = timeout_s
         self._batch_refusals = 0
         self._no_batches_until_s = 0.0
@@ -147,8 +148,8 @@ class Providers:
     async def ask_two(
         self, calls: Sequence[tuple[str, Sequence[object]]], read: Callable[[Any], Answer], block: int
     ) -> Answer:
-        """Asks two endpoints as `ask_together` does, if two answer and have `block`. Raises AnswersDiffer if
-        their answers differ, because nobody can tell which one is right."""
+        """Asks two endpoints as `ask_together` does, or one if no second one answers and has `block`. Raises
+        AnswersDiffer if their answers differ, because nobody can tell which one is right."""
         able = [one for one in self._order() if not one.away_s and (one.head is None or one.head >= block)]
         if len(able) < 2:
             return await self.ask_together(calls, read)
@@ -329,7 +330,7 @@ class Providers:
         if isinstance(number, ProviderError):
             raise number
         if (head := answers.read_number(number)) < floor:
-            raise ProviderError(Kind.BEHIND, f"the head is {head}, and block {floor} is known")
+            raise ProviderError(Kind.BEHIND, f"its head is {head}, but block {floor} is known to exist")
         if isinstance(found, ProviderError):
             raise found
         return found
@@ -349,9 +350,9 @@ class Providers:
         await asyncio.sleep(max(0.0, wait_s))
 
     async def broadcast(self, raw: bytes) -> None:
-        """Sends a signed transaction to every endpoint. Raises ProviderError if all that answer refuse it,
-        with `may_have_arrived` if one was silent. Raises EnvironmentFault if none answers; it may have
-        arrived nevertheless."""
+        """Sends a signed transaction to every endpoint. Raises ProviderError if every endpoint that answers
+        refuses it, with `may_have_arrived` if one was silent. Raises EnvironmentFault if none answers; it may
+        have arrived nevertheless."""
         sending = (self._hand_in(endpoint, raw) for endpoint in self.endpoints)
         found = await asyncio.gather(*sending, return_exceptions=True)
         if None in found:

@@ -21,7 +21,7 @@ _PROOF = "Rebuild the proof from the stored state; a damaged store is restored f
 _SHOW = "Fetch the block from another node of the chain and make the proof again (`Randomness.prove`)."
 
 
-_LATE = "The chance is gone; the draw moves on to a later block."
+_LATE = "It is too late to use this block; the draw moves on to a later one."
 
 
 WORDINGS: dict[str, Wording] = {

@@ -25,7 +25,7 @@ from touchstone.protocol.spec.tokens import format_tokens as format_tokens
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BOUNDS = ("expected", "first", "greatest", "last", "least", "most", "needed")
-"""Names of values that begin so are bounds: they say what would have been right."""
+"""Values of an error whose names begin with these words are bounds: they say what would have been right."""
 
 
 class ContractRefused(InvalidInput):
@@ -118,7 +118,7 @@ def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: 
 
 
 def _fits(wording: Wording, shown: Mapping[str, str]) -> bool:
-    """Returns whether the words name values of this error, because another contract may have an error of the
+    """Returns whether the wording uses only values of this error. Another contract may have an error of the
     same name."""
     return all(name in shown for text in wording for name in _PLACEHOLDER.findall(text))
 
@@ -129,7 +129,8 @@ def _fill(text: str, shown: Mapping[str, str]) -> str:
 
 
 def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
-    """Returns words for an error that has none: its values by name, split into bounds and what was found."""
+    """Returns a wording for an error that has none: its values by name, split into bounds and what was
+    found."""
     bounds = [key for key in shown if key.startswith(_BOUNDS)]
     found = [key for key in shown if key not in bounds]
     expected, actual = (", ".join(f"{key} {{{key}}}" for key in keys) for keys in (bounds, found))

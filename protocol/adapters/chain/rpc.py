@@ -47,7 +47,7 @@ far that deeper JSON could crash the process."""
 
 
 REFUSE_BATCH = (400, 404, 405, 413, 415, 422)
-"""The statuses of a server that takes no batches."""
+"""The HTTP statuses of a server that takes no batches."""
 
 
 MAX_WAIT_S = 600.0
@@ -55,7 +55,7 @@ MAX_WAIT_S = 600.0
 
 
 REST_TIMEOUTS = 1.5
-"""If there are several endpoints, a silent one is skipped for so many times the timeout of a request."""
+"""A silent endpoint is skipped for this many times the timeout of a request, if there are others."""
 
 
 FIRST_WAIT_S, LONGEST_GUESS_S = 1.0, 32.0
@@ -79,7 +79,7 @@ class Endpoint:
         self.place = name_place(url)
         """Names the endpoint in errors and logs."""
         self.lacks: set[str] = set()
-        """What this provider does not support, by its own word: methods, or the tag `pending`."""
+        """What this provider says that it does not support: methods, or the tag `pending`."""
         self.free_s = 0.0
         """The provider asks for a pause until then (monotonic seconds)."""
         self.head: int | None = None
@@ -161,7 +161,7 @@ class Endpoint:
     def _read(self, answer: object) -> Any:
         """Returns the result, or the ProviderError in its place."""
         if not isinstance(answer, dict):
-            raise NoAnswer("the answer is no JSON-RPC")
+            raise NoAnswer("the answer is not JSON-RPC")
         if answer.get("error") is not None:
             error = read_error(answer["error"])
             if error.kind is Kind.BUSY:
@@ -188,7 +188,7 @@ class Endpoint:
             if response.status == 429 and not isinstance(answer, list):
                 self._note_status(response, text)
         if not isinstance(answer, dict | list):
-            raise NoAnswer("the answer is no JSON-RPC")
+            raise NoAnswer("the answer is not JSON-RPC")
         return answer
 
     def _note_status(self, response: aiohttp.ClientResponse, text: bytes) -> None:
@@ -261,6 +261,6 @@ def name_place(rpc_url: str) -> str:
         url = URL(rpc_url)
         origin = str(url.origin())
     except ValueError:
-        return "an address that is none (not shown)"
+        return "an invalid address (not shown)"
     is_bare = url.path in ("", "/") and not (url.query_string or url.fragment or url.user or url.password)
     return origin if is_bare else f"{origin}/..."

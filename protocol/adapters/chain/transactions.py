@@ -6,10 +6,11 @@
 
 The gas estimate runs the call first, so a refusal costs nothing. The lowest waiting nonce blocks all others.
 So it is signed again, with the fee that the head asks for, as long as somebody waits for it or for a later
-one. A call is not signed for another nonce before it is known what used the first one. If the chain has
-counted a nonce and shows no receipt, the block that counted it tells.
+one. A call is not signed for another nonce before it is known what used the first one. If a nonce is used on
+chain and no receipt is shown, the block in which it was used tells by which transaction.
 
-After a crash the queue is in its file. If a call is sent again that still waits there, it is not signed anew.
+After a crash the queue is in its file. A call that still waits there is not signed anew when it is sent
+again.
 """
 
 import asyncio
@@ -40,16 +41,18 @@ MOST_FOREIGN = 16
 """The most transactions of other programs with the same key that are assumed to wait. If an endpoint reports
 more, it errs, and each missing one would have to be filled with an empty transfer."""
 USED_UP_PERCENT = 97
-"""A transaction that failed after using so many percent of its gas ran out of it."""
+"""A failed transaction counts as out of gas if it used at least this share of its gas, in percent."""
 MOST_OFFERS = 3
-"""The most fee offers for one call at a time, if a pool names the tip that it wants."""
+"""The most fee offers in a row for one call, if a pool names the tip that it wants."""
 MOST_RECOVERY_ATTEMPTS = 4
-"""A node starts after so many attempts to replace stuck transactions, even if they stay stuck."""
+"""A node tries this often to replace stuck transactions before it starts. Then it starts even if they stay
+stuck."""
 HAND_INS = 5
-"""A waiting transaction counts as stuck after it was sent so often."""
+"""How often a waiting transaction is sent until it counts as stuck."""
 NO_COIN = "no coin for gas"
 COIN_REMEDY = (
-    "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
+    "Send the account coin of this chain; on a test network `touchstone init --devnet` with its --home gives "
+    "some."
 )
 
 
@@ -60,8 +63,8 @@ def limit_gas(estimate: int) -> int:
 
 @dataclass(frozen=True)
 class ResendPolicy:
-    """A transaction counts as stuck after `resend_after_s` seconds. `send` gives up after so many signatures
-    (None: never, while somebody waits)."""
+    """A transaction counts as stuck after `resend_after_s` seconds. `send` gives up after `attempts`
+    signatures (None: never, while somebody waits)."""
 
     resend_after_s: float = 15.0
     attempts: int | None = 10
@@ -119,11 +122,12 @@ class Sender:
         self._cap_wei = cap_wei
         self._lock = asyncio.Lock()
         self._counted: int | None = None
-        """How many transactions the chain has counted; None while the endpoint is silent."""
+        """How many of the account's transactions are mined; None while the endpoint is silent."""
         self._awaited: set[int] = set()
         """The nonces that somebody in this process waits for."""
         self._signed_s: dict[int, float] = {}
-        """When each was last signed, or first seen, in this process (monotonic seconds)."""
+        """When each transaction was last signed, or first seen, in this process (monotonic seconds, by
+        nonce)."""
         self._underpriced: set[int] = set()
         """The nonces whose offer a pool called too low."""
         self._needs_gas: dict[tuple[str, bytes], int] = {}
@@ -199,8 +203,8 @@ class Sender:
         return await self._connection.transaction_count(self.address, at)
 
     async def _count_surely(self, at: str, known: int) -> int:
-        """Returns how many transactions the chain has counted. A count above `known` must be confirmed,
-        because a wrong one would leave a gap before the next transaction."""
+        """Returns the account's transaction count. A count above `known` is asked for twice, because a wrong
+        one would leave a gap before the next transaction."""
         count = await self._count(at)
         return count if count <= known else min(count, await self._count(at))
 
@@ -280,10 +284,10 @@ class Sender:
         self.is_capped = self.is_capped and bool(self.queue.list_all())
 
     async def _hand_in(self, waiting: Waiting) -> Kind | None:
-        """Sends what was signed last. Returns None if it may be mined from now on. Returns REPLACEMENT if
-        another transaction waits with its nonce, NONCE_TOO_LOW if one was mined; if it was sent before,
-        either may mean this very transaction. Raises ProviderError if no pool accepts it for another
-        reason."""
+        """Sends the version that was signed last. Returns None if it may be mined from now on. Returns
+        REPLACEMENT if another transaction waits with its nonce, NONCE_TOO_LOW if another was mined with it;
+        if it was sent before, that other one may be this very transaction. Raises ProviderError if no pool
+        accepts it for another reason."""
         for _ in range(MOST_OFFERS):
             try:
                 await self._connection.broadcast(self._raw[waiting.nonce])
@@ -330,7 +334,7 @@ class Sender:
     async def _wait(self, nonce: int) -> MinedTransaction | None:
         """Waits for the receipt of this nonce. Returns None if another transaction was mined with it, so that
         this one never will be. Raises EnvironmentFault when the policy's attempts are used up, or the account
-        cannot pay; then it stays in the queue."""
+        cannot pay; then the transaction stays in the queue."""
         began_s, attempts = time.monotonic(), self._resend_policy.attempts
         try:
             while True:
@@ -356,14 +360,14 @@ class Sender:
             raise EnvironmentFault(
                 what="it is not known whether a transaction was mined",
                 expected=f"the receipt of {name}",
-                actual="the chain has counted its nonce, and the endpoint shows no receipt",
+                actual="its nonce is used on chain, but the endpoint shows no receipt",
                 remedy="Do not repeat the call: look first what was done (`touchstone status`).",
             )
         raise _fault(self.address, f"{name} not mined after {attempts} attempts")
 
     async def _look(self, nonce: int) -> tuple[bool, MinedTransaction | None]:
-        """Returns whether it is known what used this nonce, and the receipt if that is ours. If not known,
-        moves the lowest waiting nonce forward."""
+        """Returns whether it is known which transaction used this nonce, and the receipt if it is ours. If
+        not known, sends the lowest waiting transaction again if it needs that."""
         try:
             self._counted = None
             self._counted = mined = await self._count("latest")
@@ -384,7 +388,7 @@ class Sender:
             return False, None
 
     async def _drive(self, lowest: int) -> None:
-        """Handles the lowest nonce that the chain has not counted, because all later ones wait for it."""
+        """Handles the lowest nonce that is not used yet, because all later ones wait for it."""
         waiting = self.queue.find(lowest)
         if waiting is None:
             await self._close_gap(lowest)
@@ -399,8 +403,8 @@ class Sender:
                     await self._hand_in_again(waiting)
 
     def _is_to_be_handed_in(self, nonce: int) -> bool:
-        """Returns whether the transaction must be sent again: no endpoint has accepted it, or only some time
-        ago. That endpoint may have been on another chain, or have dropped it."""
+        """Returns whether the transaction must be sent again, because no endpoint has accepted it recently.
+        One that accepted it earlier may have been on another chain, or have dropped it."""
         since_s = time.monotonic() - self._handed_in_s.get(nonce, -math.inf)
         return nonce in self._raw and since_s >= self._resend_policy.resend_after_s / HAND_INS
 
@@ -454,8 +458,8 @@ class Sender:
                 raise _describe_refusal(self.address, error) from error
 
     async def _explain(self, waiting: Waiting, receipt: MinedTransaction, where: str) -> None:
-        """Raises the contract's refusal of the same call after that block; the state just before is not
-        available. If it does not refuse then, raises EnvironmentFault."""
+        """Repeats a failed call on the state after its block, because the state just before is not available.
+        Raises the contract's refusal, or EnvironmentFault if it does not refuse then."""
         block = receipt.block_number
         if receipt.gas_used * 100 >= waiting.gas * USED_UP_PERCENT:
             self._needs_gas[waiting.to, waiting.data] = min(2 * waiting.gas, max(waiting.gas, MOST_GAS))
@@ -483,5 +487,6 @@ def _fault(address: str, actual: str) -> EnvironmentFault:
         what="a transaction was not mined",
         expected=f"a transaction of {address} in a block",
         actual=actual,
-        remedy="Check that the chain makes blocks and the account has coin for gas; then ask what was done.",
+        remedy="Check that the chain makes blocks and the account has coin for gas. Then look what was done "
+        "(`touchstone status`).",
     )

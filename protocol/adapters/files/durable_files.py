@@ -60,7 +60,8 @@ def fill_file(
 
 
 def _write_directly(handle: int, data: bytes | memoryview) -> int:
-    """Writes whole pages directly and returns the number of written bytes; 0 if the file system cannot."""
+    """Writes whole pages directly and returns the number of written bytes; 0 if the file system cannot do
+    that."""
     flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
     try:
         fcntl(handle, F_SETFL, flags | os.O_DIRECT)

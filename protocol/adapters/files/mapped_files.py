@@ -19,10 +19,10 @@ from weakref import WeakSet
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 STATM = Path("/proc/self/statm")
-"""Its second number is how many pages this process holds (man 5 proc)."""
+"""The file whose second number says how many pages this process holds (man 5 proc)."""
 STATM_BYTES = 128
 LEAST_PAGES_BYTES = 1 << 28
-"""Mapped pages may take at least so many bytes, whatever else a process holds."""
+"""Mapped pages may always take this many bytes, however much else a process holds."""
 _mapped: WeakSet[mmap] = WeakSet()
 """All mappings that are still in use."""
 _lock = Lock()
@@ -45,7 +45,7 @@ def map_file(path: Path) -> memoryview:
 
 
 MAP_FIXED = 0x10
-"""Replaces an existing mapping, on Linux, BSD and macOS (mmap(2))."""
+"""The flag that lets a mapping replace another one, on Linux, BSD and macOS (mmap(2))."""
 
 
 @cache
@@ -75,7 +75,7 @@ def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
 
 
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
-    """Returns zero bytes in an unnamed file, which is deleted with its last user. Raises EnvironmentFault if
+    """Returns zero bytes in an unnamed file, which is deleted once nobody uses it. Raises EnvironmentFault if
     the disk refuses them."""
     path, mapped = make_shared(folder, size_bytes)
     path.unlink()
@@ -113,7 +113,7 @@ def _no_room_for_tensor(error: OSError, folder: Path, size_bytes: int) -> Enviro
 
 @dataclass
 class PageLimit:
-    """Limits the memory that this process holds. If unmapped memory already takes all of it, mapped pages may
+    """Limits the memory that this process holds. If other memory already takes all of that, mapped pages may
     still take `least_bytes`, because releasing each page at once costs far more time than it saves."""
 
     limit_bytes: int
@@ -132,7 +132,7 @@ class PageLimit:
 
 
 def measure_resident_bytes() -> int:
-    """Returns what this process holds in memory."""
+    """Returns how many bytes of memory this process holds."""
     return int(os.pread(_open_statm(), STATM_BYTES, 0).split()[1]) * PAGESIZE
 
 

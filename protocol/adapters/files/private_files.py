@@ -67,5 +67,5 @@ def _replace(path: Path, handle: int, temporary: str, data: bytes) -> None:
 
 
 def _wrong_file(path: Path, expected: str, actual: str, remedy: str) -> InvalidInput:
-    what = "a secret's file cannot be used"
+    what = "a file that holds a secret cannot be used"
     return InvalidInput(what=what, expected=expected, actual=actual, where=str(path), remedy=remedy)

@@ -41,7 +41,8 @@ class UnchangedFiles:
 
 
 def take_print(path: Path) -> FilePrint | None:
-    """Returns a print of a file, which changes when the file is written again; None if there is no file."""
+    """Returns a fingerprint of a file, which changes when the file is written again; None if there is no
+    file."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -30,8 +30,8 @@ def create_keystore(path: Path, password: str) -> AccountKey:
 
 
 def create_devnet_keystore(path: Path, password: str) -> AccountKey:
-    """Does the same as create_keystore, with a key derivation too weak for real money: for local chains
-    only."""
+    """Does the same as create_keystore, with a key derivation that is too weak for real money: for local
+    chains only."""
     return _write_keystore(path, Account.create(), password, DEVNET_SCRYPT_WORK_FACTOR)
 
 
@@ -63,9 +63,9 @@ def is_keystore(path: Path) -> bool:
 
 def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool = False) -> AccountKey:
     """Writes the key of another file encrypted to `path`. `source` is a keystore that `password` opens, or a
-    file with the bare key as 64 hexadecimal digits. `is_devnet` weakens it as create_devnet_keystore does.
-    Raises InvalidInput as load_keystore does, if the file holds no key, and if `path` exists; the message
-    shows no contents."""
+    file with the bare key as 64 hexadecimal digits. `is_devnet` weakens the encryption as
+    create_devnet_keystore does. Raises InvalidInput as load_keystore does, and if the file holds no key or
+    `path` exists; the message shows no contents."""
     account = load_keystore(source, password)._account if is_keystore(source) else _read_bare_key(source)
     work_factor = DEVNET_SCRYPT_WORK_FACTOR if is_devnet else SCRYPT_WORK_FACTOR
     return _write_keystore(path, account, password, work_factor)

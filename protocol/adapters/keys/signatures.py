@@ -22,7 +22,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain, to_typed_data
 
 SIGNATURE_BYTES = 64
 PARITY_BIT = 1 << 255
-"""The bit of vs that says if v is 28 (set) or 27."""
+"""The bit of vs that says whether v is 28 (set) or 27."""
 Signed = Statement | NodeStatement
 
 
@@ -64,8 +64,8 @@ def _compact(signature: bytes) -> bytes:
 
 
 def _split(signature: bytes, source: str) -> tuple[int, int, int]:
-    """Returns v, r and s. Refuses another length and the higher s; the library refuses numbers outside the
-    group."""
+    """Returns v, r and s. Refuses a signature of another length or with the higher s; the library refuses
+    numbers outside the group."""
     if len(signature) != SIGNATURE_BYTES:
         raise _refuse(f"{SIGNATURE_BYTES} bytes", f"{len(signature)} bytes", source)
     r, vs = (int.from_bytes(signature[start : start + 32], "big") for start in (0, 32))

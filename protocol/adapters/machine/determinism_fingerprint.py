@@ -17,9 +17,10 @@ FILE_NAME = "bits.json"
 
 
 class DeterminismFingerprint(msgspec.Struct, frozen=True):
-    """The bits of the last run. `machine` is `compute.determinism.describe_bits`. `step_root` is the state
-    after one known step of the task, in hex. Statements up to round `unlike_until` have other bits, -1 if
-    none have. `former_root` is that step before the last update that changed the bits, empty if none did."""
+    """Tells which bits the last run computed. `machine` is from `compute.determinism.describe_bits`.
+    `step_root` is the root of the state after one fixed step of the task, in hex. Claims and votes up to
+    round `unlike_until` were computed with other bits (-1: none). `former_root` is what `step_root` was
+    before the last update that changed bits, empty if none did."""
 
     machine: str
     step_root: str
@@ -42,7 +43,8 @@ def write_bits(home: Path, bits: dict[str, DeterminismFingerprint]) -> None:
 
 
 def read_processor_model() -> str:
-    """Returns the processor's model as the system names it. Kernels divide a product by its caches."""
+    """Returns the processor's model as the system names it. Kernels cut matrix products to fit the caches of
+    the model."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -25,17 +25,16 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 log = logging.getLogger(__name__)
 LOOK_S = 5.0
 FAILED_LOOKS = 3
-"""After so many failed looks in a row, the system counts as not telling. A single one may have found no free
-file."""
+"""After this many failed looks in a row, the machine counts as used. A single look may fail because too many
+files are open."""
 LOAD_S = 60.0
-"""Load is averaged over so many seconds, or over the idle time that the operator asks for, if that is
-less."""
+"""Load is averaged over this many seconds, or over the operator's idle time if that is less."""
 LASTING_S = 1_800.0
-"""Use counts as lasting so many seconds after it was first seen, if the machine was never idle between."""
+"""Use counts as lasting once it was seen this many seconds after its start, without idle time in between."""
 FIRST_PIDS = "pid:[4026531836]"
 """The namespace of the machine's own processes; a container has another one."""
 HID, KEYBOARD, MOUSE = "03", "01", "02"
-"""USB's number of a class of devices, and of two protocols."""
+"""USB's number of the class of input devices, and of the protocols of keyboards and mice."""
 PS2 = "i8042"
 """The controller of PS/2 keyboards and mice; a laptop's built-in ones mostly belong to it."""
 PPID, USER_TICKS, USER_TICKS_OF_ENDED = 1, 11, 13
@@ -57,9 +56,10 @@ PLACES = Places()
 
 @dataclass(frozen=True)
 class UseSeen:
-    """The result of one look. `at_s` is the monotonic time. `busy_s` are processor seconds of all programs
-    since the machine started, `own_s` those of the node. `typed` says, for each terminal, when somebody last
-    typed there (Unix time). `reports` counts the reports of keyboard and mouse."""
+    """The result of one look at the machine's use. `at_s` is the monotonic time. `busy_s` are processor
+    seconds of all programs since the machine started, `own_s` those of the node. `typed` says, for each
+    terminal, when somebody last typed there (Unix time). `reports` counts the reports of keyboard and
+    mouse."""
 
     at_s: float
     busy_s: float
@@ -69,8 +69,8 @@ class UseSeen:
 
 
 def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
-    """Looks once at how this machine is used. `own` is the process whose time, with its children's, is the
-    node's (0: this one). Raises OSError, ValueError or LookupError if the system does not tell."""
+    """Looks once at how this machine is used. `own` is the node's process (0: this one): its time and that of
+    its children is the node's. Raises OSError, ValueError or LookupError if the system does not tell."""
     at_s, tick_s = time.monotonic(), 1 / os.sysconf("SC_CLK_TCK")
     # Read this before the total, so that work between the two reads counts as another's.
     own_ticks = _count_own_ticks(places.proc, own or os.getpid())
@@ -136,8 +136,9 @@ def _count_usb_reports(usb: Path) -> dict[str, int]:
 
 def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
     """Describes how somebody uses the machine; empty if nobody does. `seen` are two or more looks, in order.
-    It is in use if somebody typed or moved a mouse since the last but one look. It is also in use if other
-    programs took more than `cores` processors on average since the first look, at least `load_s` ago."""
+    The machine is in use if somebody typed or moved a mouse since the last but one look. It is also in use if
+    other programs took more than `cores` processors on average since the first look, at least `load_s`
+    ago."""
     first, before, last = seen[0], seen[-2], seen[-1]
     # Compare each terminal with itself, and any change counts: its owner can set its time to a later year,
     # and the clock may be set back.
@@ -156,7 +157,7 @@ def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
 @dataclass
 class MachineUse:
     """Says whether somebody else uses this machine. `idle_s` is how long nobody may have used it before it
-    counts as idle; `cores` are processors that other programs may take meanwhile.
+    counts as idle; `cores` is how many processors other programs may take meanwhile.
 
     `is_used` holds from the first seen use until the machine is idle; `is_idle` is the opposite. Before
     enough is known, neither holds. `is_lasting` says that it was still used `LASTING_S` after the first use.
@@ -174,7 +175,7 @@ class MachineUse:
     _seen: list[UseSeen] = field(default_factory=list)
 
     def require_telling(self) -> None:
-        """Raises EnvironmentFault if this system does not tell whether somebody uses the machine."""
+        """Raises EnvironmentFault if nothing on this system shows whether somebody uses the machine."""
         try:
             if (found := os.readlink(self.places.proc / "self" / "ns" / "pid")) != FIRST_PIDS:
                 raise ValueError(f"a container ({found}), which sees no terminal of its machine")
@@ -192,7 +193,7 @@ class MachineUse:
             ) from error
 
     def take(self, seen: UseSeen) -> None:
-        """Adds one more look."""
+        """Takes the result of one more look into account."""
         load_s = min(LOAD_S, self.idle_s)
         self._seen.append(seen)
         if len(self._seen) == 1:
@@ -213,8 +214,8 @@ class MachineUse:
         self.is_lasting = at_s - self._first_s >= LASTING_S
 
     async def follow(self) -> None:
-        """Looks every few seconds, without end. If a look fails, the machine counts as used, because the
-        person at the machine comes first."""
+        """Looks every few seconds, without end. If several looks in a row fail, the machine counts as used,
+        because the person at the machine comes first."""
         failed = 0
         while True:
             try:
@@ -225,5 +226,5 @@ class MachineUse:
                 log.exception("it cannot be told whether somebody uses the machine")
                 failed += 1
                 if failed >= FAILED_LOOKS:
-                    self.note(f"the system does not tell any more how it is used ({error})", time.monotonic())
+                    self.note(f"how the system is used cannot be seen any more ({error})", time.monotonic())
             await asyncio.sleep(LOOK_S)

@@ -24,7 +24,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 PATH = "/metrics"
 LIMITS = WireLimits(connections=16, burst_requests=50)
 FRESH_S = 1.0
-"""A text may be so many seconds old."""
+"""Seconds for which a text of the metrics is served again."""
 Samples = Mapping[tuple[str, ...], float]
 """A metric's values by the values of its labels; `()` without labels. A missing value is left out."""
 
@@ -40,7 +40,7 @@ class Metric:
 
     @property
     def is_counter(self) -> bool:
-        """Whether it only grows."""
+        """Whether the value only grows."""
         return self.name.endswith("_total")
 
 
@@ -49,7 +49,7 @@ Read = Callable[[], Mapping[str, Samples]]
 
 
 class _Values(Collector):
-    """The collector that the library calls for each text."""
+    """The collector that the library calls whenever it writes the text."""
 
     def __init__(self, metrics: Sequence[Metric], read: Read) -> None:
         self._metrics, self._read = metrics, read

@@ -10,10 +10,11 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 STATE_FILE = "node-state.json"
 STALE_S = 10.0
-"""A node that has not written its file for so many seconds was killed, hangs, or cannot write to the disk."""
+"""A node that has not written its file for this many seconds was killed, hangs, or cannot write to the
+disk."""
 FULL_DISK_BYTES = 50_000_000
 SPARE_DISK_BYTES = 1_000_000_000
-"""Less free disk is nearly full: journal, logs and disputes need it."""
+"""A disk with less free space is nearly full: journal, logs and disputes need it."""
 
 
 class HealthIssue(StrEnum):
@@ -59,8 +60,8 @@ class SeenHealthIssue(Message, frozen=True):
 
 class NodeState(Message, frozen=True):
     """The state that a node writes into its home. Times are Unix time in seconds. `seen_s` is when it wrote
-    this. `end` says how this run ended, `earlier_end` the run before (None if this is the first). `kills`
-    counts earlier runs that ended without a word."""
+    this. `end` says how this run ended, `earlier_end` how the run before ended (None if this is the first).
+    `kills` counts earlier runs that ended without a word."""
 
     account: str
     started_s: Count

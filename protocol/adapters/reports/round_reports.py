@@ -1,7 +1,7 @@
 """Reads and writes a node's signed reports of its work in a round: losses and distances.
 
-Reports are not trusted. They must name places that the chain has, and each counts only with the signature of
-the account whose claim or vote is there. Nobody has proven what they say.
+Reports are not trusted. They must name claims and audits that the chain has, and each counts only with the
+signature of the account whose claim or vote it is about. Nobody has proven what they say.
 """
 
 from typing import Annotated
@@ -26,7 +26,7 @@ AUDITS_MAX = 128
 """More audits than one seat can have in a round: three ranks of every third of 64 claims."""
 REPORTS_BYTES = 64 * 1024
 RETRY_POLICY = RetryPolicy(attempts=1, connect_s=3.0, silence_s=2.0)
-"""A node has nine seconds at most, and is asked once."""
+"""A node is asked once, and has nine seconds at most to answer."""
 Figure = Annotated[int, Meta(ge=0, le=MILLIONTHS_MAX)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
@@ -81,7 +81,7 @@ def format_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
 
 def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossReport] | None:
     """Returns the report and the account that must have signed it: the solver whose claim of round `index` is
-    in that slot. None if there is none."""
+    in that slot. None if the slot has no claim."""
     game_round = game.rounds.get(index)
     claim = None if game_round is None else game_round.claims.get(said.slot)
     if claim is None:
@@ -92,7 +92,7 @@ def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossRep
 
 def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[str, DistanceReport] | None:
     """Returns the report and the account that must have signed it: the auditor that the chain drew for that
-    place. None if it drew none."""
+    audit. None if it drew none."""
     drawn = get_drawn(game, index, said.slot, said.draw, said.rank)
     if drawn is None:
         return None

@@ -33,7 +33,7 @@ READ_BYTES = 256 * 1024
 RESERVE_BYTES = 64 * 1024 * 1024
 """Bytes of disk that stay free, so that the journal can still be written."""
 ABANDONED_SECONDS = 3600.0
-"""A temporary file that was not written to for so many seconds belongs to a killed process."""
+"""A temporary file that was not written to for this many seconds belongs to a killed process."""
 LOCK_NAME = "lock"
 """An empty file, there from the start, so that blobs can be removed from a full disk."""
 CHUNKS = ".chunks"
@@ -92,7 +92,8 @@ class BlobStore:
 
         It checks only that `chunk_roots` fold to the root, and that a tensor is finite. `get` checks the
         bytes when they are read; `open_map` does not while this process remembers the file. `is_cached` is
-        that of `fill_file`. Raises InvalidInput if a check fails, EnvironmentFault on a full disk."""
+        explained in `fill_file`. Raises InvalidInput if a check fails, EnvironmentFault if the disk is
+        full."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots, ref.key.kind) != ref.key.root:
             raise _other_bytes(ref, data, chunk_roots)
         with _blame_caller():
@@ -110,8 +111,8 @@ class BlobStore:
 
     @contextmanager
     def open_writer(self, ref: BlobRef, verifier: BlobVerifier | None = None) -> Iterator["BlobWriter"]:
-        """Yields a writer for bytes that stream in. What is not committed at the end of the `with` block is
-        removed."""
+        """Yields a writer for bytes that stream in. Bytes that are not committed at the end of the `with`
+        block are removed."""
         self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
@@ -123,7 +124,7 @@ class BlobStore:
 
     def require_space(self, needed_bytes: int, what: object) -> None:
         """Raises EnvironmentFault unless the disk has room for `needed_bytes` more and for RESERVE_BYTES.
-        `what` names them in the error."""
+        `what` names these bytes in the error."""
         free = self.compute_free_bytes()
         if needed_bytes + RESERVE_BYTES > free:
             raise EnvironmentFault(
@@ -197,7 +198,7 @@ class BlobStore:
         return list(open_leaves(ref, roots, data, indices))
 
     def _open_whole(self, ref: BlobRef) -> Iterator[bytes]:
-        """Opens as `open_range`. If no file has exactly this length, opens the whole file under this name."""
+        """Opens as `open_range`. If the file has another length, opens all of it."""
         return self.open_range(ref.key, 0, ref.size_bytes if self.has(ref) else None)
 
     def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -275,12 +276,13 @@ class BlobStore:
             self._unlink(key)
 
     def take_print(self, key: BlobKey) -> FilePrint | None:
-        """Returns a print of a blob, which changes when the blob is written again; None if it is missing."""
+        """Returns a fingerprint of a blob, which changes when the blob is written again; None if it is
+        missing."""
         return take_print(self.get_path(key))
 
     def delete_unchanged(self, key: BlobKey, found: FilePrint) -> None:
-        """Removes a blob, unless it was written again after its print was taken, because then somebody else
-        needs it."""
+        """Removes a blob, unless it was written again after its fingerprint was taken, because then somebody
+        else needs it."""
         with self._alone():
             if self.take_print(key) == found:
                 self._unlink(key)
@@ -306,8 +308,8 @@ class BlobStore:
         return shutil.disk_usage(self.folder).free
 
     def _remove_abandoned(self) -> None:
-        """Removes temporary files of killed processes. They may be as long as a tensor, and a node may be
-        killed often."""
+        """Removes temporary files of killed processes, because they may be as long as a tensor, and a node
+        may be killed often."""
         for path in self._incoming.iterdir():
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
@@ -357,7 +359,7 @@ class BlobWriter:
 
     @property
     def received_bytes(self) -> int:
-        """How many bytes were written so far. A broken transfer continues there."""
+        """How many bytes were written so far. A broken transfer continues after them."""
         return self._verifier.received_bytes
 
     def write(self, data: bytes) -> None:

@@ -14,11 +14,12 @@ from touchstone.protocol.spec.params import ZERO_WORD
 class BlobVerifier:
     """Checks the bytes of one blob while they stream; memory stays below two chunks.
 
-    Pass bytes in order to `update`; `finish` checks length and root. Until then the caller must not use them.
-    Any error raises ProtocolFault with `source`, who sent the bytes, as culprit."""
+    Pass bytes in order to `update`; `finish` checks length and root. Until then the caller must not use the
+    bytes. Any error raises ProtocolFault with `source`, the sender of the bytes, as culprit."""
 
     def __init__(self, ref: BlobRef, *, source: str = "", chunk_roots: Sequence[bytes] = ()) -> None:
-        """Begins. `chunk_roots` are those that the source announced (see `chunk_roots`), else empty."""
+        """Begins. `chunk_roots` are the ones that the sender announced (see `chunk_roots`), empty if it
+        announced none."""
         self._ref = ref
         self._source = source
         self._announced = tuple(chunk_roots)

@@ -1,9 +1,9 @@
 """Names blobs: by kind, address and length.
 
 The address is the root that a blob's bytes must hash to, so no peer is trusted for its content. It is the
-root of a positional tree (docs/spec.md, section 1), of which a dispute may open any leaf. The length is part
-of a reference and known before the first byte comes: from the task for tensors, deltas and datasets, from the
-program for traces. A tree pads its last leaf, so a root alone does not fix the length.
+root of a positional tree (docs/spec.md, section 1), and a dispute may open any leaf of that tree. The length
+is part of a reference and known before the first byte comes: from the task for tensors, deltas and datasets,
+from the program for traces. A tree pads its last leaf, so a root alone does not fix the length.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 ROOT_BYTES = 32
 CHUNK_DEPTH = 10
-"""1,024 leaves (1 MiB of tensor) are one chunk. With the chunk roots known, a wrong byte costs one chunk of
-bandwidth at most; without them, the whole blob."""
+"""1,024 leaves (1 MiB of tensor) are one chunk. If the chunk roots are known, a wrong byte costs one chunk of
+bandwidth at most, else the whole blob."""
 SMALL_CHUNK_DEPTH = 5
 """32 leaves are one chunk of a trace or a dataset. A challenger often wants one leaf of a trace. A node wants
-single leaves of a dataset: with all chunk roots (0.1 % of it) known, five siblings prove one."""
+single leaves of a dataset: if it has all chunk roots (0.1 % of the dataset), five siblings prove a leaf."""
 
 
 class BlobKind(Enum):
@@ -35,14 +35,14 @@ class BlobKind(Enum):
     STEP = "step"
     """The bytes of a step's program, of its layout, or of a constant; a tree of 1,024-byte leaves."""
     TRACE_512 = "trace512"
-    """Little-endian elements of any value, because a challenger must see even numbers that are not finite; a
-    tree of 512-byte leaves."""
+    """A tensor of a trace: little-endian elements of any value, because a challenger must see even numbers
+    that are not finite; a tree of 512-byte leaves."""
     TRACE_1024 = "trace1024"
-    """The same with 1,024-byte leaves: also for a state before or after a step."""
+    """A tensor of a trace, or of a state before or after a step; a tree of 1,024-byte leaves."""
     TRACE_2048 = "trace2048"
-    """The same with 2,048-byte leaves."""
+    """A tensor of a trace; a tree of 2,048-byte leaves."""
     TRACE_4096 = "trace4096"
-    """The same with 4,096-byte leaves."""
+    """A tensor of a trace; a tree of 4,096-byte leaves."""
     ROOTS = "roots"
     """The 32-byte roots of a trace's buffers, none of them zero; a tree over the roots, so that the address
     is the trace root."""
@@ -153,7 +153,7 @@ class BlobRef:
     def allow_lengths(self, left: range) -> range:
         """Returns the lengths that a peer may send for the last `left` bytes of a blob. A root does not fix
         the zeros at the end of the last leaf, and others may name the same blob with more or fewer of them. A
-        peer has one file for all."""
+        peer has one file for all of these lengths."""
         if left.stop < self.size_bytes:
             return range(len(left), len(left) + 1)
         leaf_bytes = self.key.kind.leaf_bytes

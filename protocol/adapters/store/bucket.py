@@ -32,26 +32,26 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 READ_S = 30.0
 PART_BYTES = 64 * 1024 * 1024
-"""Larger blobs are uploaded in parts of so many bytes. A storage shows a blob once it has all parts."""
+"""Larger blobs are uploaded in parts of this size. A storage shows a blob once it has all parts."""
 UPLOADS = 2
 """Uploads at once. A dataset may take hours, and a pseudo-gradient is needed within minutes."""
 URL_SECONDS = 60
-"""A download must begin within so many seconds, so a URL is worth nothing if it is passed on."""
+"""A download must begin within this many seconds, so a URL is worth nothing if it is passed on."""
 SIGNING_S = 2.0
 """Seconds to sign a URL, since credentials may have to be renewed first; after that the bytes are sent. The
 storage has the same time to say if a copy is still there."""
 AGAIN_S = 600.0
-"""Seconds before a copy is sent again that the storage did not take, because peers need the line."""
+"""Seconds before a copy that the storage did not take is sent again, because peers need the bandwidth."""
 MOST_ANSWERED_BYTES = 8 * 1024 * 1024
 """The most bytes of one answer. boto3 reads an answer whole into memory, and a page of a list is shorter."""
 MOST_LISTED = 1024
-"""The most objects, and unfinished uploads, that are looked at, because a list may have no end."""
+"""The most objects, and the most unfinished uploads, that are looked at, because a list may have no end."""
 URLS_OF_A_BLOB, STRANGERS_URLS, HOUR_S = 3, 16, 3600.0
-"""URLs in an hour: of one blob for each member, and of all blobs for all strangers together. The bucket's
-owner may pay for each download, and an account costs nothing. An
-object that peers could not use is uploaded again, once an hour at most."""
+"""URLs given out in an hour: of one blob to each member, and of all blobs to all strangers together. The
+bucket's owner may pay for each download, and an account costs nothing. An object that peers could not use is
+uploaded again, once an hour at most."""
 MOST_SHOWN = 1024
-"""So many of the last URLs are remembered, by account and blob."""
+"""How many of the last URLs are remembered, by account and blob."""
 
 _NAME = re.compile("(" + "|".join(kind.value for kind in BlobKind) + ")/([0-9a-f]{64})")
 
@@ -68,13 +68,13 @@ class Bucket:
     client: Any
     """A client of boto3."""
     anonymous: Any
-    """The same without credentials."""
+    """A client of boto3 without credentials."""
     there: dict[BlobKey, int] | None = None
     """Bytes of each copy in the bucket, by key."""
     _marks: dict[BlobKey, str] = field(default_factory=dict)
     """The storage's mark (ETag) of each copy; other bytes have another mark."""
     _again_at: dict[BlobKey, float] = field(default_factory=dict)
-    """When to send a copy again that the storage did not take, in monotonic seconds."""
+    """When to send a copy again after the storage did not take it, in monotonic seconds."""
     _is_closed: bool = False
     _has_failed: bool = False
     """Whether the last look at the bucket failed."""
@@ -112,13 +112,13 @@ class Bucket:
         return self.there
 
     def may_upload(self, key: BlobKey) -> bool:
-        """Returns whether to send this copy now. After the storage has taken and lost its bytes, it is not
-        sent again for a while."""
+        """Returns whether to send this copy now. A copy that the storage has taken and lost is not sent again
+        for a while."""
         return time.monotonic() >= self._again_at.get(key, 0.0)
 
     async def put(self, key: BlobKey, path: Path) -> None:
-        """Uploads a blob from its file; then peers are sent there. Raises EnvironmentFault unless the storage
-        has all of it; then it counts as missing."""
+        """Uploads a blob from its file; from then on peers are sent to the bucket. Raises EnvironmentFault,
+        and counts the copy as missing, unless the storage has all of the blob."""
         sent = list[int]()
         try:
             size, mark = await self._uploads.run(partial(self._upload, self._name(key), path, sent))
@@ -131,8 +131,8 @@ class Bucket:
         self._again_at.pop(key, None)
 
     async def remove(self, keys: Collection[BlobKey]) -> None:
-        """Deletes copies. Raises EnvironmentFault if the storage refuses; peers are not sent there any more
-        anyway."""
+        """Deletes copies. Raises EnvironmentFault if the storage refuses; even then peers are not sent to
+        them any more."""
         for key in keys:
             (self.there or {}).pop(key, None)
             self._marks.pop(key, None)
@@ -141,8 +141,8 @@ class Bucket:
     async def find_url(self, account: str, key: BlobKey, *, is_member: bool, is_asked: bool) -> str:
         """Returns the URL of this blob for `account`, which may read it; empty if this node must send the
         bytes. `is_asked` says that the account follows URLs. If it comes back and asks for the bytes, the
-        storage is asked; a copy that is missing or changed there must be uploaded again. The peer's own word
-        does not count, because an account costs nothing."""
+        storage is asked; a copy that is missing or changed there must be uploaded again. The peer's claim
+        that a copy is bad does not count, because an account costs nothing."""
         if self.there is None or key not in self.there:
             return ""
         if not is_asked:
@@ -244,7 +244,7 @@ class Bucket:
 
     def _stop_if_closed(self, sent: list[int], sent_bytes: int) -> None:
         if self._is_closed:
-            raise OSError(f"the node ends; {sent_bytes} bytes were the last ones")
+            raise OSError(f"the node stops; it has just sent {sent_bytes} bytes more")
         if not sent:
             sent.append(sent_bytes)
 
@@ -266,7 +266,7 @@ class _Threads:
     async def run(self, act: Callable[[], Any]) -> Any:
         """Runs `act` in a thread and returns or raises what it does. A call that is cancelled before its turn
         never runs. Do not use it after `close`."""
-        assert not self._is_closed, "no thread is left for it"
+        assert not self._is_closed, "the threads have ended"
         if len(self._threads) < self._most:
             self._threads.append(Thread(target=self._work, daemon=True))
             self._threads[-1].start()
@@ -330,7 +330,7 @@ def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
     read = response.raw.stream
 
     def stream(*arguments: Any, **named: Any) -> Iterator[bytes]:
-        """Yields the same pieces, up to the limit."""
+        """Yields the pieces of an answer, up to the limit."""
         left = MOST_ANSWERED_BYTES
         for piece in read(*arguments, **named):
             left -= len(piece)
@@ -346,8 +346,8 @@ def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
 @contextmanager
 def _sorted_errors(settings: ObjectStorage) -> Iterator[None]:
     """Turns errors of boto3 into this project's, by kind alone, because their texts may hold URLs or a
-    credential program's output. Any other exception inside boto3 counts too: a storage and such a program may
-    answer anything."""
+    credential program's output. Any other exception inside boto3 is turned too: a storage and such a program
+    may answer anything."""
     kinds = _load("botocore.exceptions")
     try:
         yield

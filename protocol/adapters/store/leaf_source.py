@@ -1,4 +1,4 @@
-"""Finds leaves of a dataset that this node can show: of a whole one, or of kept parts."""
+"""Finds leaves of a dataset that this node can show: in the whole dataset, or among kept parts."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -30,15 +30,15 @@ async def run_apart(
 
 @dataclass(frozen=True)
 class LeafSource:
-    """Where leaves lie. `store` has whole datasets; `parts` has single leaves of others, None if there are
-    none."""
+    """The places in which a node has leaves. `store` has whole datasets; `parts` has single leaves of others,
+    None if there are none."""
 
     store: BlobStore
     parts: PartStore | None = None
     _whole: dict[BlobKey, Outline] = field(default_factory=dict)
 
     def has_parts(self, key: BlobKey) -> bool:
-        """Returns whether leaves of this dataset may be here although it is not whole."""
+        """Returns whether leaves of this dataset may be here although the whole dataset is not."""
         return self._find_kept(key) is not None
 
     def _find_kept(self, key: BlobKey) -> Outline | None:

@@ -29,7 +29,7 @@ FILE_NAME = "parts.sqlite"
 ROW_BYTES = 1_700
 """Bytes of disk for a leaf with its proof and its index entry."""
 TRIMMED_PART = 16
-"""At the limit, one part of so many is freed at once."""
+"""At the limit, one in this many leaves is removed at once."""
 ASKED_AT_ONCE = 500
 FORMAT = 1
 SCHEMA = f"""
@@ -80,7 +80,7 @@ class PartStore:
             cursor.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", row)
 
     def find_outline(self, root: bytes) -> Outline | None:
-        """Returns what `put_outline` stored."""
+        """Returns the outline that `put_outline` stored, None if there is none."""
         if root not in self._outlines:
             with self._lock, self._errors():
                 query = "SELECT size, chunk_roots FROM roots WHERE root = ?"
@@ -155,7 +155,7 @@ def _split(leaves: Iterable[int]) -> Iterator[list[int]]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Returns the database. One that is damaged or of another version is begun anew."""
+    """Returns the database. A damaged one, or one of another version, is begun anew."""
     try:
         return _connect(path)
     except (sqlite3.DatabaseError, InvalidInput) as error:

@@ -51,7 +51,7 @@ def is_public(address: str) -> bool:
 
 def may_lead_to(address: str, own_host: str) -> bool:
     """Returns whether a peer's endpoint may lead to an address. `own_host` is the host of this node's own
-    endpoint. If that is a name it never counts as private, because its owner chooses the address."""
+    endpoint. A name in `own_host` never counts as private, because its owner chooses the address."""
     if is_public(address):
         return True
     with suppress(ValueError):
@@ -61,8 +61,8 @@ def may_lead_to(address: str, own_host: str) -> bool:
 
 
 LINE_BITS, NETWORK_BITS = 48, 64
-"""Leading bits of an IPv6 address. A line gets 256 or 65,536 networks (RIPE 690), and the owner of one
-address in a network has them all."""
+"""Leading bits of an IPv6 address that name an internet line, and a network. A line gets 256 or 65,536
+networks (RIPE 690), and the owner of one address in a network has all of its addresses."""
 
 
 def find_caller(address: str, bits: int = LINE_BITS) -> str:

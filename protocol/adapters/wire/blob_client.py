@@ -55,10 +55,11 @@ class BlobClient:
         storage: ObjectStorage | None = None,
         own_host: str = "",
     ) -> None:
-        """Prepares a client. `storage` says whether to follow a peer to its bucket, and where else than to
-        public addresses. `own_host` is that of this node's endpoint, for `may_lead_to`."""
+        """Prepares a client. `storage` says whether to follow a peer to its bucket, and which buckets may
+        have addresses that are not public. `own_host` is the host of this node's endpoint, for
+        `may_lead_to`."""
         self.fetched_bytes = 0
-        """Bytes from peers and from their buckets."""
+        """How many bytes came from peers and from their buckets."""
         self._store = store
         self._signer = signer
         self._session = PeerSession(
@@ -169,8 +170,8 @@ class BlobClient:
     async def fetch_runs(
         self, peer: Peer, ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes]
     ) -> dict[int, LeafProof]:
-        """Asks the peer once, and returns those leaves of these runs that it has, proven, by number; stores
-        nothing. `runs` must fit into one request (`split_requests`). Raises as `fetch` does."""
+        """Asks the peer once, and returns the leaves of these runs that the peer has, proven, by number;
+        stores nothing. `runs` must fit into one request (`split_requests`). Raises as `fetch` does."""
         path = request_paths.format_leaves(ref.key, format_runs(runs))
         answer = await self._get_small(peer, path, measure_most(ref, runs))
         return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
@@ -205,7 +206,7 @@ class BlobClient:
         return form.decode(answer, peer.account, peer.format_url(path))
 
     async def get_status(self, peer: Peer) -> NodeStatus:
-        """Returns the peer's own status, which is only its word. Raises as `fetch` does."""
+        """Returns the status that the peer reports of itself, unchecked. Raises as `fetch` does."""
         body = await self._session.try_often(
             partial(self._get_small, peer, request_paths.STATUS, MAX_STATUS_BYTES, is_signed=False)
         )

@@ -1,7 +1,7 @@
 """Compares this machine's clock with those of peers.
 
-A peer refuses a request that was signed more than a minute before or after its own time, and says what time
-it has. Later requests to this peer are signed by its clock; no other peer accepts them, so a lie gains
+A peer refuses a request that was signed more than a minute before or after the peer's own time, and says what
+time it has. Later requests to this peer are signed by its clock; no other peer accepts them, so a lie gains
 nothing. So a machine with a wrong clock can still be served. If a peer refuses even requests signed by its
 own clock, it serves nothing.
 """
@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection
 from statistics import median
 
 OFF_S = 30.0
-"""Clocks count as different if they are further apart than so many seconds. A request is valid for a
+"""Clocks count as different if they are further apart than this many seconds. A request is valid for a
 minute."""
 SEVERAL = 2
-"""So many peers must say that this machine's clock is wrong before its operator is told."""
+"""How many peers must say that this machine's clock is wrong before its operator is told."""
 MOST_CLOCKS = 1024
 
 log = logging.getLogger(__name__)
@@ -41,13 +41,13 @@ class PeerClocks:
         self._keep(account, self._ahead_s.get(account, 0.0))
 
     def note_told(self, account: str, unix_second: int) -> bool:
-        """Notes the time that came with a refusal. Returns whether the next request will have another time,
+        """Notes the time that came with a refusal. Returns whether the next request will bear another time,
         so that it may be accepted."""
         ahead_s, before_s = unix_second - self.now(), self._ahead_s.get(account, 0.0)
         if abs(ahead_s - before_s) <= OFF_S:
             return False
         self._keep(account, ahead_s if abs(ahead_s) > OFF_S else 0.0)
-        log.info("the clock of %s is %+.0f s from this machine's: it is asked by its own", account, ahead_s)
+        log.info("the clock of %s is %+.0f s from this machine's: requests bear its time", account, ahead_s)
         self._notify()
         return True
 
@@ -63,7 +63,7 @@ class PeerClocks:
             side = "behind" if error_s > 0 else "ahead of"
             log.warning(
                 "this machine's clock is %.0f s %s that of its peers: let it be set by NTP "
-                "(`timedatectl set-ntp true`). Until then each peer is asked by its own clock",
+                "(`timedatectl set-ntp true`). Until then requests bear the time of each peer's clock",
                 abs(error_s),
                 side,
             )

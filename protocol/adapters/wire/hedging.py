@@ -15,15 +15,15 @@ PAUSE_S = 5.0
 HEDGE_BYTES_PER_SECOND = 1024 * 1024
 """A peer that sends a blob faster than this is waited for."""
 AT_ONCE = 16
-"""At most so many peers are asked at the same time."""
+"""The most peers that are asked at the same time."""
 
 
 async def ask_in_turn(
     attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
 ) -> Answer:
     """Returns the first answer. Another attempt begins if one has failed, or none has ended for `pause_s`
-    (PAUSE_S). At the end it cancels attempts that still run. If all fail, raises the last error, or rather
-    one after which asking again may help. At least one attempt is needed."""
+    (PAUSE_S). At the end it cancels attempts that still run. If all fail, raises the last error after which
+    asking again may help, else the last error. At least one attempt is needed."""
     waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
     wait_s = PAUSE_S if pause_s is None else pause_s
     last: ProtocolFault | EnvironmentFault | None = None

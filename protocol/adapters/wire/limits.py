@@ -16,7 +16,7 @@ from aiohttp import web
 from touchstone.protocol.adapters.wire.addresses import find_caller
 
 MAX_BUCKETS = 10_000
-"""So many callers are remembered; the one heard longest ago is forgotten first."""
+"""The most callers that are remembered; the one heard longest ago is forgotten first."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,20 @@ class WireLimits:
     strangers: int = 8
     """The most streams, and as many messages, of all strangers together."""
     turn_seconds: float = 5.0
-    """A stranger that has a place for longer than this loses it to one that has none."""
+    """A stranger that has held a place for more than this many seconds loses it to one that has none."""
     strangers_per_second: float = 50.0
     """Requests of all strangers together."""
     strangers_burst: int = 200
     stranger_address_per_second: float = 2.0
-    """Requests of strangers at one network address besides those, because a few others may use up the shared
-    rate."""
+    """Requests that strangers at one network address may send beyond that shared rate, because a few others
+    may use it up."""
     stranger_address_burst: int = 20
     reports_per_second: float = 5.0
     """Requests of one network address for reports of a round, which are not signed."""
     burst_reports: int = 50
     handshakes: int = 64
-    """TLS handshakes at the same time. Beyond it, the address that has most of them loses its oldest."""
+    """The most TLS handshakes at the same time. Beyond that, the address that has most of them loses its
+    oldest."""
     handshakes_per_second: float = 50.0
     """Handshakes of one network address. Each costs a millisecond, before the caller is known."""
     burst_handshakes: int = 500
@@ -56,9 +57,9 @@ class WireLimits:
     """Seconds in which a message must arrive whole."""
     connections: int = 256
     idle_seconds: float = 15.0
-    """A connection without a complete request is closed after so many seconds."""
+    """A connection without a complete request is closed after this many seconds."""
     write_seconds: float = 30.0
-    """A reader must take each piece (256 KiB) within so many seconds."""
+    """A reader must take each piece (256 KiB) within this many seconds."""
     header_bytes: int = 8190
     headers: int = 32
 
@@ -111,8 +112,8 @@ class StreamLimit:
 class Turns:
     """Places that strangers share. If all are taken, the caller with the most places loses its oldest one to
     a caller that would have fewer, and likewise between the accounts of one caller. So a caller may use many
-    places while they are free. If that frees no place, an account without one gets the oldest place, past its
-    time, of its own caller or of one with more places."""
+    places while they are free. If that frees no place, an account without a place gets the oldest place of
+    its own caller, or of a caller with more places, once that place is past its time."""
 
     def __init__(self, total: int, turn_s: float) -> None:
         self._total, self._turn_s = total, turn_s
@@ -169,7 +170,8 @@ class _Place:
 def _find_richer(
     held: Mapping[asyncio.Timeout, _Place], get_name: Callable[[_Place], str], own: str
 ) -> asyncio.Timeout | None:
-    """Returns the oldest place of the name that has most, if `own` with one more would still have fewer."""
+    """Returns the oldest place of the caller or account that has most, if `own` would still have fewer with
+    one more."""
     counts = Counter(map(get_name, held.values()))
     most = max(counts, key=counts.__getitem__, default=own)
     if counts[most] <= counts[own] + 1:
@@ -217,8 +219,8 @@ class ConnectionWatch:
 
 
 def _list_busiest(idle: Sequence[web.RequestHandler], count: int) -> Iterator[web.RequestHandler]:
-    """Returns so many connections to close, each the longest idle one of the address that has most of them by
-    then."""
+    """Returns `count` connections to close. Each is the longest idle one of the address that has most idle
+    ones left."""
     by_caller = defaultdict[str, deque[web.RequestHandler]](deque)
     for connection in idle:
         name = connection.transport.get_extra_info("peername") if connection.transport else None

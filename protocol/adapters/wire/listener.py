@@ -20,11 +20,11 @@ from touchstone.protocol.adapters.wire.limits import RateLimit
 log = logging.getLogger(__name__)
 HANDSHAKE_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
-"""A closed connection is dropped after so many seconds, even if the other side does not close it. asyncio
+"""A closed connection is dropped after this many seconds, even if the other side does not close it. asyncio
 would wait half a minute, and an attacker would hold many connections meanwhile."""
 BACKLOG = 128
 RETRY_S = 0.5
-"""Seconds to wait after a connection could not be accepted, most likely for too many open files."""
+"""Seconds to wait after a connection could not be accepted, most likely because too many files are open."""
 
 
 class TlsListener:

@@ -13,15 +13,15 @@ from touchstone.protocol.adapters.wire.tls_contexts import OtherCertificate
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 WHO_MAY_READ = (
-    "The model after a round is for any account once it is settled, and for the task's submitter before; "
-    "what claims stand on is for accounts with a stake, while its window is open. Ask again then, or stake."
+    "Any account may read the model after a round once it is settled, and the task's submitter before. "
+    "Data of claims is for accounts with a stake, while the claim's window is open. Ask again then, or stake."
 )
 REMEDIES = {
     401: "Use the deployment file of the chain that the peer is on, and set this machine's clock right.",
     403: WHO_MAY_READ,
     409: "The node asks again: the peer may be behind on the chain.",
 }
-"""What the asking account can do, by the status of a refusal."""
+"""What the asking account can do, by the HTTP status of a refusal."""
 
 
 class AnotherCertificate(ProtocolFault):

@@ -27,12 +27,12 @@ class Reach(StrEnum):
 
 
 class ReachAsked(Message, frozen=True):
-    """Asks whether the receiver reaches the sender's announced endpoint. The message does not name it; the
-    receiver reads it from the chain."""
+    """Asks whether the receiver reaches the sender's announced endpoint. The message does not name the
+    endpoint; the receiver reads it from the chain."""
 
 
 class ReachSaid(Message, frozen=True):
-    """What was seen at the endpoint that the chain names, and at which address."""
+    """Tells what was seen at the endpoint that the chain names, and at which address."""
 
     url: Annotated[str, Meta(max_length=256)]
     certificate_sha256: Word
@@ -40,5 +40,5 @@ class ReachSaid(Message, frozen=True):
     address: Annotated[str, Meta(pattern=r"\A[0-9a-fA-F:.]{0,45}\Z")] = ""
 
 
-REACH_ASKED = Form(ReachAsked, MAX_REACH_BYTES, "the question for reach is malformed")
-REACH_SAID = Form(ReachSaid, MAX_REACH_BYTES, "the answer about reach is malformed")
+REACH_ASKED = Form(ReachAsked, MAX_REACH_BYTES, "the request to probe an endpoint is malformed")
+REACH_SAID = Form(ReachSaid, MAX_REACH_BYTES, "the answer to an endpoint probe is malformed")

@@ -1,6 +1,7 @@
 """Keeps malformed requests out of the log.
 
-A peer can send as many as its line carries, and each would leave a traceback. The log must not fill the disk.
+A peer can send as many malformed requests as its bandwidth allows, and each would leave a traceback. The log
+must not fill the disk.
 """
 
 import logging

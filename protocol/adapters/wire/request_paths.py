@@ -19,7 +19,7 @@ REPORTS = "reports"
 HEALTH = "/health"
 """GET: 200 while the server runs."""
 STATUS = "/status"
-"""GET: a JSON object about the node."""
+"""GET: the node's status, a JSON object."""
 STORAGE = "Touchstone-Storage"
 """A header of GET /blob. Its sender also accepts status 307 with a presigned URL in the peer's bucket. If
 that URL fails, it asks again without this header."""

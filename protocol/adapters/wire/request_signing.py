@@ -31,8 +31,8 @@ MAX_PROOF_BYTES = 1024
 MAX_AGE_SECONDS = 60
 """A signature is valid within a minute before or after the server's time."""
 MAX_REMEMBERED_NONCES = 8192
-"""The most nonces remembered for one account: more than the rate limit allows. At that point requests are
-refused, so that no nonce is forgotten; other accounts are not affected."""
+"""The most nonces remembered for one account: more than the rate limit allows. At this number the account's
+requests are refused, so that no nonce is forgotten; other accounts are not affected."""
 
 
 class Proof(Message, frozen=True):
@@ -54,7 +54,7 @@ class RequestSigner:
         self._key = key
         self._domain = domain
         self.clocks = PeerClocks(now)
-        """The servers' clocks. Each request is signed by the clock of its server."""
+        """The clocks of the servers. Each request is dated by the clock of its server."""
 
     @property
     def account(self) -> str:
@@ -81,8 +81,8 @@ class RequestVerifier:
         is_staked: Callable[[str], bool],
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Begins. `server` is this server's account. `is_staked` answers at once for an address in lower
-        case."""
+        """Begins. `server` is this server's account. `is_staked` says at once whether an address in lower
+        case has a stake."""
         self._server = server.lower()
         self._domain = domain
         self._is_staked = is_staked

@@ -43,9 +43,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 FALSE_PRICE = 40
-"""A request with a false signature counts as so many, because detecting it takes milliseconds."""
+"""A request with a false signature counts as this many requests, because detecting it takes milliseconds."""
 RUNS_A_REQUEST = 16
-"""In one request, so many runs of leaves count as one more request."""
+"""How many runs of leaves in one request count as one more request."""
 SHUTDOWN_SECONDS = 1.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadPolicy:
-    """What a role decides about requests. Addresses are in lower case, and each function answers at once."""
+    """What a node's role decides about requests. Addresses are in lower case, and each function answers at
+    once."""
 
     is_staked: Callable[[str], bool]
     """`is_staked(account)` returns whether the account may ask at all."""
@@ -66,11 +67,11 @@ class ReadPolicy:
     find_handler: Callable[[str], RequestHandler | None] = lambda name: None
     """`find_handler(name)` returns the handler that answers messages of this kind, None if there is none."""
     is_member: Callable[[str], bool] = lambda account: True
-    """`is_member(account)` returns whether it takes part in this node's task. All others are strangers and
-    share a small part of the places, because an account costs nothing."""
+    """`is_member(account)` returns whether the account takes part in this node's task. All others are
+    strangers and share a small part of the places, because an account costs nothing."""
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
     """`get_reports(task, index)` returns this node's public reports of a round, from memory; None if it does
-    not work on the task. They have a few kilobytes."""
+    not work on the task. Reports have a few kilobytes."""
 
 
 class BlobServer:
@@ -87,8 +88,8 @@ class BlobServer:
         parts: PartStore | None = None,
         bucket: Bucket | None = None,
     ) -> None:
-        """Prepares a server. `account` is the one that it serves for, and requests are signed for. `parts`
-        are leaves of datasets that are not whole in the store. `bucket` is where peers are sent for
+        """Prepares a server. `account` is the node's account; a request must be signed for this account.
+        `parts` are leaves of datasets that are not whole in the store. `bucket` is where peers are sent for
         copies."""
         self._store, self._bucket = store, bucket
         self._leaves = LeafSource(store, parts)

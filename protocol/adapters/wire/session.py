@@ -29,7 +29,8 @@ A_PEER_AT_ONCE = 16
 """Requests to one peer at the same time: twice what an honest one serves. There is no limit for all peers
 together, so silent peers delay no other."""
 PROGRESS_BYTES = 1024 * 1024
-"""An attempt that brought so many bytes does not count, because a long transfer may break often."""
+"""An attempt that brought this many bytes does not count as failed, because a long transfer may break
+often."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,8 @@ class PeerSession:
         attempts: int | None = None,
     ) -> Answer:
         """Calls `act`, and again after each retryable EnvironmentFault, with pauses, until the attempts are
-        used up; returns its result. `get_progress` returns the bytes of all attempts so far; one that brought
-        many does not count. `attempts` replaces the policy's limit."""
+        used up; returns its result. `get_progress` returns the bytes of all attempts so far; an attempt that
+        brought many does not count. `attempts` replaces the policy's limit."""
         most = self._retry_policy.attempts if attempts is None else attempts
         failures, progress = 0, get_progress()
         while True:

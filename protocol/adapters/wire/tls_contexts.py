@@ -11,7 +11,7 @@ from functools import lru_cache
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 
 MOST_PINS = 256
-"""So many contexts are kept: those of the peers that were asked last."""
+"""How many contexts are kept: those of the peers that were asked last."""
 GROUP = "prime256v1"
 """The one group for key exchange. The other side names the group. By default it could name one of 8,192 bits,
 and such a handshake blocks the serving thread for a fifth of a second."""

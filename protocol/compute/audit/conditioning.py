@@ -18,14 +18,14 @@ from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM
 
 ILL_CONDITIONED_RATIO = 32
-"""A segment is ill-conditioned if its own noise exceeds the median of the task's segments so many times. Of
+"""A segment is ill-conditioned if its own noise exceeds this many times the median of the task's segments. Of
 35 segments after a merge, all but two were below 11 times, those two above 200 times
 (docs/decisions/0024-conditioning.md)."""
 
 
 def find_usual(own_noise: Sequence[Distances]) -> Distances:
-    """Returns, for each quantity, the median over the segments of a task, but at least the smallest value
-    that limits can express."""
+    """Returns the usual own noise of a task: for each quantity the median over the segments, but at least the
+    smallest value that limits can express."""
     rows = [(noise.first_moment, noise.second_moment, noise.weights) for noise in own_noise]
     first, second, weights = (max(median(values), float(LEAST_MAXIMUM)) for values in zip(*rows, strict=True))
     return Distances(first, second, weights, 0, 0, 0)

@@ -75,7 +75,7 @@ class Survey:
                 self._found[quantity, kind, stage].append(_require_finite(largest, quantity, kind))
 
     def summarize(self) -> tuple[Measurement, ...]:
-        """Returns a measurement for each place."""
+        """Returns a measurement for each quantity, class of tensors and stage."""
         return tuple(
             Measurement(*place, len(values), _find_quantiles(values))
             for place, values in sorted(self._found.items())
@@ -95,15 +95,14 @@ def _require_finite(value: float, quantity: str, kind: str) -> float:
         expected="finite distances",
         actual=value,
         where=f"{quantity} of {kind}",
-        remedy="The task diverges, its second vector is around zero, or the machine errs: lower its rate, "
-        "take another optimizer, or measure elsewhere.",
+        remedy="The task diverges, its second moment is near zero, or the machine errs: lower the learning "
+        "rate, take another optimizer, or measure on another machine.",
         retryable=False,
     )
 
 
 def _find_quantiles(values: Sequence[float]) -> tuple[int, ...]:
-    """Returns the least values that these shares of all distances do not exceed, in units of 2^-64, rounded
-    up."""
+    """Returns the quantiles of the distances at QUANTILES, in units of 2^-64, rounded up."""
     ordered = sorted(values)
     places = (max(ceil(q * len(ordered)) - 1, 0) for q in QUANTILES)
     return tuple(ceil(ordered[place] * 2.0**TAU_FRACTION_BITS) for place in places)

@@ -26,7 +26,7 @@ UNIT_WIDE = 2.0**-53
 MARGIN = 1 + 2.0**-20
 """Covers the rounding errors of a bound that is itself computed in float32: a few, 2^-24 each."""
 MARGIN_WIDE = 1 + 2.0**-40
-"""The same in float64."""
+"""Covers the rounding errors of a bound that is computed in float64."""
 TILE_ELEMENTS = 1 << 15
 """Elements that are compared at a time, to stay in the processor's cache."""
 
@@ -40,7 +40,7 @@ class Claim(NodeViews):
 
     worst: float = 0.0
     worst_tile: tuple[Tensor, Name] | None = None
-    """The ratios of the tile with the largest one."""
+    """The ratios of the tile that has the largest ratio."""
     suspects: list[Tensor] = field(default_factory=list)
 
     def tiles(self) -> Iterator[tuple[int, list[Tensor], Tensor]]:
@@ -71,7 +71,7 @@ class Claim(NodeViews):
 
     @property
     def element(self) -> int:
-        """The number of the element with the largest ratio that is no suspect; 0 if all are exact."""
+        """The number of the element that has the largest ratio and is no suspect; 0 if all are exact."""
         if self.worst_tile is None:
             return 0
         ratios, name = self.worst_tile
@@ -86,7 +86,8 @@ class Claim(NodeViews):
 
 
 def counting_from(start: int) -> Name:
-    """Returns names for successive elements of a tile that begins at number `start`."""
+    """Returns the function that numbers the successive elements of a tile whose first element has number
+    `start`."""
     return lambda positions: positions + start
 
 

@@ -49,9 +49,9 @@ def _check_rounded(claim: Claim) -> None:
 
 
 def _judge_rounded(claim: Claim, places: Places) -> Tensor:
-    """Judges suspects. Right is the rounded operation on the operands, or on operands with subnormals
-    flushed, or zero if the unrounded magnitude is below T. float64 is exact for products and for sums that
-    small; for other sums, rounding to float64 first does no harm (Figueroa, 1995)."""
+    """Judges suspects. Right values are the rounded operation on the operands, the same with subnormal
+    operands flushed, and zero if the unrounded magnitude is below T. float64 is exact for products and for
+    sums that small; for other sums, rounding to float64 first does no harm (Figueroa, 1995)."""
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
     function = _ROUNDED[claim.node.operation]
     results = [function(*values) for values in (operands, [flush(x) for x in operands])]
@@ -83,7 +83,7 @@ def _check_chosen(claim: Claim) -> None:
 
 
 def _judge_chosen(claim: Claim, places: Places) -> Tensor:
-    """Judges suspects: right is the chosen value, or zero if it is subnormal. A machine that flushes
+    """Judges suspects: right are the chosen value, and zero if that is subnormal. A machine that flushes
     subnormals cannot tell them apart, so it may choose any of them, and any may pass a threshold that is as
     small."""
     operation = claim.node.operation
@@ -171,7 +171,7 @@ _FUNCTIONS: dict[Operation, Callable[[Tensor], Tensor]] = {
 }
 """The functions in float64, where a library errs by at most 2^-50, relative to the result."""
 POWER_BITS = 0x7FF0000000000000
-"""Under this mask a float64 keeps only the largest power of two in it."""
+"""The mask that keeps only the largest power of two in a float64."""
 
 
 def _check_function(claim: Claim) -> None:
@@ -186,8 +186,8 @@ def _check_function(claim: Claim) -> None:
 
 def _judge_function(claim: Claim, places: Places) -> Tensor:
     """Judges suspects against k ulp, and T if the exact value is below 2 T (for SIGMOID always). The ulp is
-    that of a value that may just have been rounded up to a power of two. If the function has no value,
-    nothing is a fault."""
+    that of a value that may just have been rounded up to a power of two. If the function has no value there,
+    no claim is a fault."""
     operation = claim.node.operation
     a = take(claim.operand(0), places)
     exact = _FUNCTIONS[operation](a)

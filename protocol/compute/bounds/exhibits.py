@@ -17,11 +17,11 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import Judgement, judge_element
 
 SPOILED_BOUNDS = 3
-"""A falsified element is off by so many bounds, plus its own size or 1."""
+"""A falsified element is off by this many bounds, plus the larger of its own size and 1."""
 
 
 class Exhibit(NamedTuple):
-    """A part of a trace for `Referee.judge`, and the verdict that it must give."""
+    """A part of a trace for the contract's `Referee.judge`, and the verdict that the referee must give."""
 
     operation: Operation
     trace_root: bytes
@@ -30,8 +30,8 @@ class Exhibit(NamedTuple):
 
 
 def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iterator[Exhibit]:
-    """Yields two exhibits of the first candidate that can be judged. Raises InvalidInput if none can, because
-    the step begins with numbers that are not finite."""
+    """Yields two exhibits of the first candidate element that can be judged. Raises InvalidInput if none can,
+    because the step begins with numbers that are not finite."""
     operation = excerpt.program.nodes[sample.node].operation
     for element in sample.elements:
         wrong = _find_wrong(excerpt, sample.node, element, numeric_format)
@@ -43,7 +43,7 @@ def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iter
             yield Exhibit(operation, trace.root, proof, is_fault)
         return
     raise InvalidInput(
-        what="nothing of an operation can be judged",
+        what="no element of an operation can be judged",
         expected="finite operands in the task's first step",
         actual=f"none in {len(sample.elements)} elements",
         where=f"node {sample.node} ({operation.name})",
@@ -52,8 +52,8 @@ def make_exhibits(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iter
 
 
 def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str) -> int | None:
-    """Returns bits that the element must not have; None if it may have any. Raises EnvironmentFault if
-    Python's referee convicts a value that this machine computed."""
+    """Returns bits that a referee must convict in this element; None if any bits are allowed. Raises
+    EnvironmentFault if Python's referee convicts a value that this machine computed."""
     node, output = excerpt.program.nodes[number], find_output(excerpt.program, number, element)
     runs = list_sample_runs(excerpt.program, Sample(number, (element,)), excerpt.get)
     values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}

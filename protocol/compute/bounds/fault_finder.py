@@ -17,8 +17,8 @@ goes on from the claimed values. So a tensor that follows bit by bit from others
 right. If it is wrong, its first differing leaf is checked; the whole is fetched only if that leaf proves
 nothing.
 
-A number is called a fault only if a node's bound excludes it. Layers decide where to look first; the third
-way finds what they miss or cannot fetch. Memory holds no more than one run of a step, because a claimed
+A number is called a fault only if a node's bound excludes it. Layers decide where to look first; step 3 finds
+the faults that they miss or cannot fetch. Memory holds no more than one run of a step, because a claimed
 tensor replaces this machine's own.
 """
 
@@ -61,7 +61,7 @@ NOISE = 2.0**-13
 layer is searched later. It is twelve times what honest kernels were seen to differ by (decision 0044). No
 verdict depends on it."""
 MOST_LAYERS = 6
-"""So many layers are searched before everything is, without the cheap ones."""
+"""How many layers are searched, cheap ones not counted, before the whole step is searched."""
 CHEAP_SHARE = 1 / 1000
 """A layer that costs less than this share of a trace's bytes is always searched."""
 
@@ -99,7 +99,7 @@ class FaultFinder:
         return self.interpreter.tensors[buffer]
 
     def compute_own_root(self, buffer: int) -> bytes:
-        """Returns the root of these values."""
+        """Returns the root of a buffer as `get_own` returns it."""
         return build_buffer_tree(self.program, self.get_own, buffer).root
 
     def _compare(self, inputs: Inputs, roots: Sequence[bytes]) -> frozenset[int]:
@@ -136,7 +136,7 @@ class _LeafTrace(TraceTree):
     leaf: ClaimedLeaf
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
-        """Opens a run as `TraceTree` does; of the one buffer, only its leaf."""
+        """Opens a run as `TraceTree` does; of buffer `shown`, only the one leaf."""
         if buffer != self.shown:
             return super().open_run(buffer, first_element, count)
         return self.leaf.data, list(self.leaf.path)
@@ -154,14 +154,14 @@ class _Search:
     _has_parted: bool = field(init=False, default=False)
     """Whether the values in memory differ from this machine's own run."""
     _asked: set[int] = field(init=False, default_factory=set)
-    """The buffers of which a leaf was asked for."""
+    """The buffers for which the claimant was already asked for a leaf."""
     _shows_leaves: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         self._program, self._fetch = self.finder.program, self.claimed.fetch
 
     def run(self) -> OperationFault | None:
-        """Returns the fault that is found first, in the order given above."""
+        """Returns the fault that is found first, in the order at the top of this module."""
         first = min(self.finder.lifetimes[buffer].written for buffer in self.different)
         fault = self._look_through(range(first + 1))
         if fault is None:
@@ -223,8 +223,8 @@ class _Search:
     def _look_through(
         self, nodes: Collection[int], cuts: frozenset[int] = frozenset()
     ) -> OperationFault | None:
-        """Returns the first fault of these nodes. `cuts` are all tensors that they read and others
-        compute."""
+        """Returns the first fault of these nodes. `cuts` are all tensors that these nodes read and other
+        nodes compute."""
         held, last = dict[int, Tensor](), max(nodes)
         self._has_parted = bool(cuts)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
@@ -236,8 +236,8 @@ class _Search:
         return None
 
     def _inspect(self, number: int, held: dict[int, Tensor]) -> OperationFault | None:
-        """Returns the fault of a node that was just computed. If its tensor differs from the claimed one, or
-        may, `held` has the claimed one. A tensor with several writers is compared when it is whole."""
+        """Returns the fault of a node that was just computed. `held` gets the claimed tensor if it differs,
+        or may differ, from this machine's own. A tensor with several writers is compared when it is whole."""
         buffer = self._program.nodes[number].output.buffer
         if buffer not in held:
             if self._is_own(buffer) if self._has_parted else buffer not in self.different:
@@ -249,8 +249,9 @@ class _Search:
 
     def _inspect_leaf(self, number: int) -> OperationFault | None:
         """Returns the fault of a node that has the same bits on all honest machines, in the first leaf that
-        differs. Puts the claimed leaf into this machine's own tensor. None if the leaf proves nothing, or is
-        not shown. Each buffer's leaf is asked for once, and none after the claimant failed to show one."""
+        differs. Puts the claimed leaf into this machine's own tensor. Returns None if the leaf proves
+        nothing, or is not shown. Asks once for a leaf of each buffer, and not again after the claimant failed
+        to show one."""
         node, try_leaf = self._program.nodes[number], self.claimed.try_leaf
         buffer = node.output.buffer
         may_differ = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
@@ -278,7 +279,7 @@ class _Search:
         return is_whole and self.finder.compute_own_root(buffer) == self.claimed.roots[buffer]
 
     def _go_on_from_claimed(self, number: int, held: dict[int, Tensor], cuts: frozenset[int]) -> None:
-        """Once node `number` is done, puts claimed tensors in place of this machine's own that are whole."""
+        """Puts claimed tensors in place of this machine's own ones that node `number` has completed."""
         for buffer in self.finder.written.get(number, ()):
             theirs = held.pop(buffer, None)
             if theirs is None and buffer in cuts:
@@ -297,7 +298,7 @@ class _Search:
         and wrote. `leaf` is given if only this leaf of the output is the claimant's."""
 
         def get(buffer: int) -> Tensor:
-            """Returns the claimed values."""
+            """Returns a buffer with its claimed values."""
             return held[buffer] if buffer in held else self.finder.get_own(buffer)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:

@@ -22,7 +22,7 @@ STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
 
 @dataclass(frozen=True)
 class OperationFault:
-    """An element of a node outside its bound, as `Referee.judge` takes it. `openings` are those of
+    """An element of a node outside its bound, in the form that `Referee.judge` takes. `openings` are from
     `open_element`."""
 
     node: NodeProof
@@ -55,9 +55,9 @@ claimed root."""
 
 @dataclass(frozen=True)
 class ClaimedTrace:
-    """A claimed trace. `roots` are those of all buffers' trees, in order. `fetch` returns the claimed values
-    of a buffer, flat, checked against its root. `listed` are the roots under the trace root; a claimant may
-    list false ones for W, m, v and constants, which proofs take from elsewhere."""
+    """A claimed trace. `roots` are the roots of all buffers' trees, in order. `fetch` returns the claimed
+    values of a buffer, flat, checked against its root. `listed` are the roots under the trace root; a
+    claimant may list false ones for W, m, v and constants, which proofs take from elsewhere."""
 
     roots: Sequence[bytes]
     fetch: Provider
@@ -68,7 +68,7 @@ class ClaimedTrace:
     """Finds a leaf of a tensor that follows bit by bit from others. If it raises, the whole tensor is
     fetched."""
     find_leaf: FindLeaf | None = None
-    """Finds a leaf of a buffer; for an exact program almost nothing else is fetched."""
+    """Finds a leaf of a buffer. For an exact program almost nothing but such leaves is fetched."""
 
     @property
     def levels(self) -> Levels:

@@ -26,23 +26,23 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 MOVED = 2.0**-6
-"""The weights are moved so far from their first values, because a gradient may be zero at the first values
+"""The largest move of a weight from its first value, because a gradient may be zero at the first values
 alone."""
 PERIOD = 1009
 NOISE_SHARE = 0.25
 """An element is noise if the rounding changes it by more than this share. It changes a real gradient by a
 thousandth at most, unless that is near zero."""
 MOST_NOISY = 1 / 32
-"""So large a share of a parameter's moved elements may be noise, because some are near zero by chance."""
+"""The share of a parameter's moved elements that may be noise, because some are near zero by chance."""
 RATE = 2.0**-10
 SEEN = 2.0**-18
-"""A weight's smaller moves cannot be told from its rounding."""
+"""A move of less than this share of a weight cannot be told from rounding."""
 
 
 def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor, batch: Batch) -> None:
-    """Raises InvalidInput, naming the parameters of which noise moves more than a few elements: in W or in
-    one of the moments, with the bias corrections of a first and of a late step. Exact tasks may have them.
-    Computes four steps."""
+    """Raises InvalidInput, naming the parameters, if noise moves more than a few of a parameter's elements,
+    in W or in one of the moments. Tries the bias corrections of a first and of a late step. Exact tasks may
+    have them. Computes four steps."""
     if spec.numeric_format in PRODUCT_BITS:
         return
     places = torch.arange(weights.numel()) % PERIOD
@@ -60,8 +60,8 @@ def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor,
             what="the gradient of some parameters is rounding noise",
             expected="a gradient that data can move, for every trained parameter",
             actual="; ".join(noisy),
-            remedy="Freeze them or take them out, or train in an exact format: in this one honest machines "
-            "drift apart in them, and a cheat may write there what it likes.",
+            remedy="Freeze these parameters or take them out, or train in an exact format. In float32 honest "
+            "machines drift apart in them, and a cheat may write any numbers there.",
         )
 
 

@@ -26,18 +26,19 @@ from touchstone.protocol.spec.program import Node
 from touchstone.protocol.spec.program_operations import Operation
 
 SUSPECT_TERMS = 1 << 20
-"""Terms of suspects that are gathered at once."""
+"""How many terms of suspects are gathered at once."""
 ENOUGH_FAULTS = 1000
-"""After so many faults in one node no more suspects are judged, because each costs a hundred times an honest
-element."""
+"""After this many faults in one node no more suspects are judged, because judging one costs a hundred times
+as much as clearing an honest element."""
 _CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
     """The result of checking one node. `worst_ratio` is the largest |claimed - exact| / bound, infinite if
-    the bound is zero and they differ. `element` is its number, counted over the output's loops (0 if all are
-    exact). `outside` is how many elements have a ratio above 1; counting may stop at ENOUGH_FAULTS."""
+    the bound is zero and they differ. `element` is the number of the element with this ratio, counted over
+    the output's loops (0 if all are exact). `outside` is how many elements have a ratio above 1; counting may
+    stop at ENOUGH_FAULTS."""
 
     elements: int
     outside: int

@@ -66,7 +66,8 @@ class _Factors:
 
     @property
     def is_moderate(self) -> bool:
-        """Whether nothing overflows on the way and all is finite. Otherwise each element is judged alone."""
+        """Whether all values are finite and nothing overflows on the way. Otherwise each element is judged
+        alone."""
         return largest(self.left) * largest(self.right) * self.node.terms < SAFELY_FINITE
 
     def find_finite(self) -> Tensor:

@@ -39,7 +39,7 @@ class Rehearsal(NamedTuple):
 def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes) -> Rehearsal:
     """Traces one step, checks all of it, and makes exhibits of elements that `seed` picks. Raises
     EnvironmentFault if an element is outside its bound, because a solver that claims such a step can be
-    convicted. Raises InvalidInput if a referee could judge none of it."""
+    convicted. Raises InvalidInput if a referee could judge no element of some kind of operation."""
     built = get_program(spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     vectors = (state.weights, state.first_moment, state.second_moment)
@@ -55,8 +55,8 @@ def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes
 
 
 def _require_traced_alike(state: TrainingState, spec: TrainingSpec, batch: Batch) -> None:
-    """Trains some steps as usual, over the memory of those before, and traces each, because a claim is
-    trained in one way and shown in the other. Raises EnvironmentFault if bits differ."""
+    """Trains some steps as usual, each overwriting the state before it, and also traces each, because a claim
+    is trained in one way and shown in the other. Raises EnvironmentFault if bits differ."""
     trained, _ = train_segment(state, spec, lambda _: batch, 0, TRACED_ALIKE)
     built = get_program(spec)
     interpreter = Interpreter(

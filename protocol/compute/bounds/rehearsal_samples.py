@@ -11,7 +11,8 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.uniform_draw import draw_uniform
 
 CANDIDATES = 4
-"""Elements drawn of a node. The first one that a referee would convict if it were wrong is shown."""
+"""How many elements of a node are drawn. The first one that a referee would convict if it were wrong is
+shown."""
 Run = tuple[int, int, int]
 """(buffer, first element, count): what one opening shows."""
 
@@ -41,7 +42,8 @@ def draw_samples(program: Program, seed: bytes) -> list[Sample]:
 
 
 def list_sample_runs(program: Program, sample: Sample, get: Provider) -> Iterator[Run]:
-    """Yields the runs of all samples. `get` must know only the inputs, because all indices are among them."""
+    """Yields the runs of all samples. `get` need only know the inputs, because all indices are among the
+    inputs."""
     for element in sample.elements:
         yield find_output(program, sample.node, element)
         yield from iterate_runs(program.nodes[sample.node], element, get)

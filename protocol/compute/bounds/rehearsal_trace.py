@@ -26,12 +26,12 @@ from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import ELEMENT_BYTES, INTEGER_ROLES, Program, leaf_elements
 
 UNHASHED = hash_leaf(b"")
-"""Stands for the root of a buffer of which nothing is opened."""
+"""Stands for the root of a buffer from which nothing is opened."""
 
 
 @dataclass(frozen=True)
 class Excerpt(TraceTree):
-    """A trace of which only these runs are kept. `get` has only the inputs."""
+    """A trace that keeps only these runs. `get` has only the inputs."""
 
     runs: Mapping[Run, tuple[bytes, list[bytes]]]
 
@@ -81,8 +81,8 @@ def _check_bounds(program: Program) -> _Check:
 
 
 def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_format: str) -> _Check:
-    """Runs the same step beside it on the processor: by its compiled loops if this process has another
-    device, else by `device_kernels.py`."""
+    """Runs the same step on the processor with other kernels, and compares: the compiled loops if this
+    process has another device, else `device_kernels.py`."""
     program, written = built.program, list_written(built.program)
     other = Interpreter(
         program,
@@ -152,8 +152,8 @@ def refuse_bits(fault: Fault) -> EnvironmentFault:
     """Returns the error for a machine whose bits differ in an exact program."""
     return EnvironmentFault(
         what="this machine does not compute the bits of an exact task, and could be convicted for it",
-        expected="the same bits from two kinds of kernels, those of the referee",
-        actual=f"element {fault.element} has others",
+        expected="the same bits from two kinds of kernels and the referee",
+        actual=f"element {fault.element} has other bits",
         where=f"node {fault.node} ({fault.operation.name})",
         remedy="Do not stake from this machine; use another one, or another build of torch.",
         retryable=False,

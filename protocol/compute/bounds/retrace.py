@@ -30,7 +30,7 @@ def ignore(number: int, data: memoryview, levels: Levels) -> None:
 
 
 class Retraced(NamedTuple):
-    """The trace of a step, of which runs of any buffer can be opened, and the state after the step."""
+    """The trace of a step, from which runs of any buffer can be opened, and the state after the step."""
 
     tree: TraceTree
     end: TrainingState

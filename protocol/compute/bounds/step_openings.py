@@ -26,8 +26,8 @@ def prove_outputs(tree: TraceTree) -> TraceProof:
 
 
 def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) -> BufferOpening:
-    """Returns the whole leaves that hold `count` elements of a buffer. W, m, v of the start and constants are
-    proven under other roots."""
+    """Returns the whole leaves that hold `count` elements of a buffer. W, m, v of the start, and constants,
+    are proven under roots outside the trace."""
     leaves, path = tree.open_run(buffer, first_element, count)
     if tree.program.buffers[buffer].role in SMALL_LEAVES:
         return BufferOpening(ZERO_WORD, (), leaves, tuple(path))
@@ -49,7 +49,7 @@ def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes
 
 
 def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> BufferOpening:
-    """Returns one leaf of the buffer at a place of a node: 0 its output, 1 and up its operands."""
+    """Returns one leaf of a node's output (place 0) or of one of its operands (place 1 and up)."""
     buffer = find_buffer(tree.program, node, place)
     elements = leaf_elements(tree.program, buffer)
     first = leaf_index * elements
@@ -57,7 +57,8 @@ def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> Bu
 
 
 def find_buffer(program: Program, node: int, place: int) -> int:
-    """Returns the buffer at a place of a node. Raises InvalidInput if the node has no such place."""
+    """Returns the buffer of a node's output (place 0) or operand (1 and up). Raises InvalidInput if the node
+    has no such place."""
     accesses = (program.nodes[node].output, *program.nodes[node].operands)
     if not 0 <= place < len(accesses):
         raise InvalidInput(

@@ -69,7 +69,8 @@ def _judge_terms(claimed: Tensor, values: Tensor, count: Tensor) -> Tensor:
 
 
 def _check_selected_sum(claim: Claim) -> None:
-    """Computes exact values, absolute sums and numbers of matches with the same kernel, in float64."""
+    """Checks a selected sum: its kernel computes exact values, absolute sums and numbers of matches in
+    float64."""
     index = claim.operand(0)
     require_index(index, claim.node.output_sizes[claim.node.selected])
     for part, claimed, name in _cut_selected_sum(claim):

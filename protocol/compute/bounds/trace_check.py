@@ -30,8 +30,9 @@ Release = Callable[[int], None]
 
 
 class Fault(NamedTuple):
-    """The worst element of a node that has any outside. `element` is counted over the output's loops. `ratio`
-    is |claimed - exact| / bound, above 1, infinite if the bound is zero or the claim is not finite."""
+    """The worst element of a node that has elements outside their bounds. `element` is counted over the
+    output's loops. `ratio` is |claimed - exact| / bound, above 1, infinite if the bound is zero or the claim
+    is not finite."""
 
     node: int
     operation: Operation
@@ -58,7 +59,7 @@ class KindReport:
 
 @dataclass(frozen=True)
 class TraceReport:
-    """The result of a check. `faults` has one entry for each node that has any, in the order of nodes."""
+    """The result of a check. `faults` has one entry for each node with a fault, in the order of nodes."""
 
     kinds: Mapping[Operation, KindReport]
     faults: tuple[Fault, ...]

@@ -31,8 +31,8 @@ ROUNDED_FREELY = frozenset({
 })  # fmt: skip
 """Operations whose results may differ on honest machines with equal operands."""
 PRICE_SHARES = (1 / 16, 1 / 24, 1 / 32, 1 / 48, 1 / 64)
-"""What a layer may cost, as shares of a trace's bytes. The share is chosen for which all cuts and the dearest
-layer together have the fewest bytes."""
+"""Candidates for what a layer may cost, as shares of a trace's bytes. The one is chosen with which all cuts
+and the dearest layer together have the fewest bytes."""
 LEAST_SAVED = 0.5
 """A tensor that saves less than this share of a layer's allowed cost does not become a cut."""
 MOST_STEPS = 1 << 25
@@ -151,7 +151,7 @@ class _Reach:
         return found[1]
 
     def _join(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-        """Returns bits and price of both."""
+        """Returns the joined bits of two entries, and their price."""
         bits = one[0] | other[0]
         if bits == one[0]:
             return one
@@ -206,8 +206,8 @@ class _Cutting:
         return min(enough)[2] if enough else None
 
     def _list_saved(self, nodes: Sequence[int]) -> dict[int, int]:
-        """Returns, for each tensor, the bytes that lead to the last of `nodes` through it alone. These lie
-        below it in the tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance
+        """Returns, for each tensor, the bytes that lead to the last of `nodes` through that tensor alone.
+        They lie below it in the tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance
         Algorithm, 2001). A program has no cycles, so one walk backwards builds the tree, where -2 - buffer
         stands for a tensor. Returns nothing if it takes too many steps."""
         last = nodes[-1]

@@ -21,13 +21,13 @@ from touchstone.protocol.spec.merkle import Levels, compute_path
 from touchstone.protocol.spec.program import INDEX_ROLES, Program, leaf_bytes, leaf_elements
 
 INDEX_LIMIT = 1 << 32
-"""Indices are uint32 in trees, so this is their limit."""
+"""The limit of indices, which are uint32 in trees."""
 
 
 @dataclass(frozen=True)
 class TraceTree:
-    """The tree over the roots of all buffers, and the source of their values. `known` are the buffers' roots
-    if a claimant lists false ones that no proof takes from its list; else those of the tree."""
+    """The tree over the roots of all buffers, and the source of their values. `known` are the buffers' roots;
+    they replace the tree's roots if a claimant lists false ones that no proof takes from the list."""
 
     program: Program
     levels: Levels

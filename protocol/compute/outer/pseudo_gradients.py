@@ -34,7 +34,7 @@ FRACTION_BITS = 23
 FIELD_MAX = 255
 """The exponent field of NaN and of infinities."""
 LARGEST = np.float32(ldexp(float(QUANTUM_MAX), SCALE_EXPONENT_MAX))
-"""Larger differences, infinite ones too, are cut to this."""
+"""Larger differences are cut to this, infinite ones too."""
 LARGEST_PATTERN = float_to_bits(float(LARGEST))
 
 
@@ -99,8 +99,8 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     """Returns the pseudo-gradient global - final (float32 [n] each) as blocks of one exponent byte and 64
     int8.
 
-    Every finite pair has one: elements beyond 127 * 2^71 are cut. Raises ProtocolFault if a weight is not
-    finite, InvalidInput for unsuitable tensors."""
+    Every pair of finite vectors has an encoding, because elements beyond 127 * 2^71 are cut. Raises
+    ProtocolFault if a weight is not finite, InvalidInput for unsuitable tensors."""
     count = global_weights.numel()
     before, after = (require_vector(flat, count) for flat in (global_weights, final_weights))
     blocks = np.empty((count_tensor_leaves(count) * BLOCKS_PER_LEAF, DELTA_BLOCK_BYTES), np.int8)

@@ -14,7 +14,7 @@ _takes_triton: list[bool] = []
 
 
 def take_card_kernels(is_taken: bool) -> None:
-    """Makes this process use Triton's kernels on every device but the processor, or on none."""
+    """Makes this process use Triton's kernels on every device but the processor, or stop using them."""
     _takes_triton[:] = [is_taken]
 
 

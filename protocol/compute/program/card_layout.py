@@ -7,9 +7,9 @@ from math import prod
 OUTER = 3
 """The most loops around a tile."""
 REACH = 1 << 31
-"""Places within a tile that fit into 32 bits."""
+"""How many places within a tile can be numbered in 32 bits."""
 STILL, NEXT, APART = 0, 1, 2
-"""Along a loop of a tile, a tensor stays, moves by one element, or moves by more."""
+"""How a tensor moves along a loop of a tile: not at all, by one element, or by more."""
 BYTES_AT_ONCE = 16
 FLOATS_AT_ONCE = 4
 Strides = tuple[int, ...]
@@ -56,8 +56,8 @@ def sort_by(first: Sequence[int], sizes: Sequence[int], *strides: Sequence[int])
 
 @dataclass(frozen=True)
 class Tiling:
-    """Loops as tiles. `sizes` are those of the last loop of a tile (x), of the first (y), and of the outer
-    ones. `strides` are those of each tensor, in this order."""
+    """Loops cut into tiles. `sizes` are the sizes of a tile's last loop (x), of its first (y), and of the
+    outer loops. `strides` are each tensor's strides over the same loops."""
 
     sizes: tuple[int, ...]
     strides: tuple[Strides, ...]
@@ -101,8 +101,8 @@ FLAT_TILE, WIDE_TILE, TURNED_TILE = (2048, 1), (256, 8), (64, 64)
 
 
 def tile_elements(sizes: Sequence[int], out: Sequence[int], *others: Sequence[int]) -> Tiling | None:
-    """Returns tiles for an elementwise node. x is the loop along which the output is contiguous; y is one
-    along which an operand is, if there is one."""
+    """Returns tiles for an elementwise node. x is the loop along which the output is contiguous; y is a loop
+    along which an operand is contiguous, if there is one."""
     loops = sort_by(out, sizes, out, *others)
     x = len(loops.sizes) - 1
     if x <= 0:

@@ -31,7 +31,7 @@ _L0, _L1, _L2, _L3, _L4, _L5, _L6 = map(tl.constexpr, LOGARITHM_COEFFICIENTS)
 TURN = tl.constexpr(1.5 * 2.0**52)
 """Adding this rounds a float64 number below 2^51 to an integer."""
 TURN_FLOAT = tl.constexpr(1.5 * 2.0**23)
-"""Adding this does the same for float32 below 2^22; the integer is in the lower bits."""
+"""Adding this rounds a float32 number below 2^22 to an integer, which is then in the lower bits."""
 TURN_BITS = tl.constexpr(0x4B400000)
 
 

@@ -24,7 +24,7 @@ from touchstone.protocol.compute.program.planning.node_views import NodeViews, P
 from touchstone.protocol.spec.program import Access, Node
 
 MOST_TERMS = 1 << 15
-"""So many products of two bytes, or of two such products, sum up within 32 bits."""
+"""The most products of two bytes, or sums of two such products, that add up within 32 bits."""
 MOST_LOOPS = 2
 """The most loops of the batch, of rows, of columns."""
 COPY_BYTES = 16
@@ -223,7 +223,7 @@ def finish_sums(
 class Product:
     """A product in the form of the kernels. `inner` are sizes of the second loops of batch, rows and columns.
     `strides` are those of the output and of both scales. `constants` say which groups have two loops, how the
-    output moves along columns, and what the output's rows and their length are multiples of."""
+    output moves along columns, and the alignment of the output's rows and of their length."""
 
     batch: int
     rows: int

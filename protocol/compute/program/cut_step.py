@@ -78,7 +78,8 @@ class CutStep:
         return whole
 
     def _exchange(self, period: int, whole: Tensor) -> None:
-        """Fills in the parts of the other workers. Each period has one part of each worker, in order."""
+        """Fills in the parts of the other workers in a tensor. Each period of it has one part of each worker,
+        in order."""
         parts = whole.view(-1, self._workers.count, period // self._workers.count)
         for number, part in enumerate(self._workers.gather(parts[:, self._workers.own].contiguous())):
             parts[:, number] = part

@@ -6,8 +6,8 @@
     at a segment's end: a copy of W, m, v that nothing writes to --> the host, while the next segment runs
 
 Buffers keep their places, so all of a step can be captured once as a graph and launched at once. A dispute
-traces the same step kernel by kernel. So a graph is used only if one step by it gives the same bits as kernel
-by kernel; else this process goes on kernel by kernel.
+traces the same step kernel by kernel. So a graph is used only if it gives the same bits for one step as
+running kernel by kernel; else this process goes on kernel by kernel.
 """
 
 import logging
@@ -27,8 +27,8 @@ FIRST_DATA = 3
 """Inputs of a program are W, m, v, then tokens, labels and scalars; this is the number of the tokens."""
 Call = Callable[[], object]
 _beside = threading.Lock()
-"""Held while a stream other than the first is used: PyTorch reuses a few, and a process can have one capture
-at a time."""
+"""The lock held while a stream other than the first is used: PyTorch reuses a few streams, and a process can
+have one capture at a time."""
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +102,7 @@ def _cut(source: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": CudaDevice}
-"""Device classes by PyTorch's name. The processor is missing, because its state is already where steps read
-it."""
+"""Device classes by PyTorch's name. The processor is missing, because states already lie in its memory."""
 
 
 def open_device(device: torch.device) -> Device | None:
@@ -173,7 +172,7 @@ class DeviceSteps:
         start = [vector.clone() for vector in self._before]
 
         def run(call: Call) -> list[Tensor]:
-            """Returns the end of a step from the same start, and its loss."""
+            """Runs one step from the same start, and returns the state after it and its loss."""
             try:
                 call()
                 return [tensor.clone() for tensor in (*self._before, self._loss)]

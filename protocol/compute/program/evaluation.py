@@ -1,6 +1,6 @@
 """Measures the loss on held-out rows, with the part of a program that gives the loss.
 
-So nobody needs the model's code, and the figure is that of the task's own loss.
+So nobody needs the model's code, and the figure is the task's own loss.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ class LossMeasure:
 
 
 def cut_loss(program: Program) -> Program:
-    """Returns the program without nodes that only the new state needs. It no longer trains, because it
-    returns W, m and v unchanged."""
+    """Returns the program without the nodes that only the new state needs. The result no longer trains,
+    because it returns W, m and v unchanged."""
     loss = program.outputs.loss
     return replace(program, nodes=find_needed(program, [loss]), outputs=Outputs(loss, 0, 1, 2))
 

@@ -54,16 +54,16 @@ from touchstone.protocol.spec.program_operations import Operation
 _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
 """Operations whose kernels work row by row, and need no extra memory."""
 Keep = Callable[[int, Tensor], None]
-"""Called with (buffer, its flat values) when all of it is computed. The memory is reused, so copy what you
-keep."""
+"""Called with (buffer, its flat values) when the whole buffer is computed. The memory is reused, so copy what
+you keep."""
 Vectors = tuple[Tensor, Tensor, Tensor]
 """W, m and v, flat float32."""
 
 
 @dataclass(frozen=True)
 class _Shown(Mapping[int, Tensor]):
-    """Buffers in the form of trees, each made when it is asked for, because all of a step would not fit into
-    memory."""
+    """Buffers in the form of trees. Each is converted when it is asked for, because all buffers of a step
+    would not fit into memory."""
 
     storages: Mapping[int, Tensor]
     show: Callable[[int], Tensor]
@@ -156,8 +156,8 @@ class Interpreter:
         self.arena_bytes = 4 * total
 
     def _compute_lifetimes(self) -> dict[int, Lifetime]:
-        """Returns the lifetimes of computed tensors. For a caller that is shown each node, all that the node
-        reads by the program stays, whatever its kernel reads."""
+        """Returns the lifetimes of computed tensors. If each node is shown to a caller, all tensors that the
+        node reads by the program stay, whatever its kernel reads."""
         if self.is_traced:
             return join_lifetimes(self.program, self._folded)
         return compute_lifetimes(self._folded)
@@ -367,8 +367,8 @@ def _plan_arena(
 
 
 def _find_index_limits(program: Program) -> dict[int, int]:
-    """Returns how many rows the indices of a buffer choose from, if a node tells. A GATHER beyond the last
-    row would read other data without an error."""
+    """Returns, for each buffer of indices, how many rows its indices choose from, if a node tells. A GATHER
+    beyond the last row would read other data without an error."""
     limits: dict[int, int] = {}
     for node in program.nodes:
         if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):

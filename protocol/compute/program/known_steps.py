@@ -1,6 +1,6 @@
 """Keeps the steps of the tasks that this process works on.
 
-A step's program is read and checked once (`require_fit`). Whoever runs, traces or shows the step finds it
+A step's program is read and checked once (`require_fit`). Code that runs, traces or shows the step finds it
 here, by the root in the task's training.
 """
 
@@ -52,7 +52,7 @@ def name_step(step: TaskStep) -> StepNames:
 
 
 _known: dict[tuple[bytes, bytes], TaskStep] = {}
-"""Known steps by the roots of program and layout. A process works on few tasks."""
+"""Known steps by the roots of program and layout; none is forgotten, because a process works on few tasks."""
 
 
 def learn_step(step: TaskStep) -> None:

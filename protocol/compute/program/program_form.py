@@ -60,7 +60,7 @@ def require_constants(built: BuiltProgram) -> None:
     for number, element in scales:
         if number in built.constants:
             mantissa, _ = frexp(float(built.constants[number][element]))
-            _require(mantissa == 0.5, "a power of two where a constant is a scale", f"buffer {number}")
+            _require(mantissa == 0.5, "a power of two in a constant that is a scale", f"buffer {number}")
 
 
 def _is_finite(values: Tensor) -> bool:
@@ -69,7 +69,8 @@ def _is_finite(values: Tensor) -> bool:
 
 
 def _require_quantize(program: Program, node: Node, scales: Mapping[int, Node], where: str) -> int:
-    """Returns the number of terms in a row."""
+    """Returns the number of terms in a row of a QUANTIZE. Raises InvalidInput if the node has another
+    form."""
     _require_whole(program, node.output, node.sizes, range(len(node.sizes)), where)
     source, scale = node.operands
     moving = [n for n, size in enumerate(node.sizes) if size > 1 and scale.strides[n]]
@@ -79,7 +80,7 @@ def _require_quantize(program: Program, node: Node, scales: Mapping[int, Node], 
     if not still:
         return 1
     between = [n for n in moving if still[0] < n < still[-1]]
-    _require(not between, "loops without a scale side by side", where)
+    _require(not between, "the loops without a scale side by side", where)
     if moving and moving[-1] > still[-1]:
         return prod(node.sizes[still[-1] + 1 :])
     return prod(node.sizes[still[0] :])
@@ -121,7 +122,7 @@ def _require_product(
         _require(is_known and not is_foreign, "a scale for each row of its factor", where)
         if not any(own):
             is_wide = program.buffers[factor.buffer].role is Role.INTEGER32
-            _require(is_wide, "factors of 20 bits where it is no matrix product", where)
+            _require(is_wide, "factors of 20 bits outside matrix products", where)
             _require_whole(program, scale, node.sizes, shared, where)
 
 

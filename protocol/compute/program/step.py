@@ -125,7 +125,7 @@ def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:
         if end.dtype != torch.float32 or tuple(end.shape) != (1,):
             raise InvalidInput(
                 what="a state tensor does not fit the task",
-                expected=f"{count} float32, of which one from number {count - 1} on",
+                expected=f"{count} float32, so one from number {count - 1} on",
                 actual=f"{end.dtype} {list(end.shape)} from there on",
                 where=name,
                 remedy="Check that state and task belong together.",

@@ -1,4 +1,4 @@
-"""Computes the facts of a task's training steps that a referee is told."""
+"""Computes the facts about a task's training steps that the referee contract gets."""
 
 from dataclasses import replace
 from functools import lru_cache

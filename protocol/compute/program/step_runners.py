@@ -1,4 +1,4 @@
-"""Keeps what runs the steps of this process for the next step: interpreters, and steps on a device."""
+"""Keeps unused interpreters, and steps on a device, for the next steps of this process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -54,7 +54,8 @@ def borrow_device_steps(place: RunnerPlace) -> AbstractContextManager[DeviceStep
 
 
 def find_place(spec: TrainingSpec, device: str | None = None) -> RunnerPlace:
-    """Returns the place of the runners of a task's steps on a device, by default this process's device."""
+    """Returns the key under which interpreters of a task's steps on a device are kept; by default this
+    process's device."""
     chosen = torch.device(device or get_device())
     return RunnerPlace(spec.program_root, spec.numeric_format, chosen, get_program(spec))
 

@@ -27,22 +27,22 @@ LARGE_BYTES = 1 << 20
 HUGE_PAGE_BYTES = 1 << 21
 """The huge pages of x86-64. Smaller tensors lie where PyTorch puts them."""
 SPARE_VECTORS = 3
-"""Unused vectors that are kept for others of their size: W, m and v of a state."""
+"""The most unused vectors that are kept for new vectors of their size: W, m and v of a state."""
 _spare: list[memoryview] = []
 """Unused vectors. Any thread takes from the end and adds to it, each in one step."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """Where large tensors lie. `make` makes a mapped file of so many zero bytes; `relax` releases pages if
-    there are too many."""
+    """Where large tensors lie. `make` makes a mapped file of the given number of zero bytes; `relax` releases
+    pages if there are too many."""
 
     make: Callable[[int], memoryview]
     relax: Callable[[], None]
 
 
 _rooms: list[Room] = []
-"""The room of this process, if it has one."""
+"""The `Room` of this process, if it has one."""
 
 
 def use_room(room: Room | None) -> None:

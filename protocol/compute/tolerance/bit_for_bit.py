@@ -18,8 +18,8 @@ from touchstone.protocol.spec.state_headers import StateHeader
 
 @dataclass(frozen=True)
 class BitForBit(Tolerance):
-    """The tolerance of exact tasks: no difference is allowed. It reads no state, because nobody can query a
-    leaf in an exact task."""
+    """The tolerance of exact tasks: no difference is allowed. It reads no state: comparing roots is enough,
+    and nobody can query a leaf in an exact task."""
 
     numeric_format: str
     reads_states: bool = False

@@ -26,7 +26,7 @@ from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import Element, does_element_exceed
 
 EXACT_JUDGEMENTS = 64
-"""So many of the worst elements are judged in integers. One is enough, except for ties."""
+"""How many of the worst elements are judged in integers. One is enough, except for ties."""
 PART_ELEMENTS = 1 << 16
 """Elements that are compared at a time."""
 MAGNITUDE_LIMIT = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
@@ -120,7 +120,8 @@ def _differ(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _cut_off(vector: Tensor) -> Tensor:
-    """Converts to float64, cut to -2^64 .. 2^64, NaN if not finite. The extremes show what must be done."""
+    """Converts to float64, cut to -2^64 .. 2^64, NaN if not finite. Looks at the extremes first, because most
+    parts need no change."""
     wide = vector.double()
     least, greatest = map(float, vector.aminmax())
     if not -MAGNITUDE_LIMIT <= least <= greatest <= MAGNITUDE_LIMIT:
@@ -135,7 +136,8 @@ def _measure_size(vector: Tensor) -> Tensor:
 
 
 def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) -> Tensor:
-    """Returns the ratios, infinite if the claimed v alone is below zero. `does_element_exceed` says why."""
+    """Returns the ratios, made infinite if the claimed v alone is below zero. `does_element_exceed` says
+    why."""
     if float(claimed.second_moment.min()) >= 0:
         return ratios
     is_alone = (claimed.second_moment < 0) & (replayed.second_moment >= 0)

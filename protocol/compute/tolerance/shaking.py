@@ -11,7 +11,7 @@ from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.compute.tolerance.compare import PART_ELEMENTS
 
 SHAKE = 2.0**-24
-"""Each weight moves by this part of itself, up, down or not at all: at most one unit in the last place."""
+"""Each weight moves by this share of itself, up, down or not at all: at most one unit in the last place."""
 
 
 def shake(state: TrainingState, seed: int) -> TrainingState:
@@ -23,8 +23,8 @@ def shake(state: TrainingState, seed: int) -> TrainingState:
 
 
 def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
-    """Takes the result of steps from `shake(start, seed)`, and moves each weight back by as much as it was
-    changed. Its distance from the result of `start` shows how much the steps multiplied the change."""
+    """Takes the result of steps from `shake(start, seed)`, and moves each weight back by as much as `shake`
+    had moved it. Its distance from the result of `start` shows how much the steps multiplied the change."""
     weights = allocate(end.elements)
     for first, part in _iterate_shaken(start, seed):
         place = slice(first, first + PART_ELEMENTS)

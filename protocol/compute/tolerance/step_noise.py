@@ -1,6 +1,6 @@
 """Decides whether a node's own noise explains a step in which an element lies beyond the limits.
 
-It does if the distances of the node's own results cover the claim's, up to a cap:
+Its own noise does if the distances among the node's own results cover the claim's, up to a cap:
 
     ranked      the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
                 elements move, and so far
@@ -22,13 +22,14 @@ from touchstone.protocol.compute.tolerance.compare import PART_ELEMENTS
 from touchstone.protocol.spec.calibration_rules import MARGIN
 
 OWN_MARGIN = 100.0
-"""An element is excused up to so many times its own move in this machine's results, because by chance it may
-move little in four results and far in a fifth. Of 338 measured honest steps beyond the limits, none had an
-element farther off (0037)."""
+"""An element may be off by up to this many times its own move in this machine's results, because by chance it
+may move little in four results and far in a fifth. Of 338 measured honest steps beyond the limits, none had
+an element farther off (decision 0037)."""
 NOISE_CAP = 100.0
-"""In limits: noise excuses nothing farther off. Work that was not done is hundreds of limits off (0016)."""
+"""The farthest, in limits, that noise excuses. Work that was not done is hundreds of limits off (decision
+0016)."""
 UNDONE_SHARE = 0.5
-"""This share of the distance of a step that was not taken is the cap, if it is less than NOISE_CAP, because
+"""The cap is this share of how far a step that was not taken is off, if that is less than NOISE_CAP, because
 limits may be wide."""
 
 
@@ -60,8 +61,8 @@ def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CA
 
 
 def _take(values: Tensor, is_taken: Tensor) -> Tensor:
-    """Returns these elements in order. It works in parts, because PyTorch holds 8 bytes beside each selected
-    element."""
+    """Returns the chosen elements in order. It works in parts, because PyTorch holds 8 bytes beside each
+    selected element."""
     taken, place = allocate(int(is_taken.count_nonzero())), 0
     for part, chosen in zip(*(torch.split(one, PART_ELEMENTS) for one in (values, is_taken)), strict=True):
         found = part[chosen]
@@ -72,8 +73,8 @@ def _take(values: Tensor, is_taken: Tensor) -> Tensor:
 
 
 def _take_largest(values: Tensor, count: int) -> Tensor:
-    """Returns so many of the largest, ascending; NaN counts as the largest. PyTorch's sort and topk hold up
-    to 16 bytes beside each element, this holds 4."""
+    """Returns the `count` largest elements, ascending; NaN counts as the largest. PyTorch's sort and topk
+    hold up to 16 bytes beside each element, this holds 4."""
     held, first = allocate(values.numel()).copy_(values).numpy(), values.numel() - count
     if count:
         held.partition(first)

@@ -1,6 +1,6 @@
 """Defines what a task allows a claimed number to differ by: nothing, or its limits.
 
-All rooms ask a `Tolerance`, and so have one path for both kinds of tasks.
+All parts of a node ask a `Tolerance`, and so have one path for both kinds of tasks.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.state_headers import StateHeader
 
 OpenState = Callable[[StateHeader], PiecewiseState]
-"""Opens the values of a state in the store."""
+"""Opens the values of a state that lies in the store."""
 
 
 @dataclass(frozen=True)

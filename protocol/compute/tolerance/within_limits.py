@@ -1,8 +1,8 @@
 """The tolerance of float32 tasks: the limits of the task, and what a step's own noise explains.
 
 At many times the usual learning rate even a single step multiplies noise (docs/decisions/0037-drift.md). So a
-step beyond the limits is computed up to SHAKES more times, each time from weights changed otherwise in their
-last bit. `step_noise.py` says what the distances of these own results explain.
+step beyond the limits is computed up to SHAKES more times, each time from weights changed in their last bit
+in another way. `step_noise.py` says what the distances of these own results explain.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import Limits
 
 SHAKES = 4
-"""The most own results, each from weights that are changed otherwise. Two may be close by chance if most are
-far apart (docs/decisions/0037-drift.md)."""
+"""How often a step is computed again at most, each time from weights changed in another way. Two results may
+be close by chance if most are far apart (docs/decisions/0037-drift.md)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def _are_of_one_step(claimed: StateHeader, own: StateHeader) -> bool:
 
 
 def _train_shaken(step: ClaimedStep) -> Iterator[TrainingState]:
-    """Yields own results from weights that are changed before, and changed back afterwards."""
+    """Yields this machine's own results of a step: weights are changed before it, and changed back after
+    it."""
     for _ in range(SHAKES):
         seed, start = step.draw_seed(), step.load_start()
         yield unshake(step.train(shake(start, seed)), start, seed)

@@ -1,7 +1,8 @@
 """The query: the signer of a vote must show one state leaf of both ends. Twin of `Asks.sol`.
 
 A query goes to the signer of an ACCEPT, or of a REJECT that names the leaf. The contract compares the two
-leaves. So an auditor cannot lie about two roots without risk: any other account may query it, for a bond.
+leaves. So an auditor cannot lie about the two end roots without risk: any other account may query the
+auditor, for a bond.
 """
 
 from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
@@ -32,7 +33,7 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     """Opens a query. The k-th open query on a seat costs k bonds."""
     state, ref = draft.state, call.statement
     require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
-    require(call.is_leaf, "LeafNotAsked", "a leaf that exists, of a REJECT the one that it names", call.leaf)
+    require(call.is_leaf, "LeafNotAsked", "a leaf that exists; for a REJECT, the named one", call.leaf)
     number = _get_signer(state, call)
     require(not is_closed(state, number), "SeatClosed", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)

@@ -22,7 +22,7 @@ from touchstone.protocol.spec.game.timing import (
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 VOTE_SHARE = 3
-"""One part in so many of the time is reserved for the vote."""
+"""One part in VOTE_SHARE of the time is reserved for the vote."""
 
 
 def get_due_block(state: GameState, place: AuditPlace) -> int:
@@ -49,8 +49,8 @@ def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Returns whether only an UNSERVED vote can still count in the draw, and would be the second. Without a
-    second one, a solver that serves no auditor pays no fee."""
+    """Returns whether only an UNSERVED vote can still count in the draw, as the second one. Without a second
+    one, a solver that serves no auditor pays no fee."""
     game_round = state.rounds[place.round]
     if not is_taking_unserved(state, game_round, place.slot, place.draw, block):
         return False
@@ -59,7 +59,7 @@ def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> int:
-    """Returns the block until which an auditor waits for the solver, if it looks in `block`. A third of the
+    """Returns the block until which an auditor waits for the solver's data, as of `block`. A third of the
     time since the audit was due is reserved for the vote."""
     audit_max, start = state.terms.windows.audit_max, get_start(state, place)
     is_merging = not is_late_draw(state, place.draw) and block <= start + audit_max
@@ -68,16 +68,16 @@ def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> in
 
 
 def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -> int:
-    """Returns the same for the answer to the seal. If the replay ended late, the solver still gets a third of
-    the remaining time."""
+    """Returns the block until which an auditor that has sealed waits for the solver to show its end. If the
+    replay ended late, the solver still gets a third of the remaining time."""
     last = get_start(state, place) + 2 * state.terms.windows.audit_max
     usual = compute_serving_until(state, place, sealed_block)
     return max(usual, sealed_block + max(0, last - sealed_block) // VOTE_SHARE)
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:
-    """Returns the last block in which an opening of this place is paid. After it no node needs to accept
-    one."""
+    """Returns the last block in which an opening of this place is paid. After that block no node needs to
+    accept an opening."""
     return get_start(state, place) + 3 * state.terms.windows.audit_max
 
 
@@ -93,5 +93,5 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
 def get_start(state: GameState, place: AuditPlace) -> int:
     """Returns the block of the close from which the deadlines of a drawn audit count."""
     start = get_votes_from(state, state.rounds[place.round], place.draw)
-    assert start is not None, "only of a draw that is sealed"
+    assert start is not None, "the draw is not recorded"
     return start

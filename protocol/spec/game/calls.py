@@ -89,14 +89,15 @@ class StartRounds(GameCall):
 
 @dataclass(frozen=True)
 class SealStart(GameCall):
-    """sealBeacon of a start. Fact: the randomness of the beacon block."""
+    """sealBeacon: gives a start its beacon. Fact: the randomness of the beacon block."""
 
     randomness: bytes = field(default=b"", kw_only=True)
 
 
 @dataclass(frozen=True)
 class SealRound(GameCall):
-    """sealBeacon of a round that opened without a beacon. Fact: the randomness of the beacon block."""
+    """sealBeacon: gives a round that opened without a beacon one. Fact: the randomness of the beacon
+    block."""
 
     round: int
     randomness: bytes = field(default=b"", kw_only=True)
@@ -104,7 +105,7 @@ class SealRound(GameCall):
 
 @dataclass(frozen=True)
 class SealAudits(GameCall):
-    """sealDraw of a closed round. Fact: the randomness of the deciding block."""
+    """sealDraw: draws the audits of a closed round. Fact: the randomness of the deciding block."""
 
     round: int
     randomness: bytes = field(default=b"", kw_only=True)
@@ -119,7 +120,7 @@ class SealClosing(GameCall):
 
 @dataclass(frozen=True)
 class CommitRound(GameCall):
-    """commit: commits to a claim. What the claim carries over is under its root."""
+    """commit: commits to a claim by its root, which also covers the moments that the claim carries over."""
 
     round: int
     base_root: bytes
@@ -149,8 +150,8 @@ class SignedVote:
 @dataclass(frozen=True)
 class HandedOpening:
     """The opening of a vote that counts. Fact: it fits, with its seal and the task's format, a vote that the
-    drawn seat signed with the counted verdict: ACCEPT, or any REJECT. If that is another vote than the
-    counted one, both are on chain, and two votes on one draw cost the seat."""
+    drawn seat signed with the counted verdict: ACCEPT, or any REJECT. If the opening fits another vote than
+    the counted one, both votes are on chain, and two votes on one draw cost the seat."""
 
     slot: int
     draw: int
@@ -196,7 +197,8 @@ class SettleSeat(GameCall):
 
 @dataclass(frozen=True)
 class OpenContest(GameCall):
-    """contest: opens a contest. `bond_limit` is the most that the sender pays, here and below."""
+    """contest: opens a contest. `bond_limit` is the most that the sender pays, in this call and in the ones
+    below."""
 
     round: int
     bond_limit: int
@@ -270,8 +272,8 @@ class EndAsk(GameCall):
 @dataclass(frozen=True)
 class DisputeStatement(GameCall):
     """dispute: disputes a claim or a vote. Facts, for a vote: a seat signed it; `signer` is that seat, None
-    for the drawn one; `word` is its verdict. UNSERVED and ABSTAIN claim no state, so they cannot be
-    disputed."""
+    for the drawn one; `word` is its verdict. UNSERVED and ABSTAIN say nothing about a state, so they cannot
+    be disputed."""
 
     statement: StatementRef
     bond_limit: int

@@ -24,7 +24,7 @@ _CONTEST_ENDS = {4: GameOutcome.STANDS, 5: GameOutcome.FALLS, 6: GameOutcome.MOO
 _ASK_ENDS = {1: GameOutcome.CLEARED, 2: GameOutcome.CONVICTED, 3: GameOutcome.MOOT}
 _DISPUTE_ENDS = {7: GameOutcome.CLEARED, 8: GameOutcome.CONVICTED, 9: GameOutcome.MOOT}
 _LOSSES = (GameOutcome.STANDS, GameOutcome.CLEARED)
-"""Ends in which the opener loses its bond."""
+"""Outcomes in which the opener loses its bond."""
 
 
 def apply_contested(ledger: Ledger, values: Values) -> None:
@@ -56,7 +56,7 @@ def _move_contest(ledger: Ledger, values: Values, **changes: object) -> None:
 
 
 def apply_contest_ended(ledger: Ledger, values: Values) -> None:
-    """Applies ContestEnded. The next events tell of a fall."""
+    """Applies ContestEnded. If the root falls, the next events tell so."""
     number, outcome = ledger.close(values["id"]), _CONTEST_ENDS[int(values["outcome"])]
     contest = ledger.state.contests[number]
     # The purse's next event names the account that brought the leaf (`apply_given`).
@@ -90,7 +90,7 @@ def apply_ask_opened(ledger: Ledger, values: Values) -> None:
 
 
 def apply_ask_ended(ledger: Ledger, values: Values) -> None:
-    """Applies AskEnded. The next events tell of a conviction."""
+    """Applies AskEnded. If the seat is convicted, the next events tell so."""
     number, outcome = ledger.close(values["id"]), _ASK_ENDS[int(values["ending"])]
     ask = ledger.state.asks[number]
     _end_bond(ledger, number, outcome, ask.asker, ledger.state.seats[ask.seat].account)
@@ -98,7 +98,8 @@ def apply_ask_ended(ledger: Ledger, values: Values) -> None:
 
 
 def apply_dispute_opened(ledger: Ledger, values: Values) -> None:
-    """Applies DisputeOpened. The event has the deadline of the first turn, the machine that of the last."""
+    """Applies DisputeOpened. The event has the deadline of the first turn; the state gets the deadline of the
+    last turn."""
     number, ref = ledger.open(values["dispute"]), read_statement(values["statement"])
     clock = compute_dispute_clock(ledger.state, ledger.block)
     opened = RunningDispute(number, ref, int(values["seat"]), values["opener"], clock)
@@ -107,7 +108,7 @@ def apply_dispute_opened(ledger: Ledger, values: Values) -> None:
 
 
 def apply_dispute_ended(ledger: Ledger, values: Values) -> None:
-    """Applies DisputeEnded. The next events tell of a conviction."""
+    """Applies DisputeEnded. If the seat is convicted, the next events tell so."""
     number, outcome = ledger.close(values["dispute"]), _DISPUTE_ENDS[int(values["outcome"])]
     dispute = ledger.state.disputes[number]
     _end_bond(ledger, number, outcome, dispute.opener, ledger.state.seats[dispute.seat].account)

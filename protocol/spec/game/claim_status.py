@@ -39,8 +39,8 @@ def count_unserved(game_round: GameRound, slot: int) -> int:
 
 
 def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
-    """Returns whether a late audit takes a claim's pay. It does if it has failed, and two auditors say that
-    the claim is false or was not served. An auditor that abstains does not count against it."""
+    """Returns whether a late audit takes a claim's pay. It does if the late draw has failed, and two auditors
+    say that the claim is false or was not served. An auditor that abstains does not count against it."""
     against = sum(vote.word in REJECT_WORDS or vote.word == VoteWord.UNSERVED for vote in votes.values())
     return against >= 2 and compute_draw_status(votes) == DrawStatus.FAILED
 
@@ -109,7 +109,7 @@ def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, 
 
 def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
     """Returns whether an UNSERVED counts in a failed draw: it does until the draw's time is over. Otherwise a
-    solver that serves no auditor could save its fee with its own reserve that abstains first."""
+    solver that serves no auditor could save the fee if it owned a reserve that abstains first."""
     start = get_votes_from(state, game_round, draw)
     has_failed = compute_draw_status(get_votes(game_round, slot, draw)) == DrawStatus.FAILED
     return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max

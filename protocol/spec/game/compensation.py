@@ -35,7 +35,7 @@ def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) 
 
 
 def restore_pay(draft: Draft, ref: StatementRef) -> None:
-    """Pays for a claim, once, as far as the rest of the slash reaches."""
+    """Pays for a claim, once, as far as the unspent part of the slash reaches."""
     state, game_round = draft.state, draft.state.rounds[ref.round]
     seat = find_claimant(state, game_round, game_round.claims[ref.slot])
     if ref.slot in game_round.restored or seat is None:

@@ -52,7 +52,7 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
 
 def is_moot(state: GameState, contest: RootContest) -> bool:
     """Returns whether the contested posting is gone, because its root fell, or an earlier root did. If the
-    same root is posted again, that is another posting, because nobody could answer for it meanwhile."""
+    same root is posted again, that is another posting, because nobody could answer for the root meanwhile."""
     game_round = state.rounds[contest.round]
     is_there = (game_round.root, game_round.root_until) == (contest.root, contest.root_until)
     return game_round.phase != RoundPhase.POSTED or not is_there
@@ -90,7 +90,7 @@ def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
 
 def apply_bring_leaf(draft: Draft, call: BringLeaf, sender: str) -> None:
     """Ends a contest by the leaf, which the contract computes from its inputs. A wrong leaf is refused; then
-    the root falls when the time is over. So no call must both compute a leaf and undo rounds."""
+    the root falls when the time is over. So no call has to both compute a leaf and undo rounds."""
     contest = _get_turn(draft, call.contest, ContestTurn.LEAF)
     require(call.is_right, "ProofInvalid", "the inputs of the named leaf, and the posted leaf")
     _stand(draft, replace(contest, answerer=sender))

@@ -29,14 +29,14 @@ CLAIMANT_MOVES = {
     DisputeStage.TRACE: (Move.POST_TRACE,),
     DisputeStage.LEAVES: (Move.SHOW_LEAVES,),
 }
-"""Stages in which silence convicts the claimant."""
+"""Moves of the claimant, by stage; in these stages silence convicts the claimant."""
 OPENER_MOVES = {
     DisputeStage.NAME: (Move.NAME_STEP,),
     DisputeStage.PROVE: (Move.PROVE, Move.DEMAND),
     DisputeStage.LEAVES: (Move.PROVE,),
     DisputeStage.LAST: (Move.PROVE,),
 }
-"""Moves of the opener. In LEAVES it need not wait for the leaves."""
+"""Moves of the opener, by stage. In LEAVES the opener need not wait for the leaves."""
 TURNS_LEFT = {
     DisputeStage.ROOTS: 5,
     DisputeStage.NAME: 4,
@@ -45,7 +45,7 @@ TURNS_LEFT = {
     DisputeStage.LEAVES: 1,
     DisputeStage.LAST: 0,
 }
-"""How many turns may follow the present one, each of `respond` blocks."""
+"""How many turns, each of `respond` blocks, may follow the present one, by stage."""
 
 
 def list_moves(
@@ -81,16 +81,16 @@ def is_pursued(
     dispute: InnerDispute, own_step: int | None, until_block: int, margin: int, respond: int
 ) -> bool:
     """Returns whether another account's dispute makes an own dispute about the same statement needless
-    (findings, H1). It must name the same step. However it is played, it must also end `margin` blocks before
-    the last block in which the own one can be opened."""
+    (findings, H1). The other dispute must name the same step. However it is played, it must also end `margin`
+    blocks before the last block in which the own one can be opened."""
     is_same = own_step is not None and dispute.step == own_step
     is_in_time = compute_last_end(dispute, respond) + margin <= until_block
     return dispute.is_open and is_same and is_in_time
 
 
 def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -> set[int]:
-    """Returns the segments of a claim of `account` whose start it needs, because the claim is disputed there,
-    or because it disputes a vote there."""
+    """Returns the segments of a claim of `account` whose start the account needs, because the claim is
+    disputed there, or because the account disputes a vote there."""
     return {
         one.segment
         for one in book.disputes.values()

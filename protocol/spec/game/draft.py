@@ -1,4 +1,4 @@
-"""Holds one call while it runs: it emits events and folds each."""
+"""Holds one call while it runs: the call emits events, and each is applied to the state."""
 
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.purse import Pot, credit_of
@@ -8,8 +8,8 @@ from touchstone.protocol.spec.game.state import GameState
 
 
 class Draft:
-    """A running call. `state` is that after all events so far; `block` is the block of the call. A refusal
-    discards the draft, so a refused call changes nothing."""
+    """A running call. `state` is the state after all events so far; `block` is the block of the call. A
+    refusal discards the draft, so a refused call changes nothing."""
 
     def __init__(self, state: GameState, block: int) -> None:
         self.state = state
@@ -17,7 +17,7 @@ class Draft:
         self.events: list[GameEvent] = []
 
     def emit(self, event: GameEvent) -> None:
-        """Logs an event and folds it."""
+        """Logs an event and applies it to the state."""
         self.events.append(event)
         self.state = fold(self.state, event, self.block)
 

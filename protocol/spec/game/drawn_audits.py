@@ -38,7 +38,7 @@ class DrawnAudit:
     segments: int
     seat: Seat
     solver: str
-    """The account that made the claim. Its seat may be gone."""
+    """The account that made the claim. It may have no seat any more."""
 
 
 def get_place(said: Sealed) -> AuditPlace:
@@ -58,8 +58,9 @@ def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> 
 
 
 def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
-    """Returns the audit of a rank of a draw, as `get_drawn` does, but also in an undone round. There nothing
-    is audited any more, but signers still answer for their votes: votes are read, and auditors see steps."""
+    """Returns the audit of a rank of a draw, as `get_drawn` does, but also in an undone round. In an undone
+    round nothing is audited any more, but signers still answer for their votes: votes are read, and auditors
+    see steps."""
     game_round = state.rounds.get(index)
     if game_round is None or slot not in game_round.claims:
         return None

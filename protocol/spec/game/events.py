@@ -1,7 +1,7 @@
 """Defines the machine's events, one frozen class each.
 
-An event is all that a node needs to fold. It has no block, because `fold` gets the block in which it was
-logged.
+An event tells a node all that it needs to update the state. It has no block, because `fold` gets the block in
+which the event was logged.
 """
 
 from dataclasses import dataclass
@@ -201,7 +201,7 @@ class RootFell(GameEvent):
 
 @dataclass(frozen=True)
 class PayRestored(GameEvent):
-    """A slash has paid `account` so many wei for a claim that a false REJECT made void."""
+    """A slash has paid `account` for a claim that a false REJECT made void."""
 
     round: int
     slot: int

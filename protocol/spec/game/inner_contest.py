@@ -13,7 +13,7 @@ from touchstone.protocol.spec.merkle import Levels
 
 
 class InnerTurn(IntEnum):
-    """Whose move a contest waits for; the last three are ends. As in `IContests.Turn`."""
+    """Whose move a contest waits for; the last three are outcomes. As in `IContests.Turn`."""
 
     ANSWER = 1
     CONTESTER = 2
@@ -46,7 +46,7 @@ class InnerContest:
 
 @dataclass(frozen=True)
 class ContestFolds:
-    """The contests of one task by their names. `depth` is that of the task's tensor trees."""
+    """The contests of one task by their names. `depth` is the depth of the task's tensor trees."""
 
     depth: int
     contests: Mapping[bytes, InnerContest] = field(default_factory=dict)
@@ -92,6 +92,6 @@ _FOLDS: Mapping[str, Callable[[ContestFolds, Values], InnerContest]] = {
 
 
 def compute_answer(contest: InnerContest, tensor: Levels) -> tuple[bytes, ...]:
-    """Returns the nodes below the contested one, for an answer below the posted root's two roots. `tensor` is
-    all levels of the contested tree, leaves first."""
+    """Returns the nodes that an answer shows below a contested node of a tensor's tree. `tensor` is all
+    levels of that tree, leaves first."""
     return tuple(compute_nodes_below(tensor, contest.level - 1, contest.index))

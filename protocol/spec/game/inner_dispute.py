@@ -20,7 +20,7 @@ LEAVES_MAX = 8
 
 
 class DisputeStage(IntEnum):
-    """The stage of a dispute; the last three are ends."""
+    """The stage of a dispute; the last three are outcomes."""
 
     ROOTS = 1
     NAME = 2
@@ -62,8 +62,8 @@ class PostedTrace:
 
 @dataclass(frozen=True)
 class InnerDispute:
-    """One dispute. `seat` is the claimant's. `clock` is the last block of the present turn. `roots` are those
-    of the segment's k + 1 states. `shown` are the bytes of demanded leaves, in order."""
+    """One dispute. `seat` is the claimant's. `clock` is the last block of the present turn. `roots` are the
+    roots of the segment's k + 1 states. `shown` are the bytes of demanded leaves, in order."""
 
     name: bytes
     seat: int
@@ -80,7 +80,7 @@ class InnerDispute:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still move."""
+        """Whether the dispute has not ended."""
         return self.stage <= DisputeStage.LAST
 
 

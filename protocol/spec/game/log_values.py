@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 
 
 NO_DRAW = (1 << 32) - 1
-"""Stands for a draw if the statement is the claim itself."""
+"""The draw number of a statement that is the claim itself."""
 
 
 def read_statement(ref: Any) -> StatementRef:

@@ -1,9 +1,9 @@
-"""Folds a task out of a chain's events: its state and its money.
+"""Computes a task's state and money from a chain's events.
 
 The state is the machine's, except for two things that the contracts keep for all tasks together. One is
 credits, which a task's own events do not tell, so money from or to a credit is OUTSIDE here. The other is
-commitments to proofs. Beyond the machine's state it has the on-chain names of open contests, queries and
-disputes, and the book of the money.
+commitments to proofs. Beyond the machine's state a `LoggedGame` has the on-chain names of open contests,
+queries and disputes, and the book of the money.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 @dataclass(frozen=True)
 class LoggedGame(GameState):
-    """A task folded from its events. `names` maps names on chain to the numbers of open contests, queries and
-    disputes. `money` is what each account has won and lost. `finder` is the account of the last
-    conviction."""
+    """The state and money of a task, computed from its events. `names` maps names on chain to the numbers of
+    open contests, queries and disputes. `money` is what each account has won and lost. `finder` is the
+    account of the last conviction."""
 
     names: Mapping[bytes, int] = field(default_factory=dict)
     money: MoneyBook = field(default_factory=MoneyBook)
@@ -48,12 +48,12 @@ class Ledger(Draft):
         return cast(LoggedGame, self.state)
 
     def emit(self, event: GameEvent) -> None:
-        """Folds an event, and notes its effect on money."""
+        """Applies an event to the state, and notes its effect on money."""
         self._note(event)
         super().emit(event)
 
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Logs a movement of money, and notes the owner. The state itself keeps no credits."""
+        """Logs a movement of money, and notes whose money it is. The state itself keeps no credits."""
         if wei:
             self._note(WeiMoved(source, target, wei))
             super().emit(WeiMoved(_leave_credits(source), _leave_credits(target), wei))
@@ -64,7 +64,7 @@ class Ledger(Draft):
             self.state = replace(self.game, money=money)
 
     def open(self, name: bytes) -> int:
-        """Returns a number for what is opened now."""
+        """Returns a number for the contest, query or dispute that is opened now."""
         number = self.state.next_number
         self.state = replace(self.game, names={**self.game.names, name: number})
         return number

@@ -1,8 +1,8 @@
-"""Folds the contracts' events into the machine's own state of a task.
+"""Computes the machine's state of a task from the contracts' events.
 
 Events come decoded: the name as in Solidity, values by their names in snake case. Each becomes events of the
-machine, which `reducer.py` folds. A node that applies all events of a task in the chain's order has the
-contracts' state.
+machine, which `reducer.py` applies to the state. A node that applies all events of a task in the chain's
+order has the contracts' state.
 
 A contract's event says less than the machine's. The rest follows from the state: how deep a contest is, when
 a dispute ends at the latest, how a slash is split.

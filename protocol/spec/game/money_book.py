@@ -48,8 +48,8 @@ class AccountBook:
 
 @dataclass(frozen=True)
 class MoneyBook:
-    """The book of a task. `accounts` has the book of each account. `burned` is wei by the kind of pot they
-    came from. `settling` is wei that the running settlement has paid to its seat, and taken from its
+    """The book of a task. `accounts` has the book of each account. `burned` is burned wei by the kind of pot
+    that it came from. `settling` is wei that the running settlement has paid to its seat, and taken from its
     stake."""
 
     accounts: Mapping[str, AccountBook] = field(default_factory=dict)
@@ -62,8 +62,8 @@ class MoneyBook:
 
 
 def note_event(book: MoneyBook, state: GameState, event: GameEvent, block: int) -> MoneyBook:
-    """Returns the book after an event of `block`. `state` is that before the event. A movement of money names
-    the accounts on both sides."""
+    """Returns the book after an event of `block`. `state` is the state before the event. A movement of money
+    names the accounts on both sides."""
     note = _NOTES.get(type(event))
     return book if note is None else note(book, state, event, block)
 

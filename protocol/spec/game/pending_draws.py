@@ -15,7 +15,7 @@ from touchstone.protocol.spec.game.terms import (
 )
 
 ROUNDS_AHEAD = 2
-"""The pools of so many rounds are frozen before a settlement can remove a seat from them."""
+"""How many rounds have their pools frozen before a settlement can take a seat out of them."""
 
 
 def count_round_draws(terms: GameTerms, role: SeatRole) -> int:

@@ -12,7 +12,7 @@ LIMITS_12S = DeploymentLimits(
     window_max=100_000, least_bond_wei=TOKEN_WEI, amount_max=1 << 90, seal_blocks=200, proof_seal_blocks=100,
     seal_margin=4,
 )  # fmt: skip
-"""Blocks of 12 s: at least an hour for an answer, at least half a day for disputes."""
+"""The limits for blocks of 12 s: at least an hour for an answer, at least half a day for disputes."""
 LIMITS_2S = DeploymentLimits(
     name="2s",
     least=GameWindows(
@@ -22,7 +22,8 @@ LIMITS_2S = DeploymentLimits(
     window_max=600_000, least_bond_wei=TOKEN_WEI, amount_max=1 << 90, seal_blocks=200, proof_seal_blocks=200,
     seal_margin=25,
 )  # fmt: skip
-"""Blocks of 2 s: the same times, but draws wait for as many blocks."""
+"""The limits for blocks of 2 s: the same times as for 12 s, except that draws wait for the same number of
+blocks."""
 LIMITS_LOCAL = DeploymentLimits(
     name="local",
     least=GameWindows(
@@ -31,8 +32,8 @@ LIMITS_LOCAL = DeploymentLimits(
     window_max=1_000_000, least_bond_wei=1, amount_max=1 << 90, seal_blocks=200, proof_seal_blocks=50,
     seal_margin=1,
 )  # fmt: skip
-"""A local chain, for play money: short enough for tests, long enough that each call has a block. The owner of
-one slot knows a draw in advance."""
+"""The limits for a local chain with play money: short enough for tests, long enough that each call has a
+block. The owner of one slot knows a draw in advance."""
 PLAY_MONEY = frozenset({LIMITS_LOCAL.name})
 """Presets whose delay is so short that draws can be known before the commitment: for play money only."""
 LIMITS = {limits.name: limits for limits in (LIMITS_12S, LIMITS_2S, LIMITS_LOCAL)}
@@ -41,12 +42,13 @@ WINDOWS_12S = GameWindows(
     delay=EPOCH_SLOTS, draw_grid=8, train_min=250, train_max=520, audit_max=180, post=25, respond=600,
     dispute=7_200, ask=4_400,
 )  # fmt: skip
-"""Rounds of 50 minutes, audits within 36; two hours for an answer, a day for disputes."""
+"""The windows for blocks of 12 s: rounds of 50 minutes, audits within 36; two hours for an answer, a day for
+disputes."""
 WINDOWS_2S = GameWindows(
     delay=EPOCH_SLOTS, draw_grid=24, train_min=1_080, train_max=2_700, audit_max=600, post=150, respond=3_600,
     dispute=43_200, ask=21_600,
 )  # fmt: skip
-"""The same times in blocks of 2 s."""
+"""The windows for blocks of 2 s: about the same times as for 12 s."""
 WINDOWS_LOCAL = GameWindows(
     delay=1, draw_grid=2, train_min=40, train_max=80, audit_max=30, post=6, respond=10, dispute=200, ask=720,
 )  # fmt: skip

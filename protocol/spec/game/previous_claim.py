@@ -7,8 +7,8 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 
 
 def find_last_merged(state: GameState, place: AuditPlace) -> tuple[int, int] | None:
-    """Returns (round, slot) of the solver's last merged claim before this one in the same epoch, whose
-    moments carry over. None if there is none. Raises KeyError if a forgotten round may have it. Twin:
+    """Returns (round, slot) of the solver's last merged claim before this one in the same epoch: the claim
+    whose moments carry over. None if there is none. Raises KeyError if a forgotten round may have it. Twin:
     `Evidence._lastMerged`."""
     claim = state.rounds[place.round].claims[place.slot]
     number, first = claim.seat, max(claim.joined, get_epoch_start(get_epoch(place.round)))

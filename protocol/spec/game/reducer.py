@@ -1,4 +1,5 @@
-"""The reducer, `fold`, gives the state after an event. Folding the chain's events gives the contract's state.
+"""The reducer, `fold`, gives the state after an event. Applied to all events of the chain, it gives the
+contract's state.
 
 It trusts the chain: the machine has checked, an event only records. Consequences of an event that leave no
 choice (a pool as of this moment, claims that become void with their solver) are computed here.
@@ -106,15 +107,15 @@ def _fold_start(state: GameState, event: events.StartAsked, block: int) -> GameS
 
 
 def _freeze(state: GameState, index: int) -> GameState:
-    """Freezes a pool, unless the task or the ring ends before it."""
+    """Freezes the pool of a round, unless the task has no such round or the ring no place for it."""
     if index >= state.terms.rounds or not has_place(state, index):
         return state
     return replace(state, pools=_with(state.pools, index, freeze_pool(state)))
 
 
 def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) -> GameState:
-    """Handles a recorded start. An older seed may have given the frozen rounds their beacons meanwhile,
-    although it was known when their pools were frozen."""
+    """Handles a recorded start. Replaces beacons that an older seed gave the frozen rounds meanwhile, because
+    that seed was known when their pools were frozen."""
     beacons = {index: beacon for index, beacon in state.beacons.items() if index < state.next_round}
     return _deal(replace(state, start=None, beacons=beacons), event.randomness, state.terms.rounds)
 

@@ -1,4 +1,4 @@
-"""Computes a seat's share of the slash that is held for work which a fall undid."""
+"""Computes a seat's share of the slash that is held for work that a fall undid."""
 
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.compensation import compute_claim_pay

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.round_seeds import compute_grid_block
 
 
 def get_start_flaw(state: GameState, block: int) -> str | None:
-    """Returns why rounds cannot be started at `block`; None if they can."""
+    """Returns why rounds cannot be started at `block`; None if they can be."""
     flaws: dict[str, Callable[[], bool]] = {
         "TaskHalted": lambda: state.is_halted,
         "TaskOver": lambda: state.next_round >= state.terms.rounds,

@@ -1,6 +1,6 @@
 """Settles rounds of a seat, epoch after epoch, and pays it. Twin of `Settlement.sol`.
 
-A seat settles a round once nothing that it said or did there can cost it any more.
+A seat settles a round once nothing that it said or did there can cost it anything any more.
 """
 
 from touchstone.protocol.spec.game.calls import SettleSeat
@@ -62,7 +62,7 @@ def get_settled_until(state: GameState, seat: Seat, block: int) -> int:
 
 
 def is_duty_over(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Returns whether nothing that a seat said or did in a round can cost it any more."""
+    """Returns whether nothing that a seat said or did in a round can cost the seat anything any more."""
     until = get_duty_until(state, game_round)
     return until is not None and block > until
 

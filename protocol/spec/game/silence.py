@@ -1,4 +1,4 @@
-"""Makes a seat leave, without a loss, if it is not heard of any more. Twin of `Silence.sol`.
+"""Makes a seat leave, without a loss, if it has stopped acting. Twin of `Silence.sol`.
 
 The account that reports the silence names what the seat has missed.
 """
@@ -50,9 +50,9 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
 
 
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
-    """Returns whether a seat has missed a place, did not settle its round, and has not acted since. While a
-    contest runs, and for `respond` blocks after one was lost, no solver counts as silent, because an honest
-    one does not train on a wrong root."""
+    """Returns whether a seat has missed a round or a draw, has not settled that round, and has not acted
+    since. While a contest runs, and for `respond` blocks after one was lost, no solver counts as silent,
+    because an honest one does not train on a wrong root."""
     game_round = state.rounds.get(place.round)
     if game_round is None or place.round < seat.settled:
         return False

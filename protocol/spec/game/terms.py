@@ -7,7 +7,7 @@ from touchstone.protocol.spec.audit_draws import RANKS
 SOLVER_SEATS_MAX = 64
 """The most solver seats of a pool: a bitmap fits into one word, and 64 claims merge in one transaction."""
 ROUNDS_UNDER_WAY = 6
-"""The most rounds for whose duration a query may come late; auditors keep their ends so long."""
+"""The window for queries lasts at least this many of the longest rounds; auditors keep their ends so long."""
 ANSWERS_MAX = 3
 """The most answers of a seat in a dispute, each within `respond`."""
 NUMBER_MAX = (1 << 16) - 1
@@ -20,14 +20,15 @@ RING_ROUNDS = 128
 """The rounds that the contract has places for. A new one takes the place of one that all seats have
 settled."""
 FALLS_MAX = 8
-"""A task is halted after so many falls, because settling and closing look at each."""
+"""A task is halted after this many falls, because settling and closing look at each."""
 SILENCES_MAX = 3
-"""A seat is marked silent after so many missed rounds, or missed primary draws."""
+"""A seat is marked silent after this many missed rounds, or missed primary draws."""
 
 
 EPOCH_SLOTS = 32
-"""The slots of an epoch. A draw waits for so many blocks if money is at stake, because an owner of all slots
-from a commitment to the draw knows the draw (docs/decisions/0020-randomness.md, `economics/grinding.py`)."""
+"""The slots of an epoch of Ethereum. A draw waits for this many blocks if money is at stake, because an owner
+of all slots from a commitment to the draw knows the draw (docs/decisions/0020-randomness.md,
+`economics/grinding.py`)."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class GameWindows:
 
 @dataclass(frozen=True)
 class GameAmounts:
-    """Amounts in wei. Pay is for each round, each counted vote, each late vote; fees are taken from a stake
-    at settlement."""
+    """Amounts in wei. Pay is for each round, each counted vote, each counted late vote; fees are taken from a
+    stake at settlement."""
 
     solver_stake: int
     auditor_stake: int

@@ -9,8 +9,8 @@ from touchstone.protocol.spec.game.terms import ANSWERS_MAX
 from touchstone.protocol.spec.round_seeds import compute_grid_block
 
 REORG_BLOCKS = 16
-"""A chain may undo its last blocks. So a window counts as open for so many more blocks, wherever a node gives
-something away, or deletes it, once no window is open."""
+"""A chain may undo its last blocks. So a node that gives something away, or deletes it, once a window is over
+waits this many blocks longer."""
 
 
 def find_first_round(state: GameState) -> int | None:
@@ -97,7 +97,7 @@ def get_votes_from(state: GameState, game_round: GameRound, draw: int) -> int | 
 
 def get_statement_until(state: GameState, ref: StatementRef) -> int:
     """Returns the last block in which a statement can be disputed or convicted. For an open round it is the
-    latest possible one."""
+    latest possible block."""
     game_round = state.rounds[ref.round]
     start = compute_closing_block(state, game_round)
     if ref.draw is not None and is_late_draw(state, ref.draw):
@@ -115,7 +115,7 @@ def get_ask_until(state: GameState, ref: StatementRef) -> int | None:
 
 def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
     """Returns the last block in which a statement in a closed round can still cost or earn a seat something.
-    None while the round has no root. All roles wait for the latest of them."""
+    None while the round has no root. All roles wait for the latest such block."""
     if game_round.closed is None or game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
         return None
     windows, late = state.terms.windows, game_round.late_from

@@ -2,7 +2,8 @@
 
 If two auditors of a draw vote UNSERVED, the solver pays the fee F, and so does each of these auditors. So
 truthful UNSERVED votes can cost an auditor fees. Beyond a share of its stake it votes ABSTAIN instead. Fees
-are taken long after the vote, and the stake does not show them until then. So a node counts what it owes.
+are taken long after the vote, and the stake does not show them until then. So a node counts the fees that it
+owes.
 """
 
 from collections.abc import Collection
@@ -20,7 +21,7 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.statements import VoteWord
 
 UNSERVED_DIVISOR = 2
-"""A node risks at most one part in so many of its stake for truthful UNSERVED votes."""
+"""A node risks at most one part in UNSERVED_DIVISOR of its stake for truthful UNSERVED votes."""
 VotePlace = tuple[int, int, int]
 """(round, slot, draw)."""
 
@@ -40,8 +41,8 @@ def compute_owed_fees(state: GameState, number: int, block: int, signed: Collect
 
 
 def _may_cost(state: GameState, number: int, place: VotePlace, block: int) -> bool:
-    """Returns whether an UNSERVED vote costs its seat the fee, or still may. It does if two auditors vote so;
-    it may while another such vote can count."""
+    """Returns whether an UNSERVED vote costs its seat the fee, or still may. It does if two auditors vote
+    UNSERVED; it may while another such vote can count."""
     index, slot, draw = place
     game_round = state.rounds.get(index)
     if game_round is None or index < state.seats[number].settled:
@@ -64,9 +65,10 @@ def may_vote_unserved(
     """Returns whether a node votes UNSERVED on a draw that was not served to it. Otherwise it votes ABSTAIN,
     which costs nothing.
 
-    It does not if two auditors have voted UNSERVED, because a third such vote would only cost its own seat.
-    It also does not if all such votes, this one included, can cost more than its stake / UNSERVED_DIVISOR. So
-    solvers that serve no auditor cannot take more of an honest stake, however long fees stay unsettled."""
+    It does not vote UNSERVED if two auditors have done so, because a third such vote would only cost its own
+    seat. Nor does it if all its UNSERVED votes, this one included, can cost more than its stake /
+    UNSERVED_DIVISOR. So solvers that serve no auditor cannot take more of an honest stake, however long fees
+    stay unsettled."""
     seat = state.seats.get(number)
     game_round: GameRound | None = state.rounds.get(place[0])
     if seat is None or game_round is None or seat.status == SeatStatus.CLOSED:

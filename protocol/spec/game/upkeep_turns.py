@@ -16,9 +16,9 @@ from touchstone.protocol.spec.hashing import hash_words, tag_word
 
 TAG_KEEPER = "touchstone.keeper"
 SPREAD_BLOCKS = 16
-"""After so many blocks every member has had a turn, so that dead nodes delay a task only so long."""
+"""Within this many blocks every member has a turn, so that dead nodes delay a task no longer."""
 OUTSIDERS_ROUNDS = 4
-"""An account without a seat has one turn after so many rotations of the members."""
+"""An account without a seat has one turn in this many rotations of the members."""
 
 Window = tuple[int, int]
 
@@ -79,8 +79,8 @@ def _find_in_window(window: Window, place: int | None, count: int) -> int:
 
 
 def _find_in_rotation(block: int, place: int | None, count: int) -> int:
-    """Returns the account's next turn for a call without a known window. No node knows since when it is due,
-    so the turn moves with the blocks."""
+    """Returns the account's next turn for a call without a known window. No node knows since when the call is
+    due, so the turn moves with the blocks."""
     groups = min(SPREAD_BLOCKS, count)
     if place is None:
         return block + -block % (OUTSIDERS_ROUNDS * groups)

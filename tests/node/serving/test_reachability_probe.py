@@ -180,7 +180,7 @@ async def test_a_question_that_names_an_endpoint_is_refused(tmp_path: Path, aske
         node = Party(tmp_path / "node", 1, handlers=scene.probe.make_handlers())
         async with node.serve() as peer, asker.make_client() as client:
             with pytest.raises(
-                EnvironmentFault, match="status 400: what: the question for reach is malformed"
+                EnvironmentFault, match="status 400: what: the request to probe an endpoint is malformed"
             ):
                 await client.ask(peer, REACH, NamedUrl(f"https://127.0.0.1:{port}"), REACH_SAID)
         assert not sent

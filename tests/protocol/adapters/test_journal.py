@@ -170,7 +170,7 @@ def test_a_home_with_an_older_journal_is_refused(path: Path) -> None:
     older = path.with_name("journal.jsonl")
     path.parent.mkdir()
     older.write_text("{}\n")
-    with pytest.raises(InvalidInput, match="older version.*until they are settled"):
+    with pytest.raises(InvalidInput, match="older version.*until your claims are settled"):
         Journal(path, RECORDS)
     assert list(path.parent.iterdir()) == [older]
     older.rename(path.with_name("elsewhere"))

@@ -37,7 +37,7 @@ from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS, Operat
 LEAST_POWER = -149
 PLANES, BITS_OF_PLANES = 2, 15
 BYTE_ROWS, BYTE_STEP = 17, 8
-"""`torch._int_mm` on CUDA needs at least so many rows, and terms and columns in multiples of this step."""
+"""`torch._int_mm` on CUDA needs at least BYTE_ROWS rows, and terms and columns in multiples of BYTE_STEP."""
 
 
 class DeviceKernels:
@@ -76,8 +76,7 @@ def _make_scale_of(views: NodeViews) -> Kernel:
     fraction, exponent = (float(x) for x in torch.frexp(bound))
 
     def run() -> None:
-        """Computes the node once. RNE(x / s) <= L means x / s < L + 1/2, because L is odd, so that a tie
-        goes up."""
+        """Computes the node once. RNE(x / s) <= L means x / s < L + 1/2: L is odd, so a tie goes up."""
         largest = _find_largest(a, dimensions)
         own = find_exponent(largest) + 1
         power = own - int(exponent) + (largest * make_power(-own.clamp(min=LEAST_POWER)) >= fraction)
@@ -206,7 +205,7 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
     read, out = look_at_table(views), views.output
 
     def run() -> None:
-        """Rows of chunk number c begin at c * rows."""
+        """Computes the node once. Rows of chunk number c begin at c * rows."""
         terms = read.grid.reshape(-1, read.columns).double()
         first = read.rows * torch.arange(read.chunks, device=terms.device).view(-1, 1)
         keys = (read.numbers.reshape(read.chunks, -1) + first).view(-1)

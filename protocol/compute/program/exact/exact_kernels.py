@@ -48,7 +48,7 @@ from touchstone.protocol.spec.program import Node, Program, Role
 from touchstone.protocol.spec.program_operations import Operation
 
 PLANES = {8: 1, 15: 2}
-"""The number of planes, by bits."""
+"""The number of planes of a quantized value, by its bits."""
 
 
 class ExactKernels:
@@ -87,8 +87,8 @@ class ExactKernels:
         return values.to(torch.int8 if role is Role.INTEGER8 else torch.int16)
 
     def _make_quantize_terms(self, views: NodeViews, terms: int) -> Kernel:
-        """Returns a scale for each term, the same for all rows, as positions of attention have it. `terms` is
-        how many of the last loops are terms."""
+        """Returns the kernel of a QUANTIZE with a scale for each term, the same for all rows, as attention's
+        positions have. `terms` is how many of the last loops are terms."""
         node, bits, buffer = views.node, views.node.selected, views.node.output.buffer
         x, scale, source = views.operand(0), views.operand(1), node.operands[0]
         flat, out = flatten_buffer(views, source), flatten_buffer(views, node.output).numpy()

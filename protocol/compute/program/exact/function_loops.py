@@ -29,7 +29,7 @@ _LOGARITHM = np.array(LOGARITHM_COEFFICIENTS, dtype=np.int64)
 @compile_loop
 def find_power(pattern: np.int32) -> tuple[np.int64, np.int64]:
     """Returns (n, series); exp of a number below 128 in magnitude is series * 2^(n - 30). It works for
-    subnormal numbers too: their product is shifted by 63 places, which leaves 0."""
+    subnormal numbers too, because their product is shifted by 63 places, which leaves 0."""
     magnitude = np.int64(pattern & MAGNITUDE)
     significand = (magnitude & np.int64(0x7FFFFF)) | np.int64(0x800000)
     y = (significand * np.int64(LOG2_E)) >> min(np.int64(156) - (magnitude >> 23), np.int64(63))
@@ -116,7 +116,7 @@ def choose_largest(a: Floats, b: Floats, out: Floats) -> None:
 
 @compile_loop
 def choose_smallest(a: Floats, b: Floats, out: Floats) -> None:
-    """Takes the smaller one, as choose_largest takes the larger."""
+    """Takes the smaller of each pair, as choose_largest takes the larger."""
     if len(b) == 1:
         other = b[0]
         for n in range(len(out)):

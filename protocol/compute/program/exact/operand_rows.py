@@ -20,8 +20,8 @@ def flatten_buffer(views: NodeViews, access: Access) -> Tensor:
 
 @dataclass(frozen=True)
 class OperandRows:
-    """The rows of an operand. `step` is the distance from term to term; it is 1, or rows lie side by side.
-    `scattered` is the operand over all loops if neither holds."""
+    """The rows of an operand. `step` is the distance from term to term: 1, or more if rows lie side by side.
+    `scattered` is the operand over all loops if its terms lie in neither way."""
 
     flat: Tensor
     offset: int
@@ -65,7 +65,7 @@ def find_rows(views: NodeViews, place: int, reduced: int, allows_columns: bool =
 
 class DenseOutput:
     """An output that loops write element after element, in place or into a copy. W, m and v have other memory
-    in each step, so it is looked up when the node is computed."""
+    in each step, so the memory is looked up when the node is computed."""
 
     def __init__(self, views: NodeViews) -> None:
         self._out = views.output
@@ -83,6 +83,6 @@ class DenseOutput:
         return values
 
     def write(self) -> None:
-        """Copies the result to the output's place, if it is not there."""
+        """Copies the result to the output's place, unless it was written there."""
         if self._beside is not None:
             self._out.copy_(self._beside.view(self._out.shape))

@@ -46,8 +46,8 @@ Finish = Callable[..., None]
 """Writes one product. Takes (scales of rows, scales of columns as float64, rows, columns, out, at, down,
 across)."""
 Multiply = Callable[[Tensor, Tensor, Shape], Iterator[Finish]]
-"""Takes (flat quantized values of both operands, shape), and returns what finishes each product of the
-batch."""
+"""Takes (flat quantized values of both operands, shape), and returns a function for each product of the batch
+that finishes it."""
 
 
 def multiply_doubles(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
@@ -109,8 +109,8 @@ def is_allowed(name: str) -> bool:
 
 
 def choose_family(shape: Shape) -> Multiply:
-    """Returns the family of bytes if this processor has instructions for it that give the right sums for this
-    shape; else float64."""
+    """Returns the byte products if this processor has instructions for them that give the right sums for this
+    shape; else the float64 products."""
     if shape.planes == 0:
         return multiply_doubles
     if _forced:
@@ -140,7 +140,7 @@ SIGNS = ((0, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 def _draw_extremes(shape: Shape, signs: tuple[int, int] = SIGNS[0]) -> tuple[Tensor, Tensor]:
     """Returns samples that would show saturated sums of byte products: values of the whole range, half of
-    them at its ends; or all at one end, since a few random ones would not show it."""
+    them at its ends; or all at one end, because a few random values would not saturate."""
     generator = torch.Generator().manual_seed(0)
     limit = 127 if shape.planes == 1 else 16319
     drawn = []

@@ -18,7 +18,7 @@ def join_planes(planes: Int8s, width: int, out: Int32s) -> None:
 
 @compile_loop
 def split_planes(words: Int32s, width: int, planes: int, out: Int8s) -> None:
-    """Does the opposite of `join_planes`, `width` values at a time."""
+    """Splits values into planes, the opposite of `join_planes`, `width` values at a time."""
     for line in range(len(words) // width):
         own = words[line * width : line * width + width]
         at = line * width * planes

@@ -16,11 +16,11 @@ from touchstone.protocol.compute.program.kernels.kernel import Kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 
 COPY_COLUMNS = 64
-"""Elements of each row that are copied at a time if a copy transposes."""
+"""How many elements of each row a transposing copy moves at a time."""
 FUNCTION_ELEMENTS = 1 << 15
-"""Elements that a function computes at once; so few are not shared among threads."""
+"""How many elements a function computes at once: few enough that they are not shared among threads."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 64, 64
-"""Multiples of what any processor computes at once."""
+"""A multiple of how many elements any processor computes at once."""
 
 
 def make_binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:

@@ -20,7 +20,7 @@ from touchstone.protocol.spec.program import Access, Program
 from touchstone.protocol.spec.program_operations import Operation
 
 PIECE_ELEMENTS = 1 << 15
-"""So many elements go through all loops before the next ones, so that intermediate values stay in the
+"""How many elements go through all loops before the next ones, so that intermediate values stay in the
 cache."""
 
 _OLD, _NEW = ("w", "m", "v"), ("new_w", "new_m", "new_v")
@@ -58,8 +58,8 @@ UPDATE_NODES = len(UPDATE)
 
 def match_update(program: Program, run: FlatRun) -> Mapping[str, Access] | None:
     """Returns the roles of the buffers if a run of `program` is the optimizer's update, else None. The old
-    vectors must be the program's inputs, and the new ones its results, which no other node writes. All else
-    must lie apart from them, because loops write new vectors over old ones."""
+    vectors must be the program's inputs, and the new ones its results, which no other node writes. All other
+    buffers must lie apart from these vectors, because loops write new vectors over old ones."""
     if len(run.nodes) != len(UPDATE):
         return None
     found: dict[str, Access] = {}

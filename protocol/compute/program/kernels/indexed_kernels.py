@@ -13,7 +13,7 @@ from touchstone.protocol.spec.program import Access, Node
 
 
 def make_gather(views: NodeViews) -> Kernel:
-    """Returns the kernel that reads those rows of a table that an operand names."""
+    """Returns the kernel of a GATHER, which reads the rows of a table that an index operand names."""
     node = views.node
     index, table = node.operands
     indices, out = views.operand(0), views.output
@@ -59,7 +59,7 @@ def _places(access: Access, sizes: Sequence[int], device: torch.device) -> Tenso
 
 
 def make_equal_select(views: NodeViews) -> Kernel:
-    """Returns the kernel that takes one operand where a loop's number equals an index, else the other."""
+    """Returns the kernel that takes one operand if a loop's number equals an index, else the other."""
     indices, a, b, out = *map(views.operand, range(3)), views.output
     loop = views.node.selected
     at_index = indices.narrow(loop, 0, 1)
@@ -119,7 +119,8 @@ def is_masked_sum(node: Node) -> bool:
 
 
 def _make_masked_sum(views: NodeViews) -> Kernel:
-    """Returns the kernel for rows that differ between indices: every term, or 0 in its place."""
+    """Returns the kernel of a SELECTED_SUM whose rows differ between indices: it sums every term, or 0 in its
+    place."""
     node = views.node
     indices, a, out = views.operand(0), views.operand(1), views.output
     shape = [size if n == node.selected else 1 for n, size in enumerate(node.sizes)]

@@ -16,7 +16,7 @@ from touchstone.protocol.compute.program.tensor_allocator import allocate
 from touchstone.protocol.spec.program import CHUNK_TERMS, Access
 
 PRODUCTS = 1 << 20
-"""Products that are written before their rows are summed; so many stay in the cache."""
+"""How many products are written before their rows are summed: few enough to stay in the cache."""
 
 
 def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Kernel:
@@ -32,8 +32,8 @@ def make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Ke
 
 
 def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """Returns a kernel that computes products in the memory order of the first operand, then their sums. Rows
-    are summed some at a time, each alone, unless they are longer than programs have them. A single long row
+    """Returns a kernel that computes products in the memory order of the first operand, then their sums. Sums
+    some rows at a time, each by one thread, unless rows are longer than sums of programs. A single long row
     would be shared among threads, which changes its bits."""
     node = views.node
     order = sorted(range(len(node.sizes)), key=lambda n: -node.operands[0].strides[n])

@@ -16,7 +16,7 @@ from touchstone.protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer
 EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 ALIGNMENT = 16
-"""Tensors begin at multiples of so many elements: cache lines."""
+"""Tensors begin at multiples of this many elements: cache lines."""
 
 
 def list_external(program: Program) -> dict[int, Role]:
@@ -50,10 +50,10 @@ def plan_memory(
     blocks: Iterable[range] = (),
     lifetimes: Mapping[int, Lifetime] | None = None,
 ) -> tuple[dict[int, int], int]:
-    """Returns the offset of each internal tensor in one arena, and the arena's size in elements. It takes the
-    first gap that fits when the tensor is first written. `sizes` may limit the elements of a tensor that
-    exist at a time. The nodes of each of `blocks` run by turns; a node is in one block at most. `lifetimes`
-    are by default those of the program."""
+    """Returns the offset of each internal tensor in one arena, and the arena's size in elements. A tensor
+    gets the first gap that fits when it is first written. At most `at_most` elements of a tensor exist at a
+    time. The nodes of each of `blocks` run by turns; a node is in one block at most. `lifetimes` are by
+    default those of the program."""
     lifetimes = _stretch(lifetimes or compute_lifetimes(program), internal, blocks)
     gaps, ending = _Gaps(), list[tuple[int, int, int]]()
     offsets: dict[int, int] = {}
@@ -107,8 +107,8 @@ class _Gaps:
 def _stretch(
     lifetimes: Mapping[int, Lifetime], buffers: Iterable[int], blocks: Iterable[range]
 ) -> dict[int, Lifetime]:
-    """Extends the lifetimes of these buffers over their block, because its first node still reads when its
-    last begins to write."""
+    """Extends the lifetimes of these buffers over their block, because the block's first node still reads
+    when its last one begins to write."""
     inside = {number: block for block in blocks for number in block}
     stretched: dict[int, Lifetime] = {}
     for buffer in buffers:
@@ -143,7 +143,7 @@ def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
 
 
 def count_words(buffer: Buffer) -> int:
-    """Returns how many elements of an arena, of four bytes each, a tensor takes."""
+    """Returns how many elements of an arena (four bytes each) a tensor takes."""
     return -(-buffer.size * ELEMENT_BYTES[buffer.role] // 4)
 
 

@@ -12,8 +12,8 @@ _SELECTING = (Operation.SELECTED_SUM, Operation.EQUAL_SELECT)
 
 @dataclass(frozen=True)
 class LoopCut:
-    """A cut node. `node` has its loops split where parts begin, `loop` is the one that is cut, `period` is
-    that of its output."""
+    """A cut node. `node` has its loops split where parts begin, `loop` is the loop that is cut, `period` is
+    the output's."""
 
     node: Node
     loop: int
@@ -22,8 +22,8 @@ class LoopCut:
 
 @dataclass
 class CutPlan:
-    """The plan of a cut. `periods` are those of buffers in parts; `kept` are buffers that stay whole because
-    some node needs or writes them whole."""
+    """The plan of a cut. `periods` are the periods of buffers in parts; `kept` are buffers that stay whole
+    because some node needs or writes them whole."""
 
     program: Program
     workers: int
@@ -63,8 +63,8 @@ class CutPlan:
         return self.program.buffers[buffer].role in INTEGER_ROLES
 
     def _get_period(self, access: Access) -> int | None:
-        """Returns the period of a buffer that makes a node be cut: one in parts, or indices, whose rows are
-        the batch's."""
+        """Returns the period of a buffer that is in parts, or holds indices, whose rows are the batch's; None
+        for others."""
         buffer = self.program.buffers[access.buffer]
         return buffer.size if buffer.role in INDEX_ROLES else self.periods.get(access.buffer)
 
@@ -120,8 +120,7 @@ def _list_quantized(node: Node) -> Sequence[Access]:
 
 
 def _split(node: Node, place: int, period: int) -> Node:
-    """Returns the node with each loop split in two that covers several periods of an operand at equal
-    steps."""
+    """Splits each loop of a node in two that covers several periods of an operand at equal steps."""
     number = 0
     while number < len(node.output_sizes):
         stride, size = node.operands[place].strides[number], node.sizes[number]

@@ -11,7 +11,8 @@ from touchstone.protocol.spec.program import Node, Program
 from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
 
 TILE_ELEMENTS = 1 << 16
-"""Elements of one tile: few enough for the cache, enough that a call costs less than its pass."""
+"""Elements of one tile: few enough for the cache, but enough that calling a kernel costs less than its
+work."""
 
 
 @dataclass(frozen=True)

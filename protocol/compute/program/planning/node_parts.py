@@ -13,8 +13,9 @@ PART_ELEMENTS = 1 << 24
 
 
 def cut_long(node: Node) -> Iterator[Node]:
-    """Yields a node, in parts if it has too many elements for memory and these do not share operands as those
-    of a matrix product do. A library may sum in another order in parts, so training and tracing cut alike."""
+    """Yields a node, in parts if it has too many elements for memory and its elements do not share operands,
+    as a matrix product's do. A library may sum in another order in parts, so training and tracing cut
+    alike."""
     is_matrix = node.operation is Operation.PRODUCT_SUM and sort_loops(node).is_matrix
     if is_matrix or node.operation in INDEXED or not node.output_sizes:
         yield node
@@ -29,7 +30,7 @@ def cut_node(node: Node, start: int, length: int, loop: int = 0) -> Node:
     """Returns the node for `length` iterations of one loop, from `start` on."""
 
     def move(access: Access) -> Access:
-        """Returns the access moved so far along the loop."""
+        """Returns the access, moved along the loop to `start`."""
         return replace(access, offset=access.offset + start * access.strides[loop])
 
     sizes = (*node.sizes[:loop], length, *node.sizes[loop + 1 :])

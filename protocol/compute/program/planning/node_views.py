@@ -41,8 +41,8 @@ class NodeViews:
 
 
 class ProductLoops(NamedTuple):
-    """The loops of a product sum, grouped by what they move: both operands, or neither (batch), the first
-    (rows), the second (columns), none of the output (terms)."""
+    """The loops of a product sum by what they move: both operands or neither (batch), the first operand alone
+    (rows), the second alone (columns), not the output (terms)."""
 
     batch: list[int]
     rows: list[int]

@@ -25,8 +25,8 @@ _STATE = ("m", "v", "new_w", "new_m", "new_v")
 
 @dataclass(frozen=True)
 class CutProgram:
-    """The program of one worker. `exchanges` maps a buffer to its period, which has a part of each worker.
-    `leaves` are the elements of W, m and v that this worker updates."""
+    """The program of one worker. `exchanges` maps a buffer whose parts are put together to its period, which
+    has a part of each worker. `leaves` are the elements of W, m and v that this worker updates."""
 
     program: Program
     exchanges: Mapping[int, int]
@@ -145,7 +145,7 @@ def _find_update(program: Program) -> tuple[int, Mapping[str, Access]]:
 
 def _own_leaves(node: Node, owned: set[int], leaves: range) -> Node:
     def move(access: Access) -> Access:
-        """Moves an access to the first own leaf of a whole tensor."""
+        """Moves an access to this worker's first leaf of a whole tensor."""
         is_whole = access.strides == (1,) and access.buffer not in owned
         return replace(access, offset=access.offset + leaves.start) if is_whole else access
 

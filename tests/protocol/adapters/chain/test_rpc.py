@@ -306,8 +306,8 @@ KEY = "f00dfacecafe"
         (f"https://rpc.example:8443/?key={KEY}", "https://rpc.example:8443/..."),
         (f"https://user:{KEY}@rpc.example", "https://rpc.example/..."),
         (f"https://rpc.example/#{KEY}", "https://rpc.example/..."),
-        (f"{KEY}", "an address that is none (not shown)"),
-        ("", "an address that is none (not shown)"),
+        (f"{KEY}", "an invalid address (not shown)"),
+        ("", "an invalid address (not shown)"),
     ],
 )
 def test_a_place_is_named_without_what_may_be_a_key(url: str, place: str) -> None:

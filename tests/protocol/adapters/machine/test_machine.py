@@ -219,7 +219,7 @@ async def test_what_cannot_be_told_any_more_counts_as_use(
     (made.places.proc / "stat").unlink()
     while not use.is_used:
         await asyncio.sleep(0.01)
-    assert "does not tell any more" in use.reason
+    assert "cannot be seen any more" in use.reason
     following.cancel()
 
 
