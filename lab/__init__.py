@@ -1,1 +1,1 @@
-"""What measures and breaks the product: benchmarks. The product imports none of it."""
+"""Benchmarks, which measure and attack the product. The product imports none of them."""

@@ -1,1 +1,1 @@
-"""One question a file; results go to build/<name>/ as JSON with the machine, the command and the ratio."""
+"""Each file answers one question. Results go to build/<name>/ as JSON with machine, command and ratio."""

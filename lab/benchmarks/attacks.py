@@ -1,9 +1,9 @@
-"""Is every cheat caught, is no honest machine, and does no attack pay? Plays the whole list of attacks.
+"""Plays the whole list of attacks: is every cheat caught, no honest machine, and does no attack pay?
 
-Attacks of solvers are judged segment by segment at the compute seam, by verifiers on several kernels, under
-limits from honest replays of the same model; beside that a process plays them as solvers over Anvil. Then the
-honest campaign, the adaptive adversary, and what each attack earns. build/attacks/report.json; with
---publish also docs/scoreboard.json, .md and .svg.
+Verifiers on several kernels judge the attacks of solvers segment by segment, under limits from honest replays
+of the same model. Beside that a process plays them as solvers over Anvil. Then follow the honest campaign,
+the adaptive adversary, and what each attack earns. Writes build/attacks/report.json; with --publish also
+docs/scoreboard.json, .md and .svg.
 """
 
 import argparse
@@ -54,7 +54,8 @@ from touchstone.protocol.spec.task_spec import Limits
 
 
 def run_attacks(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
-    """The report. cheats_only: without the honest campaign and the adaptive adversary, which take hours."""
+    """Returns the report. With `cheats_only` it leaves out the honest campaign and the adaptive adversary,
+    which take hours."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder, verifiers = Path(name), list_verifiers(quick)
@@ -85,7 +86,7 @@ def run_attacks(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
 def open_grounds(
     folder: Path, verifiers: Sequence[KernelConfiguration], quick: bool
 ) -> list[tuple[Ground, Calibrated]]:
-    """Every arena, replayed by every verifier, with its limits."""
+    """Opens every arena, replayed by every verifier, with its limits."""
     grounds = [Ground(arena, folder) for arena in list_arenas(quick)]
     for ground in grounds:
         make_starts(ground)
@@ -95,13 +96,14 @@ def open_grounds(
 
 
 def pick_limits(grounds: Sequence[tuple[Ground, Calibrated]]) -> Limits:
-    """For the rounds over Anvil: those of the first arena with their model."""
+    """Returns the limits for the rounds over Anvil: those of the first arena with their model."""
     return next(limits.limits for ground, limits in grounds if ground.arena.model == MODEL)
 
 
 @contextmanager
 def play_beside(folder: Path, limits: Limits, quick: bool) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Plays over Anvil in a process of its own; the function given waits for it and reads what happened."""
+    """Plays over Anvil in a separate process. The function that it yields waits for the process and reads the
+    outcome."""
     write_limits(folder / "limits.json", limits)
     paths = [str(folder / "limits.json"), str(folder / "chain.json")]
     options = ["--quick"] if quick else []
@@ -125,7 +127,8 @@ def play_beside(folder: Path, limits: Limits, quick: bool) -> Iterator[Callable[
 
 # --- The report ---------------------------------------------------------------------------------------------
 def list_attacks(tallies: Sequence[Tally], chain: dict[str, Any], deal: Deal) -> list[dict[str, Any]]:
-    """One entry for each attack of a solver. Who changed nothing on chain was not played there."""
+    """Returns one entry for each attack of a solver. An attack that changed nothing on chain counts as not
+    played there."""
     played = {outcome["name"]: outcome for outcome in chain["attacks"] if not outcome["is_idle"]}
     convicted = chain["convicted"] / len(played)
     return [describe_attack(tally, played.get(tally.name), convicted, deal) for tally in tallies]
@@ -134,9 +137,9 @@ def list_attacks(tallies: Sequence[Tally], chain: dict[str, Any], deal: Deal) ->
 def describe_attack(
     tally: Tally, played: dict[str, Any] | None, convicted: float, deal: Deal
 ) -> dict[str, Any]:
-    """net: what the attack earns beyond honest work, in tokens, with half of the auditors on its side; where
-    some claims can keep their seats, none is taken to lose it. convicted: how many of those caught on chain
-    lost their seat, for what was not played there."""
+    """Describes an attack. `net` is what it earns beyond honest work, in tokens, with half of the auditors on
+    its side; if some claims can keep their seats, it counts as losing none. `convicted` is the share of
+    attacks caught on chain that lost their seat; it stands for attacks that were not played there."""
     share = convicted if played is None else float(played["status"] == "CONVICTED")
     share = 0.0 if tally.kept else share
     excesses = sorted(value for values in tally.excesses.values() for value in values)
@@ -164,13 +167,13 @@ def describe_attack(
 
 
 def list_excesses(tallies: Sequence[Tally]) -> list[float]:
-    """Distances over the limit of all samples that limits judged."""
+    """Returns the distances over the limit of all samples that limits judged."""
     judged = [tally for tally in tallies if tally.number != "23"]
     return [value for tally in judged for values in tally.excesses.values() for value in values]
 
 
 def describe_arena(ground: Ground, limits: Calibrated) -> dict[str, Any]:
-    """What was fought over, and under which limits."""
+    """Describes an arena, and its limits."""
     return {
         **asdict(ground.arena),
         "parameters": ground.load_start(0).weights.numel(),
@@ -187,7 +190,7 @@ def _describe_limits(limits: Limits) -> dict[str, float]:
 
 
 def list_shortfalls(report: dict[str, Any]) -> list[str]:
-    """What falls short of the aims: 99 % rejected, three times the limit, no seat kept, nothing earned."""
+    """Returns what misses the aims: 99 % rejected, three times the limit, no seat kept, nothing earned."""
     found = []
     for attack in report["attacks"]:
         if attack["detected"] < 0.99 or attack["margin"] < 3:
@@ -200,7 +203,7 @@ def list_shortfalls(report: dict[str, Any]) -> list[str]:
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """A table, and what falls short."""
+    """Prints a table, and what misses its aim."""
     heads = f"{'samples':>8}{'rejected':>10}{'margin':>10}{'steps':>9}{'saved':>7}{'net':>8}"
     print(f"{'':>4} {'attack':<46}{heads}  on chain")
     for a in report["attacks"]:

@@ -1,9 +1,8 @@
-"""How fast are exact programs on a graphics card, and are they right there in every bit?
+"""Checks exact programs on a graphics card: how fast are they, and is every bit right?
 
 Single kernels are compared with PyTorch's operations, whole steps and recorded recipes with the processor.
-Then steps are timed beside plain PyTorch, and one is taken apart. Each result is printed as soon as it is
-there; a part that fails does not stop the others. All parts take about seven minutes. Writes
-build/card/report.json.
+Then steps are timed beside plain PyTorch, and one is profiled. Each result is printed at once; a part that
+fails does not stop the others. All parts take about seven minutes. Writes build/card/report.json.
 """
 
 import argparse
@@ -37,7 +36,8 @@ Found = dict[str, Any]
 
 
 def compare_steps() -> Found:
-    """States after each step on the card and on the processor, as a graph and kernel by kernel."""
+    """Compares the states after each step on the card and on the processor, as a graph and kernel by
+    kernel."""
     found: Found = {}
     for size, formats in (("0.2M", ("exact15", "exact20", "exact8")), ("1M", ("exact15", "exact20"))):
         subject = make_decoder(size, 2, 64, batches=BIT_STEPS)
@@ -54,7 +54,8 @@ def compare_steps() -> Found:
 
 
 def compare_recipes() -> Found:
-    """Two steps of each recorded recipe: equal bits in exact15, the largest relative distance in float32."""
+    """Compares two steps of each recorded recipe: equal bits in exact15, the largest relative distance in
+    float32."""
     recipes = import_module("lab.benchmarks.recipes_run.recipe_list")
     found: Found = {}
     for name, recipe in recipes.RECIPES.items():
@@ -87,7 +88,7 @@ def _compare_recipe(recipe: Any, shape: tuple[int, int], vocabulary: int) -> Fou
 
 
 def measure_large(turns: int) -> Found:
-    """Of 124 M parameters: a profile of an exact15 step, then exact15 and plain PyTorch in turn."""
+    """Profiles an exact15 step of 124 M parameters, then times exact15 and plain PyTorch in turn."""
     speeds = import_module("lab.benchmarks.card_run.speeds")
     started = time.monotonic()
     subject = make_decoder("124M", ROWS, TOKENS)
@@ -106,7 +107,7 @@ def measure_large(turns: int) -> Found:
 
 
 def measure_speed(sizes: list[str], formats: list[str], turns: int, compiles: bool) -> Found:
-    """Tokens a second by size and format."""
+    """Measures tokens a second by size and format."""
     speeds = import_module("lab.benchmarks.card_run.speeds")
     found: Found = {}
     for size in sizes:
@@ -125,7 +126,7 @@ def measure_speed(sizes: list[str], formats: list[str], turns: int, compiles: bo
 
 
 def list_parts(options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
-    """By name, the most telling first."""
+    """Returns the parts by name, the most important first."""
     bits = import_module("lab.benchmarks.card_run.kernel_bits")
     sizes, formats = options.sizes.split(","), options.formats.split(",")
     return {
@@ -141,7 +142,7 @@ def list_parts(options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
 
 
 def measure(options: argparse.Namespace) -> Found:
-    """The report's content; parts that fail with what they failed by."""
+    """Returns the content of the report; for a part that fails, its error."""
     card = torch.device(DEVICE)
     report: Found = {
         "device": torch.cuda.get_device_name(),
@@ -166,7 +167,7 @@ def measure(options: argparse.Namespace) -> Found:
 
 
 def main() -> None:
-    """Run it from the command line."""
+    """Runs the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     names = "cases,steps,large,shapes,blocks,functions,recipes,speed"
     parser.add_argument("--parts", default=names, help=f"some of {names}")

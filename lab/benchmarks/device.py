@@ -1,12 +1,11 @@
-"""What does a graphics card compute beside the CPU? Bounds, functions, replays, a node's path, speed.
+"""Compares a graphics card with the CPU: bounds, functions, replays, a node's work, speed.
 
-Nodes of every kind over awkward operands and whole traces of real steps are computed on the card, and judged
-by the checker and the referee. Functions run over all float32 numbers. Segments are replayed on both, for
-float32 with their distances, for the exact formats with equal bits. A node's path: segments are trained on
-the card as a solver trains them, repeated and traced there, and audited on the CPU by the limits of the
-example task; several threads of a process train there at once. Tokens per second are compared with compiled
-PyTorch on the same card, and those of steps as one graph with those of steps kernel by kernel. Writes
-build/device/report.json; without a card it says so and ends.
+The card computes nodes of every kind over awkward operands, and whole traces of real steps; checker and
+referee judge them. Functions run over all float32 numbers. Segments are replayed on both: for float32 with
+their distances, for the exact formats with equal bits. As a node does, the card trains segments, repeats and
+traces them, and they are audited on the CPU by the limits of the example task; several threads of a process
+train there at once. Tokens per second are compared with compiled PyTorch on the same card, and steps as one
+graph with steps kernel by kernel. Writes build/device/report.json; without a card it says so and ends.
 """
 
 import argparse
@@ -56,14 +55,14 @@ from touchstone.step.plain_decoder import Decoder
 from touchstone.step.record_step import next_token_loss
 
 PIECE = 1 << 26
-"""Float32 numbers at a time; all of them are 64 pieces."""
+"""The float32 numbers that are taken at a time; all of them are 64 pieces."""
 EVERY = 1 << 32
 LEAST, LARGEST = 2.0**-125, 2.0**127
-"""Results whose error is counted in units in the last place."""
+"""The range of results whose error is counted in units in the last place."""
 
 
 def take_reciprocal_roots(x: Any, _: Any, out: Any, __: Any) -> None:
-    """As the CPU's kernel: the processor's square root, then its division."""
+    """Computes as the CPU's kernel: the processor's square root, then its division."""
     np.divide(np.float32(1), np.sqrt(x), out=out)
 
 
@@ -77,8 +76,8 @@ EXACT: dict[Operation, tuple[Callable[[Tensor], Tensor], Callable[..., None]]] =
 
 # --- Functions over all float32 numbers ---------------------------------------------------------------------
 def sweep_functions(device: str, numbers: int = EVERY) -> dict[str, Any]:
-    """By function: the worst error of the card's own function in units in the last place, and the bound;
-    in how many numbers the card's exact function has other bits than the CPU's."""
+    """Returns, by function, the worst error of the card's own function in units in the last place, the bound,
+    and in how many numbers the card's exact function differs from the CPU's."""
     found = {kind: {"worst_ulp": 0.0, "bound_ulp": float(ULPS[kind]), "bits_differ": 0} for kind in FUNCTIONS}
     for x in _iterate_numbers(device, numbers):
         for kind, seen in found.items():
@@ -90,7 +89,7 @@ def sweep_functions(device: str, numbers: int = EVERY) -> dict[str, Any]:
 
 
 def _iterate_numbers(device: str, numbers: int) -> Iterator[Tensor]:
-    """All patterns, or so many with equal gaps."""
+    """Yields all bit patterns, or `numbers` of them with equal gaps."""
     gap, piece = EVERY // numbers, min(PIECE, numbers)
     for start in range(-(EVERY // 2), EVERY // 2, gap * piece):
         patterns = torch.arange(start, start + gap * piece, gap, device=device)
@@ -107,7 +106,7 @@ def _measure_ulp(kind: Operation, x: Tensor) -> float:
 
 
 def _count_differing(x: Tensor, kind: Operation) -> int:
-    """NaN is one pattern in trees."""
+    """Counts numbers whose bits differ; all NaN count as equal, as in trees."""
     on_device, on_cpu = EXACT[kind]
     values, own = x.cpu().numpy(), on_device(x).cpu().numpy()
     right = np.empty_like(own)
@@ -119,7 +118,7 @@ def _count_differing(x: Tensor, kind: Operation) -> int:
 
 # --- Bounds -------------------------------------------------------------------------------------------------
 def judge_bounds(device: str, shrink: int, models: tuple[str, ...]) -> dict[str, Any]:
-    """Elements that the checker and the referee saw, and those outside their bounds."""
+    """Returns the elements that checker and referee judged, and those outside their bounds."""
     kinds = measure_kinds(0, shrink, device)
     traces = [
         measure_trace(model, step, 0, device)
@@ -145,7 +144,7 @@ Steps = Callable[[TrainingState, Any, Any], tuple[TrainingState, float]]
 
 
 def replay(run: Run, steps: int, step: Steps) -> Iterator[TrainingState]:
-    """The state after each step, on the CPU."""
+    """Yields the state after each step, on the CPU."""
     spec, get_batch = open_run(run)
     state = begin(run)
     for number in range(steps):
@@ -154,8 +153,9 @@ def replay(run: Run, steps: int, step: Steps) -> Iterator[TrainingState]:
 
 
 def compare_replays(device: str, size: str, steps: int) -> dict[str, Any]:
-    """The largest distances of a segment in float32, by quantity: card and CPU, and two kinds of CPU kernels;
-    by exact format and family of products, the steps after which the card has other bits than the CPU."""
+    """Returns the largest distances of a segment in float32, by quantity: between card and CPU, and between
+    two kinds of CPU kernels. By exact format and family of products, it also returns the steps after which
+    the card's bits differ from the CPU's."""
     run = Run(size, "float32")
     spec, _ = open_run(run)
     rates = sum(compute_learning_rate(spec.schedule, n, n) for n in range(steps))
@@ -186,16 +186,16 @@ def _compare_bits(device: str, size: str, steps: int) -> dict[str, dict[str, int
 
 # --- A node's path ------------------------------------------------------------------------------------------
 def read_example_limits() -> Limits:
-    """Those that the example task compares its replays by."""
+    """Returns the limits that the example task compares its replays by."""
     with tempfile.TemporaryDirectory() as folder:
         write_example(Path(folder) / "task")
         return read_task_file(Path(folder) / "task" / "task.toml").plan.limits
 
 
 def follow_node(device: str, run: Run, segments: int, steps: int, limits: Limits) -> dict[str, int | float]:
-    """A claim trained on the card: its segments whose end has other bits when they are repeated there, and
-    when their last step is traced; those that an auditor on the CPU finds beyond `limits`, the worst excess
-    (0 or less: within), and tokens per second of the training with its hashing."""
+    """Trains a claim on the card. Counts segments whose end differs when they are repeated there, or when
+    their last step is traced. Returns those that an auditor on the CPU finds beyond `limits`, the worst
+    excess (0 or less: within), and tokens per second of training with hashing."""
     spec, get_batch = open_run(run)
     places = [(number * steps, steps) for number in range(segments)]
     pin_kernels(1, device=device)
@@ -229,14 +229,14 @@ def follow_node(device: str, run: Run, segments: int, steps: int, limits: Limits
 
 
 def _keep(state: TrainingState) -> TrainingState:
-    """What a solver does with a boundary beside its training, but for the store."""
+    """Does what a solver does with a boundary beside its training, except storing it."""
     home = state.bring_home()
     state_header(home)
     return home
 
 
 def follow_nodes(device: str, size: str, segments: int, steps: int) -> dict[str, dict[str, int | float]]:
-    """By numeric format. Between exact states no limit allows for anything."""
+    """Returns `follow_node` by numeric format. For exact states the limits allow no difference."""
     nothing, example = Limits(0, 0, 0, 0, 0, 0), read_example_limits()
     return {
         name: follow_node(device, Run(size, name), segments, steps, nothing if bits else example)
@@ -245,8 +245,9 @@ def follow_nodes(device: str, size: str, segments: int, steps: int) -> dict[str,
 
 
 def follow_threads(device: str, size: str, numeric_format: str, threads: int, steps: int) -> dict[str, int]:
-    """Each thread of one process trains a segment of its own, all at once, as a node does that trains and
-    replays; all but one of them begin with a capture. differ: those whose end has other bits than alone."""
+    """Trains one segment in each thread of a process, all at once, as a node does that trains and replays;
+    all but one begin with a capture. `differ` counts those whose end differs from that of the same segment
+    alone."""
     runs = [Run(size, numeric_format, seed) for seed in range(threads)]
 
     def train(run: Run) -> str:
@@ -264,8 +265,8 @@ def follow_threads(device: str, size: str, numeric_format: str, threads: int, st
 
 
 def compare_graphs(device: str, size: str, steps: int) -> dict[str, dict[str, float]]:
-    """By numeric format: tokens per second kernel by kernel and as one graph, medians of turns, and whether
-    the graph was taken (it gave the same bits)."""
+    """Returns, by numeric format, tokens per second kernel by kernel and as one graph (medians of turns), and
+    whether the graph gave the same bits and was used."""
     setting, found = make_setting(SIZES[size]), {}
     for name in ("float32", *PRODUCT_BITS):
         runners = {kind: _open_steps(setting, device, name, kind == "graph") for kind in ("kernels", "graph")}
@@ -296,7 +297,8 @@ def _take_steps(runner: DeviceSteps, setting: Setting, steps: int) -> None:
 
 # --- Speed --------------------------------------------------------------------------------------------------
 def compare_speed(device: str, size: str, steps: int, compiles: bool = True) -> dict[str, float]:
-    """Tokens per second over those of compiled PyTorch with fused AdamW on the same device, medians."""
+    """Returns tokens per second over those of compiled PyTorch with fused AdamW on the same device, as
+    medians."""
     setting = make_setting(SIZES[size])
     calls = {"plain": _make_plain_step(setting, device, compiles)}
     for name in ("float32", *PRODUCT_BITS):
@@ -344,7 +346,7 @@ def _make_plain_step(setting: Setting, device: str, compiles: bool) -> Call:
 
 def _finish(call: Call, device: str) -> Call:
     def run() -> None:
-        """One step, to its end."""
+        """Runs one step to its end."""
         call()
         if device != CPU:
             torch.cuda.synchronize()
@@ -354,7 +356,7 @@ def _finish(call: Call, device: str) -> Call:
 
 # --- The whole ----------------------------------------------------------------------------------------------
 def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
-    """The report's content."""
+    """Returns the content of the report."""
     sizes = ("0.2M",) if is_quick else ("0.2M", "1M", "6M")
     jobs: dict[str, Callable[[], Any]] = {
         "functions": lambda: sweep_functions(device, 1 << 16 if is_quick else EVERY),
@@ -388,7 +390,7 @@ PARTS = ("functions", "bounds", "replays", "node", "threads", "graphs", "speed")
 
 
 def main() -> None:
-    """Run it from the command line."""
+    """Runs the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="a small sample of each part")
     parser.add_argument("--device", default=next(iter(list_devices()), ""), help="PyTorch's name of the card")

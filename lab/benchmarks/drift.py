@@ -1,11 +1,11 @@
-"""Does an honest machine ever lose anything in an unstable phase, and how many honest claims are voided?
+"""Measures what honest machines lose in unstable phases, and how many honest claims are voided.
 
-Thirteen machines (`replays/machines.py`), a process each, train the same segments from the same
-starts in phases in which they part by far more than hardware does: five and ten times the learning rate, one
-batch repeated, constant data. Limits are those of the usual training of the same model. Every ordered pair is
-a claimant and a verifier. A pair beyond the limits voids the claim; then the verifier judges each of the
-claimant's steps from the claimant's own state before it, as a node does before it disputes (docs/spec.md,
-section 13.4). Writes build/drift/report.json; fails where a step is beyond.
+Thirteen machines (`replays/machines.py`), each in a process, train the same segments from the same starts.
+They do so in phases in which they drift apart by far more than real hardware: five and ten times the learning
+rate, one batch repeated, constant data. Limits are those of the usual training of the same model. Every
+ordered pair is a claimant and a verifier. A pair beyond the limits voids the claim. Then the verifier judges
+each of the claimant's steps from the claimant's own state before it, as a node does before it disputes
+(docs/spec.md, section 13.4). Writes build/drift/report.json; fails if a step exceeds the limits.
 """
 
 import argparse
@@ -37,12 +37,12 @@ from touchstone.whistleblower.step_judging import find_false_step
 
 # --- One phase of one model ---------------------------------------------------------------------------------
 SAMPLE_SEED = 37
-"""Which pairs beyond the limits are looked at step by step, where there are more than are wanted."""
+"""Chooses which pairs beyond the limits are judged step by step, if there are more than wanted."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Numbers of a segment, of the machine that claims it and of the one that verifies it."""
+    """The numbers of a segment, of the machine that claims it and of the one that verifies it."""
 
     segment: int
     claimant: int
@@ -51,7 +51,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Dispute:
-    """A pair with a step beyond the limits, the first such step, and how far it is beyond."""
+    """A pair with a step beyond the limits, the first such step, and its distance."""
 
     pair: Pair
     step: int
@@ -62,11 +62,12 @@ class Dispute:
 class Found:
     """Counts over ordered pairs of machines.
 
-    unclaimed: pairs whose claimant left the finite numbers, which no solver can commit to; unserved: those
-    whose verifier alone did, which costs the claimant a fee; judged: pairs beyond that were looked at step by
-    step; excused: those of them with a step beyond that the verifier's own noise covers; disputed: those with
-    one that it does not. Of the disputed ones one in each segment is searched as its opener searches; faults:
-    what it finds, which convicts the claimant. Distances in limits; of a step, over those looked at."""
+    `unclaimed` are pairs whose claimant reached NaN or infinity, which no solver can commit to. `unserved`
+    are those where only the verifier did, which costs the claimant a fee. `beyond` are pairs beyond the
+    limits, and `judged` those of them that were judged step by step. `excused` have a step beyond the limits
+    that the verifier's own noise covers; `disputed` have one that it does not cover. One disputed pair in
+    each segment is `searched` as its opener would; `faults` counts what that finds, which would convict the
+    claimant. Distances are in limits; `largest_step` is over the judged pairs."""
 
     segments: int = 0
     unfinite_segments: int = 0
@@ -87,7 +88,7 @@ class Found:
 
 
 def judge_phase(track: Track, folder: Path, workers: Sequence[Worker], limits: Limits, sample: int) -> Found:
-    """Replays a track on all machines and judges as verifiers do. sample: pairs to be judged step by step."""
+    """Replays a track on all machines, and judges as verifiers do. `sample` pairs are judged step by step."""
     workplace, found = open_track(track, folder), Found()
     training = workplace.training
     make_starts(workplace, draw_first(training), *OUTER_RATES_BITS)
@@ -114,7 +115,7 @@ def judge_phase(track: Track, folder: Path, workers: Sequence[Worker], limits: L
 def _judge_segment(
     workplace: Workplace, names: Sequence[str], number: int, limits: Limits, found: Found
 ) -> list[Pair]:
-    """The pairs beyond the limits."""
+    """Returns the pairs of a segment that are beyond the limits."""
     segment, beyond = workplace.segments[number], []
     ends = [workplace.load(name, segment, segment.steps) for name in names]
     rate_sum, are_finite = workplace.sum_rates(segment), [_is_finite(end) for end in ends]
@@ -148,7 +149,7 @@ def _judge_steps(
     limits: Limits,
     found: Found,
 ) -> None:
-    """Pairs of one segment: each claimant shows its steps once."""
+    """Judges the steps of one segment's pairs; each claimant shows its steps once."""
     disputed: list[Dispute] = []
     for claimant, with_it in itertools.groupby(pairs, key=lambda pair: pair.claimant):
         number, name = pairs[0].segment, workers[claimant].machine.name
@@ -170,7 +171,7 @@ def _judge_steps(
 
 
 def _search(track: Track, workers: Sequence[Worker], dispute: Dispute, found: Found) -> None:
-    """What the opener of a dispute finds in the trace of the step that it names."""
+    """Searches the trace of the named step as the opener of a dispute does."""
     pair, step = dispute.pair, dispute.step
     claimant, verifier = workers[pair.claimant], workers[pair.verifier]
     claimant.show_trace(track, pair.segment, step)
@@ -182,7 +183,7 @@ def _search(track: Track, workers: Sequence[Worker], dispute: Dispute, found: Fo
 
 
 def _require_same_end(workplace: Workplace, name: str, segment: Segment) -> None:
-    """The shown steps must lead to the claimed end."""
+    """Raises RuntimeError unless the shown steps lead to the claimed end."""
     claimed = workplace.load(name, segment, segment.steps)
     shown = workplace.load(name_step(name, segment.steps), segment, segment.steps)
     if not all(map(torch.equal, claimed.vectors, shown.vectors)):
@@ -197,8 +198,8 @@ def _forget_steps(workplace: Workplace, segment: Segment) -> None:
 # --- The campaign -------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Plan:
-    """Who replays, which phases, how many solvers train each model: (calibration, phases), and how many pairs
-    of a phase of a model are judged step by step."""
+    """The machines that replay, the phases, the solvers that train each model (calibration, phases), and how
+    many pairs of a phase of a model are judged step by step."""
 
     name: str
     machines: tuple[Machine, ...]
@@ -208,7 +209,7 @@ class Plan:
 
 
 def make_plan(is_quick: bool) -> Plan:
-    """The campaign, or a taste of it."""
+    """Returns the campaign, or a small sample of it."""
     every = list_machines()
     if is_quick:
         few = (every[0], every[7], every[-1])
@@ -217,7 +218,7 @@ def make_plan(is_quick: bool) -> Plan:
 
 
 def run_drift(plan: Plan) -> dict[str, Any]:
-    """The report, which is written after each phase of each model."""
+    """Returns the report. It is also written after each phase of each model."""
     started, models = time.monotonic(), dict[str, dict[str, Found]]()
     limits, report = dict[str, Limits](), dict[str, Any]()
     with tempfile.TemporaryDirectory() as name, run_workers(plan.machines, Path(name)) as workers:
@@ -235,13 +236,13 @@ def run_drift(plan: Plan) -> dict[str, Any]:
 
 
 def calibrate(shape: str, solvers: int, folder: Path, workers: Sequence[Worker]) -> Limits:
-    """Limits as an operator makes them, from the usual training of another seed."""
+    """Returns limits as an operator makes them, from the usual training of another seed."""
     return propose_from(measure_track(Track(shape, "calibration", 0, solvers), folder, workers, None))
 
 
 # --- The report ---------------------------------------------------------------------------------------------
 def summarize(plan: Plan, models: dict[str, dict[str, Found]], limits: dict[str, Limits]) -> dict[str, Any]:
-    """What was found so far, by phase and model."""
+    """Returns the results so far, by phase and model."""
     return {
         "phases": {phase: _join_models(models, phase) for phase in plan.phases},
         "limits": {shape: asdict(one) for shape, one in limits.items()},
@@ -257,8 +258,8 @@ def _join_models(models: dict[str, dict[str, Found]], phase: str) -> dict[str, A
 
 
 def _add_up(parts: Sequence[Found]) -> dict[str, Any]:
-    """Sums, largest distances and shares. voided_claims: the share of claims that are lost where two drawn
-    audits must accept."""
+    """Returns sums, largest distances and shares. `voided_claims` is the share of claims that are lost if two
+    drawn audits must accept."""
     total = Found()
     for part in parts:
         for one in fields(Found):
@@ -269,7 +270,7 @@ def _add_up(parts: Sequence[Found]) -> dict[str, Any]:
 
 
 def find_losses(report: dict[str, Any]) -> list[str]:
-    """What an honest machine would lose by: disputes (stakes, bonds), and words that cost a fee."""
+    """Returns what an honest machine would lose: disputes (stakes, bonds), and verdicts that cost a fee."""
     return [
         f"{phase}: {count} pairs {name}"
         for phase, found in report["phases"].items()
@@ -279,7 +280,7 @@ def find_losses(report: dict[str, Any]) -> list[str]:
 
 
 def format_line(phase: str, found: dict[str, Any]) -> str:
-    """For people."""
+    """Returns a line for people."""
     return (
         f"{phase:<10} {found['segments']} segments, {found['pairs']:,} pairs, {found['beyond']:,} beyond "
         f"({found['voided_share']:.2%}); {found['judged']:,} judged by steps, {found['excused']} excused "
@@ -289,7 +290,7 @@ def format_line(phase: str, found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures, prints a line for each phase, writes the report; fails where an honest machine loses."""
+    """Measures, prints a line for each phase and writes the report; fails if an honest machine loses."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="the tiny model alone, three machines, one solver"

@@ -1,8 +1,8 @@
-"""Does cheating pay, and does honest work? Agents play a task of the round for money, and everybody's tokens
-are counted. Writes build/economics/report.json.
+"""Plays agents for money: does cheating pay, and does honest work?
 
-Each agent plays on the pure machine, with as many seeds as asked; a single false claim is weighed exactly,
-over all outcomes of its draw. Then each plays a shorter task on the real contracts and the machine at once.
+All tokens are counted. Each agent plays in memory, with the chosen number of seeds; a single false claim is
+weighed exactly, over all outcomes of its draw. Then each plays a shorter task on the real contracts and in
+memory at once. Writes build/economics/report.json.
 """
 
 import argparse
@@ -25,8 +25,8 @@ Json = dict[str, Any]
 
 
 def describe(agent: Agent, worth: Worth) -> Json:
-    """An agent's line. profit: tokens a round; of an honest role what it earns, of a cheat what its play
-    brings beyond honest work of the same seats."""
+    """Returns an agent's line of the report. `profit` is in tokens a round: what an honest role earns, or
+    what a cheat earns beyond honest work of the same seats."""
     return {
         "name": agent.name, "honest": agent.is_honest, "play": agent.play,
         "profit": worth.net if agent.is_honest else worth.beyond, "known": agent.known, **asdict(worth),
@@ -34,12 +34,12 @@ def describe(agent: Agent, worth: Worth) -> Json:
 
 
 def does_fall_short(one: Json) -> bool:
-    """Whether honest work does not earn, or a cheat does not lose."""
+    """Returns whether an honest role earns nothing, or a cheat loses nothing."""
     return bool(one["profit"] <= 0 if one["honest"] else one["profit"] >= 0)
 
 
 def run_agents(agents: Iterable[Agent], seeds: int) -> list[Json]:
-    """All of them on the machine."""
+    """Plays all agents in memory."""
     found = []
     for agent in agents:
         found.append(describe(agent, weigh(agent, range(seeds))))
@@ -49,7 +49,7 @@ def run_agents(agents: Iterable[Agent], seeds: int) -> list[Json]:
 
 
 def run_contracts(agents: Iterable[Agent], found: list[Json]) -> None:
-    """The same on the contracts, which must say what the machine says after every call."""
+    """Plays them on the contracts, which must agree with the game in memory after every call."""
     lines = {one["name"]: one for one in found}
     with open_round_chain(BUILD / "economics", LIMITS) as chain:
         for agent in agents:
@@ -58,8 +58,8 @@ def run_contracts(agents: Iterable[Agent], found: list[Json]) -> None:
 
 
 def summarise(found: list[Json], seeds: int) -> Json:
-    """What the table is about: whoever falls short, and by which entry that is known. mended: who does not
-    fall short any more, and is named as if it did."""
+    """Returns the summary: the agents that fall short, and the entries under which that is known. `mended`
+    are agents that such an entry names although they do not fall short any more."""
     short = [one for one in found if does_fall_short(one)]
     amounts = {name: float(Fraction(wei, TOKEN_WEI)) for name, wei in asdict(make_terms().amounts).items()}
     prices = {"cost": FIGURES.cost, "gain": FIGURES.gain, "replay": REPLAY, "model": MODEL_WORTH}
@@ -74,7 +74,8 @@ def summarise(found: list[Json], seeds: int) -> Json:
 
 
 def main() -> int:
-    """1 where an agent falls short that no entry of "Known and open" names, or is named and does not."""
+    """Returns 1 if an agent falls short that no entry of "Known and open" names, or if an entry names one
+    that does not."""
     parser = argparse.ArgumentParser(description="Does cheating pay, and does honest work?")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"plays of each agent ({SEEDS})")
     parser.add_argument("--only", default="", help="agents with this in their names")

@@ -1,9 +1,9 @@
-"""Do all machines get the same bits, does training learn as well, and what does it cost? The exact formats.
+"""Tests the exact formats: do all machines get the same bits, does training learn as well, what does it cost?
 
 Steps from five stages of training run in every kernel configuration of this machine, in both families of
-products and in NumPy, with each other PyTorch that is named: W, m and v are compared after every step. Losses
-are compared with those of float32, time with plain PyTorch, an audit with the training of its segment. Where
-training is unstable every replay has to be accepted. Writes build/exact/report.json.
+products, in NumPy, and with each other PyTorch that is named; W, m and v are compared after every step.
+Losses are compared with those of float32, time with plain PyTorch, an audit with the training of its segment.
+In unstable training every replay must be accepted. Writes build/exact/report.json.
 """
 
 import argparse
@@ -32,13 +32,13 @@ from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.spec.params import PRODUCT_BITS
 
 FORMAT = "exact15"
-"""Of what is walked in all ways."""
+"""The format that is trained in all ways."""
 AT_ONCE = 2
-"""Workers side by side where nothing is timed."""
+"""Workers at the same time if nothing is timed."""
 FLOOR_RULES = "prague"
-"""By which data has a floor (EIP-7623)."""
+"""The rules under which calldata has a price floor (EIP-7623)."""
 JUDGED = 3
-"""Elements of each node of each step that is compared."""
+"""Elements that are compared of each node of each step."""
 STAGES = 5
 SAID = 500
 """Characters of a part's result that are printed at once."""
@@ -52,13 +52,14 @@ TRACED = (
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done. walks: by model, steps in all ways, steps in a few, and how many those are; losses:
-    by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
-    each phase; timed: by model, steps; attacked: of every so many segments one is attacked; audited: a model,
-    None: a tiny one, and how many audits; sums: terms of those of which a proof's gas is measured; judged:
-    draws of operands for both referees; traced: which steps, in every so many ways; planted: bits of
-    each kind of operation in each format; share: one of so many kernel configurations walks from the stages,
-    the others do the replays only."""
+    """How much is done. By model, `walks` are the steps in all ways, the steps in a few ways, and the number
+    of those; `losses` are formats and steps; `timed` are steps. `mean` is the number of last steps that a
+    loss is averaged over. `unstable` are the steps of a replay, and the replays from each phase. Of every
+    `attacked` segments one is attacked. `audited` is a model (None: a tiny one) and the number of audits.
+    `sums` are the terms of the sums whose proofs are measured in gas. `judged` is the number of draws of
+    operands for both referees. `traced` are steps, each recorded in one of every `ways` ways. `planted`
+    counts bits of each kind of operation in each format. One in `share` kernel configurations walks from the
+    stages; the others only replay."""
 
     name: str
     walks: dict[str, tuple[int, int, int]]
@@ -110,8 +111,8 @@ QUICK = Plan(
 
 # --- Equal bits ---------------------------------------------------------------------------------------------
 def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, Any]:
-    """Steps that were compared, and those after which a way had other bits than the first one; replays of
-    unstable phases, and those with another end than the first way's."""
+    """Returns the compared steps, and those after which a way's bits differed from the first way's; replays
+    of unstable phases, and those whose end differed from the first way's."""
     stages = [Walk(Run(size, FORMAT), *place) for size, own in plan.walks.items() for place in _cut(own[0])]
     steps, count = plan.unstable
     phases = [Run("0.2M", FORMAT, phase=phase) for phase in PHASES if phase != USUAL]
@@ -140,28 +141,29 @@ def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, An
 
 
 def choose_ways(ways: Sequence[Way], share: int) -> list[Way]:
-    """The first way, one of so many other kernel configurations, drawn the same way each time, and every way
-    that has another PyTorch, another device or NumPy."""
+    """Returns the first way, one in `share` of the other kernel configurations (drawn the same way each
+    time), and every way with another PyTorch, another device or NumPy."""
     kernels = [way for way in ways if way.is_kernel_configuration]
     drawn = random.Random(1).sample(kernels[1:], len(kernels) // share - 1)
     return [way for way in ways if way in (ways[0], *drawn) or way not in kernels]
 
 
 def _cut(steps: int) -> list[tuple[int, int]]:
-    """(start, steps) of each stage. Later ones lie farther apart, as a model changes less and less."""
+    """Returns (start, steps) of each stage. Later stages lie farther apart, because a model changes less and
+    less."""
     part = steps // STAGES
     return [(start, part) for start in (0, *(part * 2**n for n in range(STAGES - 1)))]
 
 
 Digests = list[list[str]]
-"""After each step of each walk."""
+"""Digests after each step of each walk."""
 
 
 def _walk_all(ways: Sequence[Way], folder: Path, jobs: Sequence[Walk]) -> list[Digests]:
-    """What each way came to. NumPy is the slowest, and begins first."""
+    """Returns the digests of each way. NumPy is the slowest, so it begins first."""
 
     def walk(way: Way) -> Digests:
-        """One way."""
+        """Returns the digests of one way."""
         lines = iter(start_worker(way, folder, *jobs))
         digests = [[next(lines)[0] for _ in range(job.steps)] for job in jobs]
         _notify(way.name)
@@ -183,7 +185,7 @@ def _list_differing(ways: Sequence[Way], jobs: Sequence[Walk], found: Sequence[D
 
 # --- The whole ----------------------------------------------------------------------------------------------
 def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str, Any]:
-    """The report's content."""
+    """Returns the content of the report."""
     ways = list_ways(pythons)
     report: dict[str, Any] = {"configurations": [way.name for way in ways]}
     with tempfile.TemporaryDirectory() as name:
@@ -196,7 +198,7 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
 
 
 def measure_speed(plan: Plan) -> dict[str, Any]:
-    """`time_vs_plain`, by model and format; and through float64."""
+    """Returns `time_vs_plain` by model and format, and the same through float64."""
     found: dict[str, dict[str, float]] = {}
     for size, steps in plan.timed.items():
         found[size] = compare_speed(size, steps)
@@ -206,13 +208,14 @@ def measure_speed(plan: Plan) -> dict[str, Any]:
 
 
 def measure_gas(plan: Plan) -> dict[str, Any]:
-    """`gas` of a transaction with the dearest proof of a product sum of each length, and more of it."""
+    """Returns `gas`, that of a transaction with the most expensive proof of a product sum of each length, and
+    details."""
     found = measure_sums(FORMAT, plan.sums, FLOOR_RULES)
     return {"gas": {name: used["largest"] for name, used in found.items()}, "gas_of_sums": found}
 
 
 def judge_cases(plan: Plan) -> dict[str, Any]:
-    """Cases of both referees; not by operation, kind and format."""
+    """Compares both referees on cases, without counts by operation, kind and format."""
     found = compare_verdicts(generate_exact_cases(plan.judged, 1), 1)
     verdicts = found.pop("verdicts")
     return {**found, "faults": verdicts["all fault"], "honest": verdicts["all honest"]}
@@ -242,7 +245,7 @@ PARTS = tuple(MEASURES)
 
 
 def main() -> None:
-    """Run it from the command line."""
+    """Runs the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--full", action="store_true", help="train in all kernel configurations")
     parser.add_argument("--quick", action="store_true", help="a small sample of each part, in some minutes")

@@ -1,11 +1,12 @@
-"""How long the explorer's pages take with 1,000 rounds of 64 solvers, and whether its memory stays flat.
+"""Times the explorer's pages with 1,000 rounds of 64 solvers, and checks whether its memory stays flat.
 
     made-up events --> index --> an explorer, a process of its own <-- pages in Debian's chromium
                                   ^ blocks to come, one after the other, for ten minutes
 
-A click is over when the view has its last table and the browser has painted it. Each is taken REPEATS times
-when all is folded, and once a minute while blocks come, beside an open page that shows each change. The first
-view is also taken while the stored events are still folded. Memory is that of the explorer's process.
+A click is over when the view has its last table and the browser has painted it. Each click is timed REPEATS
+times when all events are folded, and once a minute while blocks come, beside an open page that shows each
+change. The first view is also timed while the stored events are still being folded. Memory is that of the
+explorer's process.
 """
 
 import argparse
@@ -32,26 +33,27 @@ from tests.explorer.many_accounts_files import PLACE, make_files
 
 SOLVERS, ROUNDS = 64, 1_000
 LIVE_MINUTES, PACE_S = 10.0, 0.5
-"""A block each half second, as the test network makes them while nodes work."""
+"""Minutes with new blocks, and the seconds between them, as on the test network while nodes work."""
 BLOCKS_A_ROUND = 6
-"""with events."""
+"""Blocks of a round that have events."""
 REPEATS = 5
 BAR_S = 1.0
 FLAT = 0.05
-"""Memory may be so much larger in the last tenth of the live time than in the second."""
+"""The share by which memory may be larger in the last tenth of the live time than in the second."""
 LOOK_S = 1.0
 PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
 
 @dataclass
 class Reading:
-    """seconds: of each view, in the order in which they were taken; memory: (seconds, MB) of the process."""
+    """The measurements. `seconds` are by view, in the order of the measurements; `memory` is (seconds, MB) of
+    the process."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     memory: list[tuple[float, float]] = field(default_factory=list)
 
     async def take(self, view: str, page: Page, act: Callable[[], Awaitable[Any]], shown: str) -> None:
-        """How long it takes from `act` until `shown` is painted."""
+        """Measures the time from `act` until `shown` is painted."""
         begun_s = perf_counter()
         await act()
         await page.wait_for_selector(shown)
@@ -61,26 +63,26 @@ class Reading:
 
 @dataclass(frozen=True)
 class Server:
-    """The explorer's process, its address, and its output."""
+    """The explorer's process and its address."""
 
     process: asyncio.subprocess.Process
     url: str
 
     def read_memory_mb(self) -> float:
-        """What of it is in memory now, in MB."""
+        """Returns the resident memory of the process, in MB."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", text)
         return int(found[1]) / 1e3 if found else 0.0
 
     async def wait_for_fold(self) -> None:
-        """Until all stored events are folded."""
+        """Waits until all stored events are folded."""
         assert self.process.stdout is not None
         await self.process.stdout.readline()
 
 
 @asynccontextmanager
 async def open_server(index: Path, live: Path, pace_s: float) -> AsyncIterator[Server]:
-    """An explorer on these events."""
+    """Runs an explorer on these events."""
     command = ("-m", "tests.explorer.many_accounts", str(index), str(live), str(pace_s))
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
     try:
@@ -93,12 +95,12 @@ async def open_server(index: Path, live: Path, pace_s: float) -> AsyncIterator[S
 
 # --- Views --------------------------------------------------------------------------------------------------
 async def go(page: Page, place: str) -> None:
-    """The address of a view, as a link in the page sets it."""
+    """Goes to a view by its address, as a link in the page does."""
     await page.evaluate("(place) => { location.hash = place; }", place)
 
 
 async def open_empty(browser: Browser, flaws: Flaws) -> Page:
-    """A window that shows nothing yet, without a cache."""
+    """Opens a window that shows nothing yet, without a cache."""
     context = await browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
     page = await context.new_page()
     flaws.watch(page)
@@ -106,7 +108,7 @@ async def open_empty(browser: Browser, flaws: Flaws) -> Page:
 
 
 async def turn_page(page: Page) -> None:
-    """To the lines before those that are shown."""
+    """Turns to the earlier lines, and waits until they are shown."""
     first = await page.inner_text("ol.lines li")
     await page.click("a:has-text('earlier')")
     is_turned = "(first) => document.querySelector('ol.lines li')?.innerText !== first"
@@ -114,7 +116,7 @@ async def turn_page(page: Page) -> None:
 
 
 async def click_through(reading: Reading, browser: Browser, url: str, flaws: Flaws, prefix: str = "") -> None:
-    """Each view once, in a window of its own."""
+    """Opens each view once, in a new window."""
     page = await open_empty(browser, flaws)
     take = partial(reading.take, page=page)
     await take(f"{prefix}first view", act=partial(page.goto, url), shown="tbody a")
@@ -142,7 +144,7 @@ async def click_through(reading: Reading, browser: Browser, url: str, flaws: Fla
 async def watch_live(
     reading: Reading, server: Server, browser: Browser, minutes: float, flaws: Flaws
 ) -> None:
-    """Memory each second, all views each minute, and a page that shows each change."""
+    """Measures memory each second and all views each minute, beside a page that shows each change."""
     open_one = await open_page(browser, f"{server.url}{PLACE}", "wide-light", flaws)
     begun_s, looked = perf_counter(), 0
     while (past_s := perf_counter() - begun_s) < 60 * minutes:
@@ -155,7 +157,7 @@ async def watch_live(
 
 
 async def measure(folder: Path, minutes: float, pace_s: float) -> Reading:
-    """All readings of an explorer on the files of a folder."""
+    """Takes all measurements of an explorer on the files of a folder."""
     reading, flaws = Reading(), Flaws()
     async with (
         open_browser() as browser,
@@ -175,7 +177,7 @@ async def measure(folder: Path, minutes: float, pace_s: float) -> Reading:
 
 # --- Judging ------------------------------------------------------------------------------------------------
 def compare_memory(memory: list[tuple[float, float]]) -> tuple[float, float]:
-    """Mean MB of the second tenth of the readings, and of the last."""
+    """Returns the mean MB of the second tenth of the measurements, and of the last."""
     tenth = max(1, len(memory) // 10)
     parts = memory[tenth : 2 * tenth] or memory[:tenth], memory[-tenth:]
     early, late = (sum(mb for _, mb in part) / len(part) for part in parts)
@@ -183,7 +185,7 @@ def compare_memory(memory: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def list_shortfalls(report: dict[str, Any]) -> list[str]:
-    """What misses its bar."""
+    """Returns what misses its limit."""
     slow = [
         f"{view}: {one['most_s']:.2f} s"
         for view, one in report["views"].items()
@@ -195,7 +197,7 @@ def list_shortfalls(report: dict[str, Any]) -> list[str]:
 
 
 def make_report(reading: Reading, counts: dict[str, int], rounds: int, solvers: int) -> dict[str, Any]:
-    """What is written down."""
+    """Returns the report."""
     early, late = compare_memory(reading.memory)
     report: dict[str, Any] = {
         "rounds": rounds,
@@ -218,7 +220,7 @@ def make_report(reading: Reading, counts: dict[str, int], rounds: int, solvers: 
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """A table, and what falls short."""
+    """Prints a table, and what misses its limit."""
     for view, one in report["views"].items():
         print(f"{view:<32}{one['median_s']:>8.3f} s, at most {one['most_s']:.3f} s of {one['times']}")
     memory = report["memory_mb"]
@@ -229,7 +231,7 @@ def print_report(report: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Makes the events, looks at the pages, writes build/explorer/report.json."""
+    """Makes the events, times the pages, and writes build/explorer/report.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--minutes", type=float, default=LIVE_MINUTES)

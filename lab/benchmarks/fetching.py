@@ -1,4 +1,4 @@
-"""How many bytes a node fetches of a dataset for each byte that its samples hold.
+"""Computes how many bytes a node fetches of a dataset for each byte that its samples hold.
 
     python -m lab.benchmarks.fetching
 
@@ -22,8 +22,8 @@ BEACON = sha256(b"fetching").digest()
 
 @dataclass(frozen=True)
 class Share:
-    """Bytes for so many steps. held: in the samples; touched: in the leaves that they touch; fetched: with
-    proofs; index: the roots of the chunks, once a task."""
+    """Bytes for some steps. `held` are in the samples, `touched` in the leaves that the samples touch,
+    `fetched` includes the proofs. `index` are the roots of the chunks, fetched once a task."""
 
     held: int
     touched: int
@@ -32,7 +32,7 @@ class Share:
 
 
 def measure(row_tokens: int, rows: int, steps: int, dataset_bytes: int = DATASET_BYTES) -> Share:
-    """What a node without any of the dataset fetches for these steps."""
+    """Returns what a node without any of the dataset fetches for these steps."""
     ref = BlobRef(BlobKey(BlobKind.DATASET, bytes(31) + b"\1"), dataset_bytes)
     size, leaves = TOKEN_BYTES * (row_tokens + 1), set[int]()
     for start in _list_starts(row_tokens, rows, steps, dataset_bytes // TOKEN_BYTES):
@@ -49,7 +49,7 @@ def _list_starts(row_tokens: int, rows: int, steps: int, tokens: int) -> Iterato
 
 
 def main() -> None:
-    """Print a table."""
+    """Prints a table."""
     print(
         "row tokens  rows  steps  dataset MB   held KB  touched/held  fetched/touched  fetched/held  index KB"
     )

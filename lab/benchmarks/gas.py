@@ -1,16 +1,17 @@
-"""What does a round cost on the chain, and is every act within the gas that the money rules price it at?
+"""Measures what a round costs on the chain, and whether every act fits the gas that the money rules assume.
 
     ./dev bench gas [--quick]
 
-Whole transactions on a real Anvil with the newest rules that it has (calldata floor of EIP-7623, transaction
-limit of EIP-7825), base and calldata included: the contracts of the round, real keys and signatures, two
-draws a claim, late audits of half the claims by three whistleblowers, all votes handed in with their openings
-beside the root that they allow. Rounds are measured in the first lap of the ring, where storage is written
-for the first time, and in later ones, which the figures at the top are of. Who is paid is checked to the wei.
-Asks, disputes and the answer to an ask are those of a task that has seen some before. `settle` is of one
-solver's round. Answers, defences, proofs, contests and votes are measured at the bounds that terms allow
-(`gas_bounds.py`), and it is an error where one costs more than the money rules price it at. Writes
-build/gas/report.json.
+Whole transactions run on a real Anvil with its newest rules (calldata floor of EIP-7623, transaction limit of
+EIP-7825); base and calldata are included. They use the contracts of the round, real keys and signatures, two
+draws a claim, late audits of half the claims by three whistleblowers, and all votes with their openings
+beside the root that they allow.
+
+Rounds are measured in the first lap of the ring, where storage is written for the first time, and in later
+laps, which give the main figures. All payments are checked to the wei. Queries, answers and disputes are
+those of a task that has had some before. `settle` is for one solver's round. Answers, defences, proofs,
+contests and votes are measured at the bounds that terms allow (`gas_bounds.py`); it is an error if one costs
+more than the money rules assume. Writes build/gas/report.json.
 """
 
 import argparse
@@ -28,14 +29,14 @@ from touchstone.protocol.economics.gas_costs import price_gas
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 CONTEST_LEVELS = 7
-"""of 2^31 parameters."""
+"""The levels of a contest with 2^31 parameters."""
 VOTE_CASES = (Case(4, 24), Case(16, 96))
 """Pools of which all positions are drawn."""
 
 
 @dataclass(frozen=True)
 class Priced:
-    """An act: what it was measured to cost, and what it is priced at."""
+    """An act: its measured gas, and the gas that the money rules assume."""
 
     name: str
     measured: int
@@ -43,17 +44,17 @@ class Priced:
 
     @property
     def holds(self) -> bool:
-        """Whether the price covers it."""
+        """Whether the assumed gas covers the measured gas."""
         return self.measured <= self.priced
 
 
 def price(solvers: int) -> GasCosts:
-    """Of a task with so many seats, all taken, in units of gas."""
+    """Returns the assumed costs, in gas, of a task with this number of solver seats, all taken."""
     return price_gas(1, CONTEST_LEVELS, 0, solvers, DRAWS, solvers)
 
 
 def list_question_prices(chain: RoundChain) -> Iterator[Priced]:
-    """Asks and disputes."""
+    """Yields queries and disputes."""
     with chain.undone():
         yield Priced("answer", measure_answer(chain)["answer"], price(1).answer)
     with chain.undone():
@@ -64,7 +65,7 @@ def list_question_prices(chain: RoundChain) -> Iterator[Priced]:
 
 
 def list_contest_prices(chain: RoundChain, solvers: int) -> Iterator[Priced]:
-    """All answers to a contest of a right root; all moves of the contester of a wrong one."""
+    """Yields all answers to a contest of a right root, and all moves of the contester of a wrong one."""
     with chain.undone():
         found = measure_contests(chain, solvers)
         print(found, flush=True)
@@ -76,21 +77,21 @@ def list_contest_prices(chain: RoundChain, solvers: int) -> Iterator[Priced]:
 
 
 def list_vote_prices(chain: RoundChain) -> Iterator[Priced]:
-    """Votes that are handed in alone."""
+    """Yields votes that are handed in alone."""
     for case in VOTE_CASES:
         with chain.undone():
             yield Priced(f"vote of {case.solvers}", measure_vote(chain, case), price(case.solvers).vote)
 
 
 def list_round_prices(cases: list[dict[str, Any]]) -> Iterator[Priced]:
-    """Solver-rounds of the first lap, where storage is new."""
+    """Yields a solver's rounds in the first lap, where storage is new."""
     for case in cases:
         solvers = case["solvers"]
         yield Priced(f"round of {solvers}", case["first_lap"]["total"], price(solvers).solver_round)
 
 
 def list_prices(chain: RoundChain, sizes: tuple[int, ...], cases: list[dict[str, Any]]) -> list[Priced]:
-    """All of them, contests and rounds with so many solvers."""
+    """Returns all acts; contests and rounds for each number of solvers."""
     contests = [one for size in sizes for one in list_contest_prices(chain, size)]
     return [
         *list_round_prices(cases),
@@ -103,7 +104,8 @@ def list_prices(chain: RoundChain, sizes: tuple[int, ...], cases: list[dict[str,
 Json = dict[str, Any]
 RING_ROUNDS = 128
 MEASURED_CLAIMS = 256
-"""How many late audits a round has is chance: the mean over fewer claims moves by thousands of gas."""
+"""The number of late audits in a round is random. The mean over fewer claims than this varies by thousands of
+gas."""
 Shares = dict[str, int]
 TARGETS = {
     "commit": 75_000,
@@ -118,21 +120,21 @@ TARGETS = {
 # --- Measuring ----------------------------------------------------------------------------------------------
 @dataclass
 class Dearest:
-    """The call of all that cost most."""
+    """The most expensive call of all."""
 
     call: str = ""
     gas: int = 0
     bytes: int = 0
 
     def note(self, name: str, sent: Sent) -> None:
-        """Remembers what costs more than all before. The longest data need not be the dearest call's."""
+        """Notes a call if it costs more than all before. The longest data may belong to another call."""
         self.bytes = max(self.bytes, sent.size)
         if sent.gas > self.gas:
             self.call, self.gas = name, sent.gas
 
 
 def measure_case(chain: RoundChain, case: Case, dearest: Dearest) -> Json:
-    """Gas for each solver by call: means of the last rounds of the first lap and of the next ones."""
+    """Returns gas for each solver by call: means of the last rounds of the first lap and of the next ones."""
     play, laps = Play(chain, case), {"first_lap": list[Shares](), "later": list[Shares]()}
     play.start()
     measured = -(-MEASURED_CLAIMS // (case.solvers * EPOCH_ROUNDS)) * EPOCH_ROUNDS
@@ -153,14 +155,14 @@ def measure_case(chain: RoundChain, case: Case, dearest: Dearest) -> Json:
 
 
 def average(shares: list[Shares]) -> Shares:
-    """The mean of each call, and the greatest of what is a maximum."""
+    """Returns the mean of each call, and the largest value of each maximum."""
     names = dict.fromkeys(name for one in shares for name in one)
     mean = {name: round(sum(one.get(name, 0) for one in shares) / len(shares)) for name in names}
     return mean | {name: max(one[name] for one in shares) for name in names if name.startswith("dearest")}
 
 
 def count_shares(sent: dict[str, list[Sent]], solvers: int) -> Shares:
-    """Gas for each solver of a round."""
+    """Returns the gas for each solver of a round."""
     shares = {name: round(sum(one.gas for one in some) / solvers) for name, some in sent.items()}
     shares["total"] = sum(shares.values())
     shares["dearest_commit"] = max(one.gas for one in sent["commit"])
@@ -168,7 +170,7 @@ def count_shares(sent: dict[str, list[Sent]], solvers: int) -> Shares:
 
 
 def summarise(cases: list[Json], dearest: Dearest) -> Json:
-    """What the bars are about: later laps, and the last of several questions."""
+    """Returns the main figures: of later laps, and of the last of several queries."""
     plain = [case for case in cases if not case["is_refusing"] and case["solvers"] > 1]
     asked = {name: gas[-1] for name, gas in plain[0]["questions"].items()}
     totals = {
@@ -194,7 +196,8 @@ def summarise(cases: list[Json], dearest: Dearest) -> Json:
 
 
 def main() -> None:
-    """All sizes; `--quick` one and four solvers only. An error where an act costs more than its price."""
+    """Measures all sizes, with `--quick` one and four solvers only. It is an error if an act costs more than
+    assumed."""
     parser = argparse.ArgumentParser(description="What does a round cost on the chain?")
     parser.add_argument("--quick", action="store_true", help="one and four solvers only")
     is_quick = parser.parse_args().quick

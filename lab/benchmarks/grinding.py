@@ -1,5 +1,7 @@
-"""How much does owning slots of the chain say about a draw? The two tables of decision 0020, as they stand
-there: `./dev bench grinding`."""
+"""Prints the two tables of decision 0020: how much owning slots of the chain says about a draw.
+
+`./dev bench grinding` runs it.
+"""
 
 import sys
 from fractions import Fraction
@@ -13,7 +15,7 @@ DRAWS = {
     "10 of 100 segments spoiled, 20 drawn": comb(90, 20) / comb(100, 20),
     "all three auditors of a draw, 8 of 24 verifiers own": comb(8, 3) / comb(24, 3),
 }
-"""What a cheat hopes for, and how likely it is in a fair draw."""
+"""Cases for a cheat, with their chances in a fair draw."""
 SHARES = (0.01, 0.1, 0.3)
 KNOWING = (0.1, 0.3, 0.45)
 
@@ -31,8 +33,8 @@ def render_known() -> str:
 
 
 def render_played() -> str:
-    """Returns the table of draws that are played for after the work is committed, with the windows for blocks
-    of 12 s."""
+    """Returns the table of draws that a cheat influences after the work is committed, with the windows for
+    blocks of 12 s."""
     lines = [
         "| draw | fair, with drand too | share of slots | escapes | at the best moment | blocks withheld |",
         "|---" * 6 + "|",
@@ -47,7 +49,7 @@ def render_played() -> str:
 
 
 def main() -> int:
-    """Print both tables."""
+    """Prints both tables."""
     print(render_known(), render_played(), sep="\n\n")
     return 0
 

@@ -1,9 +1,9 @@
-"""Can an honest machine ever be outside its bounds, and is every planted lie found?
+"""Checks whether an honest machine can exceed its bounds, and whether every planted lie is found.
 
-Kernel configurations, a process each, stand in for other machines: each computes a million awkward elements
-of every kind of operation and records whole traces of a real training run; the checker looks at every
-element, the referee at a sample. Then lies are planted one by one in an honest trace and in single nodes:
-errors of twice the bound, and what wrong wirings give. Writes build/honest/report.json.
+Kernel configurations, each in a process, imitate other machines. Each computes a million awkward elements of
+every kind of operation and records whole traces of a real training run. The checker judges every element, the
+referee a sample. Then lies are planted one by one in an honest trace and in single nodes: errors of twice the
+bound, and results of wrong wirings. Writes build/honest/report.json.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from touchstone.protocol.compute.determinism import describe_kernels, list_cpu_c
 from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS
 
 MKL_SETTINGS = ("", "COMPATIBLE", "AVX2")
-"""MKL_CBWR, which binds its kernels to one kind of processor; empty: not set."""
+"""Values of MKL_CBWR, which binds MKL's kernels to one kind of processor; empty means not set."""
 
 
 @dataclass(frozen=True)
@@ -61,28 +61,28 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """Short and unique."""
+        """A short, unique name."""
         onednn = "onednn" if self.onednn else "native"
         return f"{self.cpu_capability}-{self.threads}-{onednn}-{self.mkl.lower() or 'free'}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of its process; threads that wait do not spin, for the machine may be busy."""
+        """The environment of its process. Waiting threads do not spin, because the machine may be busy."""
         free = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
         chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
         return {**free, **chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
 
 
 def list_configurations() -> list[Configuration]:
-    """All combinations: 24 on a processor with AVX2."""
+    """Returns all combinations: 24 on a processor with AVX2."""
     places = itertools.product(list_cpu_capabilities(), (1, 2), (True, False), MKL_SETTINGS)
     return [Configuration(*place) for place in places]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done. shrink: single nodes are so many times smaller; traces: by model; errors, wirings:
-    lies of each kind, and of each wiring of a kind."""
+    """How much is done. Single nodes are `shrink` times smaller. `traces` are by model. `errors` counts lies
+    of each kind, `wirings` those of each wiring of a kind."""
 
     name: str
     configurations: Sequence[Configuration]
@@ -93,7 +93,7 @@ class Plan:
 
 
 def make_plan(is_short: bool) -> Plan:
-    """The campaign, or a taste of it."""
+    """Returns the campaign, or a small sample of it."""
     every = list_configurations()
     if is_short:
         return Plan("honest-short", [every[0], every[-1]], 64, {"small": 2}, errors=2, wirings=1)
@@ -103,7 +103,7 @@ def make_plan(is_short: bool) -> Plan:
 # --- One configuration --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Job:
-    """What a worker does. traces: files of steps, named by model and stage."""
+    """The work of a worker. `traces` are files of steps, named by model and stage."""
 
     configuration: Configuration
     seed: int
@@ -112,7 +112,7 @@ class Job:
 
 
 def start_worker(folder: Path, job: Job) -> dict[str, Any]:
-    """Runs `run_worker` in a process with the configuration's environment; its result."""
+    """Runs `run_worker` in a process with the configuration's environment, and returns its result."""
     path = folder / f"job-{job.configuration.name}.json"
     path.write_text(json.dumps(asdict(job)))
     command = [sys.executable, "-m", "lab.benchmarks.honest", "--worker", str(path)]
@@ -122,7 +122,7 @@ def start_worker(folder: Path, job: Job) -> dict[str, Any]:
 
 
 def run_worker(path: Path) -> None:
-    """Does a job and writes what was seen beside it."""
+    """Does a job, and writes the result beside it."""
     job, started = json.loads(path.read_text()), time.monotonic()
     pin_kernels(job["configuration"]["threads"], job["configuration"]["onednn"])
     kinds = measure_kinds(job["seed"], job["shrink"])
@@ -151,7 +151,7 @@ def _parse(kinds: dict[str, dict[str, Any]]) -> dict[str, Seen]:
 
 # --- The campaign -------------------------------------------------------------------------------------------
 def save_steps(folder: Path, plan: Plan, data: bytes) -> list[str]:
-    """Trains, and writes the steps whose traces are wanted; file names, the stages of a model in turn."""
+    """Trains, and writes the steps to trace. Returns file names, the stages of a model in turn."""
     names = []
     for model, count in plan.traces.items():
         training = open_training(model, data)
@@ -164,7 +164,7 @@ def save_steps(folder: Path, plan: Plan, data: bytes) -> list[str]:
 
 
 def deal_jobs(plan: Plan, names: Sequence[str]) -> list[Job]:
-    """Traces over configurations, so that each gets all stages."""
+    """Distributes traces over configurations, so that each gets all stages."""
     count = len(plan.configurations)
     hands: list[list[str]] = [[] for _ in plan.configurations]
     for number, name in enumerate(names):
@@ -176,7 +176,7 @@ def deal_jobs(plan: Plan, names: Sequence[str]) -> list[Job]:
 
 
 def measure_lies(plan: Plan, data: bytes) -> dict[str, dict[str, Tally]]:
-    """By kind and lie, in a late trace of the tiny model and in single nodes."""
+    """Plants lies in a late trace of the tiny model and in single nodes; returns counts by kind and lie."""
     built = build_step("tiny")
     buffers = open_training("tiny", data).choose("late", 1)[0].record(built)
     if faults := TraceChecker(built.program).check(buffers.__getitem__).faults:
@@ -194,7 +194,7 @@ def measure_lies(plan: Plan, data: bytes) -> dict[str, dict[str, Tally]]:
 
 
 def run_campaign(plan: Plan) -> dict[str, Any]:
-    """The report."""
+    """Returns the report."""
     data = read_standard_library()
     started = time.monotonic()
     lies = measure_lies(plan, data)
@@ -212,8 +212,9 @@ def run_campaign(plan: Plan) -> dict[str, Any]:
 
 # --- The report ---------------------------------------------------------------------------------------------
 def summarize(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What all configurations saw. `kinds` counts single nodes and traces together; `variants`: results from
-    the same operands that differ in any bit; `distinct`: configurations that differ in some kind."""
+    """Returns the results of all configurations. `kinds` counts single nodes and traces together. `variants`
+    counts results from the same operands that differ in any bit, `distinct` configurations that differ in
+    some kind."""
     traces = [trace for result in results.values() for trace in result["traces"]]
     single = merge(*(_parse(result["kinds"]) for result in results.values()))
     traced = merge(*(_parse(trace["kinds"]) for trace in traces))
@@ -243,7 +244,7 @@ def _add_up(kinds: Mapping[str, Seen]) -> dict[str, int]:
 
 
 def _describe(result: dict[str, Any]) -> dict[str, Any]:
-    """A configuration: what it is, and how far its functions err."""
+    """Describes a configuration: its kernels, and the errors of its functions."""
     seen = {kind.name: result["kinds"][kind.name] for kind in FUNCTIONS}
     return {
         "kernels": result["kernels"],
@@ -255,7 +256,7 @@ def _describe(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def summarize_lies(lies: dict[str, dict[str, Tally]]) -> dict[str, Any]:
-    """Totals, and every lie of every kind."""
+    """Returns totals, and every lie of every kind."""
     every = [tally for tallies in lies.values() for tally in tallies.values()]
     return {
         "tried": sum(tally.tried for tally in every),
@@ -273,7 +274,7 @@ def summarize_lies(lies: dict[str, dict[str, Tally]]) -> dict[str, Any]:
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """A table by kind, and the totals."""
+    """Prints a table by kind, and the totals."""
     planted = report["planted"]
     print(
         f"{'kind':<18}{'elements':>14}{'outside':>8}{'ratio':>8}{'ulp':>7}{'variants':>9}{'lies found':>13}"

@@ -1,13 +1,13 @@
-"""Is an honest machine ever rejected? Replays by the hundred thousand, judged as verifiers judge.
+"""Judges hundreds of thousands of honest replays as verifiers do: is an honest machine ever rejected?
 
-Thirteen machines (`replays/machines.py`), a process each, replay every segment of many training
-runs from the same starts; every ordered pair is a claimant and a verifier. Limits come first, by the rule of
-docs/spec.md, section 6, from *other* runs of the same model: 10 times the largest distance seen there.
-No segment of the campaign has a part in its limits, nor has an ill-conditioned one. Pairs beyond them that
-the segment's own noise explains are counted apart, as noise (`lab/benchmarks/replays/pairs.py`).
+Thirteen machines (`replays/machines.py`), each in a process, replay every segment of many training runs from
+the same starts; every ordered pair is a claimant and a verifier. Limits come first, by the rule of
+docs/spec.md, section 6, from *other* runs of the same model: 10 times the largest distance there. No segment
+of the campaign, and no ill-conditioned one, has a part in the limits. Pairs beyond them that the segment's
+own noise explains are counted apart, as noise (`lab/benchmarks/replays/pairs.py`).
 
-Each run that is done is kept in build/honest-replays/, so that the campaign can be stopped and goes on where
-it was; a folder belongs to one plan on one machine, delete it to measure anew. Writes report.json there.
+Each finished run is kept in build/honest-replays/, so that a stopped campaign can go on. A folder belongs to
+one plan on one machine; delete it to measure anew. Writes report.json there.
 """
 
 import argparse
@@ -52,12 +52,13 @@ QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10
 LEAST_DECADE = -4
 SOLVERS = 5
-"""As many as train in the demo."""
+"""The number of solvers, as in the demo."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Who replays, how many runs of each model: (calibration, campaign), and how many solvers train one."""
+    """The machines that replay, the runs of each model (calibration, campaign), and the solvers that train
+    one."""
 
     name: str
     machines: tuple[Machine, ...]
@@ -65,14 +66,14 @@ class Plan:
     solvers: int
 
     def list_tracks(self) -> Iterator[Track]:
-        """Of each model the calibration first."""
+        """Yields the tracks; of each model the calibration comes first."""
         for shape, counts in self.tracks.items():
             for purpose, count in zip(("calibration", "campaign"), counts, strict=True):
                 yield from list_tracks(shape, purpose, count, self.solvers)
 
 
 def make_plan(quick: bool) -> Plan:
-    """The campaign, or a taste of it."""
+    """Returns the campaign, or a small sample of it."""
     every = list_machines()
     if quick:
         return Plan("honest-replays-quick", (every[0], every[7], every[-1]), {"tiny": (1, 1)}, 2)
@@ -81,8 +82,8 @@ def make_plan(quick: bool) -> Plan:
 
 
 def run_honest(quick: bool) -> dict[str, Any]:
-    """The report's `honest` field: replays, start_states, rejected, noise, configurations; and what lies
-    behind it."""
+    """Returns the report's `honest` field: replays, start_states, rejected, noise, configurations, and
+    details."""
     plan = make_plan(quick)
     folder = BUILD / plan.name / _identify(plan)
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def run_honest(quick: bool) -> dict[str, Any]:
 
 
 def _identify(plan: Plan) -> str:
-    """Changes with whatever would make a kept record another's."""
+    """Returns a hash that changes if a kept record would not be valid any more."""
     shapes = {name: asdict(SHAPES[name]) for name in plan.tracks}
     parts = (plan.name, asdict(plan)["machines"], shapes, MARGIN, RATIO_UNIT, torch.__version__)
     kernels = describe_kernels()
@@ -103,7 +104,7 @@ def _identify(plan: Plan) -> str:
 
 # --- Measuring ----------------------------------------------------------------------------------------------
 def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
-    """Writes a record for each; states are thrown away."""
+    """Writes a record for each track; states are deleted."""
     started = time.monotonic()
     with (
         tempfile.TemporaryDirectory() as workplace,
@@ -121,7 +122,7 @@ def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
 def measure_track(
     track: Track, folder: Path, workers: Sequence[Worker], limits: Limits | None
 ) -> list[dict[str, Any]]:
-    """By segment: distances for a calibration, verdicts for the campaign."""
+    """Returns, by segment, distances for a calibration, and verdicts for the campaign."""
     workplace = open_track(track, folder)
     training = workplace.training
     noise = make_starts(workplace, draw_first(training), *OUTER_RATES_BITS)
@@ -160,7 +161,7 @@ def _measure_segment(
 
 
 def _keep_largest(measured: Sequence[Distances]) -> list[Distances]:
-    """Those with the largest value of a quantity: the limits rest on them alone."""
+    """Returns the largest distance of each quantity; limits depend on these alone."""
     return [max(measured, key=lambda distances: getattr(distances, name)) for name in QUANTITIES]
 
 
@@ -170,13 +171,14 @@ def _hash_start(state: TrainingState) -> str:
 
 
 def _propose(plan: Plan, folder: Path, shape: str) -> Limits:
-    """Limits from all calibration runs of a model."""
+    """Returns limits from all calibration runs of a model."""
     tracks = list_tracks(shape, "calibration", plan.tracks[shape][0], plan.solvers)
     return propose_from(segment for track in tracks for segment in _read_record(folder, track))
 
 
 def propose_from(calibrated: Iterable[dict[str, Any]]) -> Limits:
-    """Limits from what `measure_track` gave of calibration runs, their ill-conditioned segments left out."""
+    """Returns limits from the results of `measure_track` for calibration runs, without ill-conditioned
+    segments."""
     segments = [segment for segment in calibrated if not segment["is_ill_conditioned"]]
     return propose_limits([Distances(**d) for segment in segments for d in segment["distances"]])
 
@@ -192,7 +194,7 @@ def _read_record(folder: Path, track: Track) -> list[dict[str, Any]]:
 
 # --- The report ---------------------------------------------------------------------------------------------
 def summarize(plan: Plan, records: dict[Track, list[dict[str, Any]]]) -> dict[str, Any]:
-    """What all pairs of the campaign gave; `models` apart."""
+    """Returns the results over all pairs of the campaign; `models` has them by model."""
     campaign = {track: record for track, record in records.items() if track.purpose == "campaign"}
     every = [segment for record in campaign.values() for segment in record]
     models = {
@@ -247,8 +249,8 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def _count_decades(values: Sequence[float]) -> dict[str, Any]:
-    """How many pairs lie in each tenth of a decade of (largest distance in RATIO_UNIT); those below all
-    in the first."""
+    """Counts the pairs in each tenth of a decade of (largest distance in RATIO_UNIT); smaller ones count in
+    the first."""
     tensor = torch.tensor(values, dtype=torch.float64).clamp(min=10.0**LEAST_DECADE)
     places = ((tensor.log10() - LEAST_DECADE) * BINS_PER_DECADE).floor().to(torch.int64)
     return {

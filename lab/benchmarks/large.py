@@ -1,14 +1,14 @@
-"""Does a task of this size fit the machines of strangers? Memory, bytes and minutes of a whole play.
+"""Plays a task of 124 million parameters to its end, and measures memory, bytes and minutes.
 
     ./dev bench large            124 million parameters, vocabulary 50,257, 1 GB of JSONL; an hour, 65 GB
     ./dev bench large --short    a tiny model of the same kind, the same play; a minute or two
     ./dev bench large --device cuda    the honest solver trains on a graphics card
 
-A tokenizer is trained on the standard library's text, which is written as JSONL again and again, packed by
-`data pack` and named in a task file beside a recorded step with its weights. Two solvers train two rounds of
-four steps, `memory_mb` set; three verifiers, with other kernels, audit. In the second round one solver errs:
-it is disputed, and convicted by one number. All is on one machine. Writes build/large/report.json, or
-build/large-short/report.json.
+A tokenizer is trained on the standard library's text. The text is written as JSONL repeatedly, packed by
+`data pack`, and named in a task file beside a recorded step with its weights. Two solvers train two rounds of
+four steps with limited memory; three verifiers with other kernels audit. In the second round one solver errs:
+it is disputed, and convicted by one number. All parties run on one machine. Writes build/large/report.json,
+or build/large-short/report.json.
 """
 
 import argparse
@@ -63,11 +63,11 @@ WEIGHTS_SEED = 1
 END_OF_TEXT = "<|endoftext|>"
 DOCUMENT_CHARACTERS = 4_000
 FAULT = "SUBTRACT"
-"""The operation in which the false solver errs: the last one of its kind writes new weights."""
+"""The operation in which the false solver errs; the last one of its kind writes new weights."""
 WHOLE = "all of it"
-"""The stage that holds all others."""
+"""The name of the stage that contains all others."""
 LAST_KERNELS = 9
-"""A rank below the least: no vector instructions in PyTorch's own kernels."""
+"""A rank below the least one: no vector instructions in PyTorch's own kernels."""
 VERIFIERS = [f"verifier-{number}" for number in (1, 2, 3)]
 MEMBERS = (
     Member(CHEAT, SeatRole.SOLVER, is_honest=False),
@@ -83,8 +83,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Play:
-    """name: of the folder; tokens: of a step, which has one row; vocabulary: of the tokenizer, at most;
-    text_bytes: that it is trained on, at most; jsonl_bytes: what is packed."""
+    """The settings. `name` is the folder, `tokens` the length of a step's single row. The tokenizer is
+    trained on at most `text_bytes`; `jsonl_bytes` are packed."""
 
     name: str
     model: DecoderConfig
@@ -105,7 +105,8 @@ SHORT = Play(
 
 # --- The task -----------------------------------------------------------------------------------------------
 def train_tokenizer(path: Path, texts: list[str], vocabulary: int) -> None:
-    """Write a byte-level BPE as tokenizer.json. Raises InvalidInput where `tokenizers` is not installed."""
+    """Trains a byte-level BPE and writes it as tokenizer.json. Raises InvalidInput if `tokenizers` is not
+    installed."""
     library = load_extra("tokenizers", "a task with a tokenizer")
     tokenizer = library.ByteLevelBPETokenizer()
     tokenizer.train_from_iterator(
@@ -115,7 +116,7 @@ def train_tokenizer(path: Path, texts: list[str], vocabulary: int) -> None:
 
 
 def write_jsonl(path: Path, texts: list[str], size_bytes: int) -> None:
-    """The texts as documents, one after the other and again, until the file has `size_bytes` or more."""
+    """Writes the texts as documents, repeatedly, until the file has at least `size_bytes`."""
     lines, written = [json.dumps({"text": text}).encode() + b"\n" for text in texts], 0
     with path.open("wb") as file:
         while written < size_bytes:
@@ -126,12 +127,12 @@ def write_jsonl(path: Path, texts: list[str], size_bytes: int) -> None:
 
 
 def cut_texts(text: str) -> list[str]:
-    """The text in documents of so many characters."""
+    """Cuts a text into documents of equal length."""
     return [text[first : first + DOCUMENT_CHARACTERS] for first in range(0, len(text), DOCUMENT_CHARACTERS)]
 
 
 def format_task(play: Play) -> str:
-    """The task file. Limits are ten times those of the demo: they were chosen, not measured."""
+    """Returns the task file. Its limits are ten times those of the demo: they were chosen, not measured."""
     return f"""
 dataset = "corpus"
 preset = "local"
@@ -182,7 +183,7 @@ tau_r = 1.2e-7
 
 
 def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
-    """Tokenizer, dataset, step and task file, each made anew in a folder that is there."""
+    """Makes tokenizer, dataset, step and task file in an existing folder."""
     texts = cut_texts(read_python_sources(play.text_bytes).decode(errors="replace"))
     with clock.time("train the tokenizer"):
         train_tokenizer(folder / "tokenizer.json", texts, play.model.vocabulary_size)
@@ -200,7 +201,7 @@ def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
 
 # --- The play -----------------------------------------------------------------------------------------------
 def make_orders(show: Show, device: str) -> list[LargeOrder]:
-    """What each process is started with. device: of honest solvers."""
+    """Returns the order that each process is started with. `device` is that of honest solvers."""
     return [
         LargeOrder(
             **vars(order),
@@ -217,7 +218,7 @@ def make_orders(show: Show, device: str) -> list[LargeOrder]:
 async def open_submitter(
     show: Show, file: TaskFile, company: Company, clock: Clock, ticking: "asyncio.Task[None]"
 ) -> AsyncIterator[None]:
-    """Post the task and play it to its end with whoever else is there."""
+    """Posts the task, and plays it to its end with the other parties."""
     assert file.weights is not None
     async with open_node(replace(show.configure(SUBMITTER), memory_mb=AUDITOR_MB), Keeper) as node:
         with clock.time("post the task"):
@@ -239,7 +240,7 @@ async def open_submitter(
 
 
 def read_notes(folders: Folders) -> Json:
-    """What each party noted last. Who came to nothing is not among them."""
+    """Returns the last notes of each party that wrote any."""
     paths = {one.name: folders.parties / one.name / NOTE_NAME for one in MEMBERS}
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
@@ -247,8 +248,8 @@ def read_notes(folders: Folders) -> Json:
 async def play_task(
     play: Play, folders: Folders, file: TaskFile, clock: Clock, limit_s: float, device: str
 ) -> Json:
-    """The task from its posting to its end; what was measured. A play that fails, or is not over in time, is
-    reported too: `failure` says why."""
+    """Plays the task from its posting to its end, and returns the measurements. A play that fails, or is not
+    over in time, is reported too: `failure` says why."""
     setting = Setting(file.plan, MEMBERS, b"", FAULT, folders)
     async with open_show(setting, Screen()) as show, AsyncExitStack() as stack:
         told, heard = show.watch, Heard()
@@ -296,7 +297,7 @@ async def play_task(
 
 # --- What it came to ----------------------------------------------------------------------------------------
 def judge(found: Json) -> dict[str, bool]:
-    """What was to be shown."""
+    """Returns whether each aim was reached."""
     solvers = [name for name in found["peak_bytes"] if name == CHEAT or name.startswith("solver")]
     peaks, said = found["peak_bytes"], {word for _, _, word in found["votes"]}
     kernels = {name: one["kernels"]["cpu_capability"] for name, one in found["data"].items()}
@@ -320,14 +321,14 @@ def judge(found: Json) -> dict[str, bool]:
 
 
 def list_ratios(found: Json, beside: str) -> dict[str, float]:
-    """Bytes of leaves and proofs that each party fetched, over its `held_bytes` or `touched_bytes`; the index
-    of the dataset left out, which is fetched once a task."""
+    """Returns the bytes of leaves and proofs that each party fetched, over its `held_bytes` or
+    `touched_bytes`. The dataset's index is left out, because it is fetched once a task."""
     data = {name: one for name, one in found["data"].items() if one[beside]}
     return {name: round(one["fetched_bytes"] / one[beside], 3) for name, one in data.items()}
 
 
 def make_report(found: Json) -> Json:
-    """With ratios and verdict."""
+    """Returns the report with ratios and aims."""
     return found | {
         "fetched_of_held": list_ratios(found, "held_bytes"),
         "fetched_of_touched": list_ratios(found, "touched_bytes"),
@@ -337,7 +338,7 @@ def make_report(found: Json) -> Json:
 
 
 def run(play: Play, limit_s: float, device: str = "cpu") -> Json:
-    """The whole benchmark. limit_s: after which a play is ended; device: of honest solvers."""
+    """Runs the whole benchmark. A play is ended after `limit_s`; `device` is that of honest solvers."""
     folders, clock = Folders(BUILD / play.name), Clock()
     with folders.hold():
         material = folders.root / "material"
@@ -349,7 +350,7 @@ def run(play: Play, limit_s: float, device: str = "cpu") -> Json:
 
 
 def main() -> None:
-    """Measures, judges, writes."""
+    """Measures, judges and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a tiny model, the same play")
     parser.add_argument("--limit-h", type=float, default=2 * MOST_HOURS, help="hours until a play is ended")

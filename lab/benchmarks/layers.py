@@ -1,9 +1,9 @@
-"""How much of a trace does a challenger fetch whose kernels are others than the claimant's?
+"""Measures how much of a trace a challenger fetches if its kernels differ from the claimant's.
 
-A claimant, a process with other kernels, computes a step, with one false node or with none, and goes on from
-what it has computed. Its trace lies in a folder. This process searches it as the opener of a dispute does,
-and counts the bytes of the tensors that it reads there. The false nodes are drawn: of the forward pass, the
-backward pass and the optimizer (clip included) one of each kind of operation. What they do wrong:
+A claimant, a process with other kernels, computes a step with at most one false node, and goes on from its
+result. Its trace lies in a folder. This process searches it as the opener of a dispute does, and counts the
+bytes of the tensors that it reads there. False nodes are drawn: one of each kind of operation in the forward
+pass, the backward pass and the optimizer (clip included). Their errors:
 
     scaled      all elements 5 % too large
     element     the largest element half too large
@@ -54,11 +54,11 @@ from touchstone.step.plain_decoder import DecoderConfig
 HONEST = -1
 LIES = ("scaled", "element")
 MOST_NODES = 99
-"""False nodes of a model, unless told otherwise: all that are drawn."""
+"""The most false nodes of a model by default: all that are drawn."""
 LARGE = DecoderConfig(50_257, 768, 2048, 12, 12, 12, 1024, tied=True)
-"""124 million parameters."""
+"""A model of 124 million parameters."""
 SIX = DecoderConfig(256, 256, 768, 8, 8, 8, 128)
-"""6.4 million parameters."""
+"""A model of 6.4 million parameters."""
 SHAPES = {name: (config, SEQUENCES_PER_STEP, terms) for name, (config, terms) in MODELS.items()}
 SHAPES |= {"six": (SIX, SEQUENCES_PER_STEP, 512), "124m": (LARGE, 1, 512)}
 LARGE_TOKENS = 512
@@ -66,14 +66,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(model: str) -> BuiltProgram:
-    """The program of a step of a model."""
+    """Builds the program of a step of a model."""
     config, sequences, chunk_terms = SHAPES[model]
     tokens = LARGE_TOKENS if model == "124m" else config.context_tokens
     return build_program(DecoderStep(config, AdamW(), sequences, tokens, chunk_terms))
 
 
 def make_step(model: str, data: bytes) -> Step:
-    """A late step of a training run; of the large models one from random weights and moments."""
+    """Returns a late step of a training run; for large models, one from random weights and moments."""
     if model in MODELS:
         return open_training(model, data).choose("late", 1)[0]
     config, sequences, _ = SHAPES[model]
@@ -88,8 +88,8 @@ def make_step(model: str, data: bytes) -> Step:
 
 # --- Which nodes lie ----------------------------------------------------------------------------------------
 def list_parts(program: Program) -> dict[str, range]:
-    """Numbers of the nodes of each part of a step. Gradients are whole where the optimizer begins: they are
-    the first tensor as long as W that is read by a sum of squares."""
+    """Returns the numbers of the nodes in each part of a step. The optimizer begins where the gradient is
+    complete: the first tensor as long as W that a sum of squares reads."""
     loss = max(n for n, node in enumerate(program.nodes) if node.output.buffer == program.outputs.loss)
     sums = (Operation.PRODUCT_SUM, Operation.SUM)
     norm = min(
@@ -105,7 +105,7 @@ def list_parts(program: Program) -> dict[str, range]:
 
 
 def draw_nodes(program: Program, random: Random) -> Iterator[tuple[str, int]]:
-    """Of each part one node of each kind of operation."""
+    """Yields one node of each kind of operation in each part."""
     for part, numbers in list_parts(program).items():
         for kind in Operation:
             nodes = [number for number in numbers if program.nodes[number].operation is kind]
@@ -114,7 +114,7 @@ def draw_nodes(program: Program, random: Random) -> Iterator[tuple[str, int]]:
 
 
 def lie(values: Tensor, how: str) -> None:
-    """Make the result of a node false, in place."""
+    """Makes the result of a node false, in place."""
     if how == "scaled":
         values.mul_(1.05)
     else:
@@ -127,7 +127,7 @@ def lie(values: Tensor, how: str) -> None:
 # --- The claimant -------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Claim:
-    """What a claimant is told. node: the false one, or HONEST."""
+    """A request to a claimant. `node` is the false one, or HONEST."""
 
     model: str
     node: int
@@ -151,7 +151,7 @@ def compute_trace(folder: Path, claim: Claim, built: BuiltProgram, step: Step) -
 
 
 class Claimant:
-    """The process of another machine. python: what runs it, with another PyTorch perhaps."""
+    """The process of another machine. `python` is its interpreter, perhaps with another PyTorch."""
 
     def __init__(self, machine: Machine, folder: Path, python: str) -> None:
         worker = ["--worker", str(folder), json.dumps(asdict(machine))]
@@ -187,19 +187,20 @@ def work(folder: Path, machine: Machine) -> None:
 # --- The challenger -----------------------------------------------------------------------------------------
 @dataclass
 class Shown:
-    """The trace in a folder, and which tensors of it were read, or of which a chunk was: bytes by buffer."""
+    """A trace in a folder, with the bytes that were read of each buffer."""
 
     folder: Path
     program: Program
     fetched: dict[int, int] = field(default_factory=dict)
 
     def fetch(self, buffer: int) -> Tensor:
-        """A tensor, mapped from its file."""
+        """Returns a tensor, mapped from its file."""
         self.fetched[buffer] = 4 * self.program.buffers[buffer].size
         return self._map(buffer)
 
     def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """The first leaf that differs. A node fetches the roots of a tensor's chunks, and one chunk."""
+        """Returns the first leaf that differs. A node fetches the roots of a tensor's chunks, and one
+        chunk."""
         claimed, size = build_buffer_tree(self.program, self._map, buffer), leaf_bytes(self.program, buffer)
         ref = refer_trace_tensor(claimed.root, 4 * self.program.buffers[buffer].size, size)
         chunk = min(ref.key.kind.chunk_leaves * size, ref.size_bytes)
@@ -214,12 +215,12 @@ class Shown:
 
     @property
     def share(self) -> float:
-        """Of the bytes of the trace, read so far."""
+        """The share of the trace's bytes that was read so far."""
         return sum(self.fetched.values()) / sum(4 * buffer.size for buffer in self.program.buffers)
 
 
 def search(folder: Path, built: BuiltProgram, step: Step, claim: Claim) -> dict[str, Any]:
-    """What is found, and how much was fetched for it."""
+    """Returns the fault that was found, and how much was fetched for it."""
     shown, started = Shown(folder, built.program), time.monotonic()
     roots = [bytes.fromhex(root) for root in json.loads((folder / "roots").read_text())]
     finder = FaultFinder(built)
@@ -230,7 +231,7 @@ def search(folder: Path, built: BuiltProgram, step: Step, claim: Claim) -> dict[
 
 
 def measure_model(model: str, machine: Machine, plan: "Plan") -> list[dict[str, Any]]:
-    """All cases of a model against one claimant, an honest one first."""
+    """Runs all cases of a model against one claimant, an honest one first."""
     built, cases, random = build(model), list[dict[str, Any]](), Random(model)
     drawn = list(draw_nodes(built.program, random))
     chosen = random.sample(drawn, min(plan.nodes, len(drawn)))
@@ -253,8 +254,8 @@ def measure_model(model: str, machine: Machine, plan: "Plan") -> list[dict[str, 
 # --- The campaign -------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Plan:
-    """models, sums: who computes what, and how claimants add (`machines.SUMS`); nodes: false ones of a model
-    at most; python: the claimants'."""
+    """The models to search, how claimants add (`machines.SUMS`), the most false nodes of a model, and the
+    claimants' interpreter."""
 
     name: str
     models: Sequence[str]
@@ -264,14 +265,14 @@ class Plan:
 
 
 def make_plan(is_short: bool, models: Sequence[str], sums: Sequence[str], nodes: int, python: str) -> Plan:
-    """The campaign, or a taste of it."""
+    """Returns the campaign, or a small sample of it."""
     if is_short:
         return Plan("layers-short", ["tiny"], ["wide"], 3, sys.executable)
     return Plan("layers", models, sums, nodes, python)
 
 
 def run_campaign(plan: Plan) -> dict[str, Any]:
-    """The report: all cases by model and claimant, and for each part of a step what was fetched."""
+    """Returns the report: all cases by model and claimant, and what was fetched for each part of a step."""
     last, report = list_cpu_capabilities()[-1], dict[str, Any]()
     for model in plan.models:
         for sums in plan.sums:
@@ -282,8 +283,9 @@ def run_campaign(plan: Plan) -> dict[str, Any]:
 
 
 def summarize(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """honest: share fetched, and whether it was accused; by part: lies, how many were found, and the mean,
-    median and largest share that was fetched for one."""
+    """Summarizes cases. `honest` has the share that was fetched, and whether the claimant was accused. Each
+    part has the number of lies, how many were found, and the mean, median and largest share that was fetched
+    for one."""
     honest, *lies = cases
     found: dict[str, Any] = {"honest": {"share": honest["share"], "accused": honest["found"] is not None}}
     for part in ("forward", "backward", "optimizer", ""):

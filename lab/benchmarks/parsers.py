@@ -1,9 +1,8 @@
-"""Damaged inputs for every parser of what strangers send: does anything come out but the declared errors?
+"""Feeds damaged inputs to every parser of what strangers send: does it raise only declared errors?
 
 Each input is a valid one with bits flipped, pieces cut, spliced or repeated, numbers made huge, values nested
-deeply, or bytes that are no UTF-8. Parsers refuse by `TouchstoneError`; anything else is a crash, and so is a
-server's 500. Writes build/parsers/report.json; it is an error where it counts a crash. The same seed gives
-the same inputs.
+deeply, or bytes that are not UTF-8. Parsers refuse by `TouchstoneError`; anything else is a crash, and so is
+a server's 500. Writes build/parsers/report.json; a crash is an error. The same seed gives the same inputs.
 """
 
 import argparse
@@ -22,14 +21,14 @@ from touchstone.protocol.spec.errors import TouchstoneError
 
 SHORT_INPUTS = 20_000
 SHOWN_CRASHES = 5
-"""Of one parser: more are counted, not told."""
+"""The most crashes of one parser that are reported; all are counted."""
 SHOWN_BYTES = 400
 
 
 @dataclass
 class Found:
-    """What came of a parser's inputs. slowest_ms: the longest that one took, with everything else that the
-    machine did; crashed: the first crashes, with their inputs."""
+    """The results of a parser. `slowest_ms` is the longest time of one input, including all else that the
+    machine did; `crashed` are the first crashes, with their inputs."""
 
     inputs: int = 0
     refused: int = 0
@@ -41,7 +40,7 @@ class Found:
 
 
 def list_parsers() -> Iterator[Parser]:
-    """All."""
+    """Yields all parsers."""
     yield from wire_parsers.list_message_parsers()
     yield from chain_parsers.list_parsers()
     yield from wire_parsers.list_parsers()
@@ -49,7 +48,7 @@ def list_parsers() -> Iterator[Parser]:
 
 
 def feed(parser: Parser, data: bytes, found: Found) -> None:
-    """One input."""
+    """Feeds one input."""
     started = time.perf_counter()
     try:
         parser.parse(data)
@@ -68,7 +67,7 @@ def feed(parser: Parser, data: bytes, found: Found) -> None:
 
 
 def fuzz(parser: Parser, inputs: int, seed: int) -> Found:
-    """So many inputs, the valid ones first."""
+    """Feeds `inputs` inputs, the valid ones first."""
     mutator, found = Mutator(f"{seed} {parser.name}"), Found()
     started = time.monotonic()
     for data in parser.seeds:
@@ -80,7 +79,7 @@ def fuzz(parser: Parser, inputs: int, seed: int) -> Found:
 
 
 def run(inputs: int, seed: int, names: str = "") -> dict[str, Found]:
-    """All parsers whose name has `names` in it, each with its share of so many inputs."""
+    """Feeds all parsers whose name contains `names`, each its share of `inputs`."""
     logging.disable(logging.CRITICAL)
     try:
         parsers = [parser for parser in list_parsers() if names in parser.name]
@@ -95,7 +94,7 @@ def run(inputs: int, seed: int, names: str = "") -> dict[str, Found]:
 
 
 def make_report(found: dict[str, Found], seed: int) -> dict[str, object]:
-    """Totals, and each parser's own counts. memory_mb: the most that this process took."""
+    """Returns totals, and each parser's counts. `memory_mb` is the most that this process took."""
     return {
         "inputs": sum(one.inputs for one in found.values()),
         "crashes": sum(one.crashes for one in found.values()),
@@ -106,7 +105,7 @@ def make_report(found: dict[str, Found], seed: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Feeds all parsers, writes the report."""
+    """Feeds all parsers and writes the report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--inputs", type=int, default=SHORT_INPUTS, help="inputs of all parsers together")
     options.add_argument("--seed", type=int, default=0, help="chooses the inputs")

@@ -1,10 +1,10 @@
-"""What does it cost to train by running a program, and to record, hash and check its trace?
+"""Measures the cost of training by a program, and of recording, hashing and checking its trace.
 
 For three sizes of model, steps of the program alternate with plain PyTorch on the same data: parameters of a
-module, autograd, `clip_grad_norm_`, fused AdamW. At the demo's size a step's trace is recorded whole, hashed
-into Merkle trees, checked against its bounds and searched for a lie; costs are in steps of that program. What
-honest machines and planted lies showed comes from the last report of `honest.py`, whose short form
-runs where there is none. Writes build/program/report.json.
+module, autograd, `clip_grad_norm_`, fused AdamW. At the demo's size a step's whole trace is recorded, hashed
+into Merkle trees, checked against its bounds and searched for a lie; costs are in steps of that program.
+Results on honest machines and planted lies come from the last report of `honest.py`; if there is none, its
+short form runs. Writes build/program/report.json.
 """
 
 import argparse
@@ -52,23 +52,23 @@ WARM_UP_STEPS = 2
 
 @dataclass(frozen=True)
 class Setting:
-    """A model with a batch of random tokens and moments as in the middle of training."""
+    """A model with a batch of random tokens, and moments as in the middle of training."""
 
     model: DecoderConfig
     batch: Batch
     vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
     def build(self, chunk_terms: int = DEFAULT_CHUNK_TERMS, numeric_format: str = "float32") -> BuiltProgram:
-        """The program of its step."""
+        """Builds the program of its step."""
         shape = (*self.batch.tokens_BT.shape, chunk_terms, numeric_format)
         return build_program(DecoderStep(self.model, AdamW(), *shape))
 
     def run(self, interpreter: Interpreter) -> Callable[[], object]:
-        """A step of a segment: from the state of the last one, in its memory."""
+        """Returns a step of a segment, which starts from the state of the last one, in its memory."""
         state = [tuple(allocate_vector(vector.numel()).copy_(vector) for vector in self.vectors)]
 
         def step() -> None:
-            """Run the program once."""
+            """Runs the program once."""
             weights, first, second = state.pop()
             result = interpreter.run((weights, first, second), *self.batch, SCALARS, overwrites=True)
             state.append(result[:3])
@@ -77,7 +77,7 @@ class Setting:
 
 
 def make_setting(model: DecoderConfig, sequences: int = SEQUENCES, tokens: int = TOKENS) -> Setting:
-    """Fixed by a seed."""
+    """Makes a setting from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     batch = (torch.randint(model.vocabulary_size, (sequences, tokens), generator=generator) for _ in range(2))
     count = parameter_count(model)
@@ -87,7 +87,7 @@ def make_setting(model: DecoderConfig, sequences: int = SEQUENCES, tokens: int =
 
 
 def make_plain_step(setting: Setting) -> Callable[[], object]:
-    """One step of ordinary PyTorch on parameters of its own."""
+    """Returns one step of ordinary PyTorch with its own parameters."""
     module = Decoder(setting.model)
     module.load_state_dict(split_parameters(setting.vectors[0], setting.model))
     optimizer = torch.optim.AdamW(
@@ -104,7 +104,7 @@ def make_plain_step(setting: Setting) -> Callable[[], object]:
 
 
 def time_in_turn(steps: int, **calls: Callable[[], object]) -> dict[str, list[float]]:
-    """Wall seconds of `steps` calls of each, one after the other in turn."""
+    """Returns the wall seconds of `steps` calls of each, run in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(steps + WARM_UP_STEPS):
         for name, call in calls.items():
@@ -116,7 +116,8 @@ def time_in_turn(steps: int, **calls: Callable[[], object]) -> dict[str, list[fl
 
 
 def compare_speed(setting: Setting, steps: int) -> dict[str, float]:
-    """Tokens a second over those of plain PyTorch, at each chunk length: medians of the steps' ratios."""
+    """Returns tokens a second over those of plain PyTorch at each chunk length, as medians of the steps'
+    ratios."""
     calls: dict[str, Callable[[], object]] = {"plain": make_plain_step(setting)}
     for chunk_terms in CHUNK_TERMS:
         built = setting.build(chunk_terms)
@@ -130,7 +131,7 @@ def compare_speed(setting: Setting, steps: int) -> dict[str, float]:
 
 
 def measure_trace(setting: Setting, steps: int) -> dict[str, float]:
-    """Recording, hashing and checking a step's trace, in steps; and its size."""
+    """Returns the time to record, hash and check a step's trace, in steps, and the trace's size."""
     built = setting.build()
     trained = Interpreter(built.program, built.constants)
     kept = Interpreter(built.program, built.constants, keeps_all=True)
@@ -151,8 +152,8 @@ def measure_trace(setting: Setting, steps: int) -> dict[str, float]:
 
 
 def measure_large() -> dict[str, float]:
-    """Build the program of a large step, run it once, and check every node as soon as it is computed: nothing
-    is kept longer than the step needs it. Peak memory in GB is this process's."""
+    """Builds the program of a large step, runs it once, and checks every node as soon as it is computed;
+    nothing is kept longer than the step needs it. Peak memory in GB is this process's."""
     setting = make_setting(LARGE_MODEL, 1, LARGE_MODEL.context_tokens)
     started = time.perf_counter()
     built = setting.build()
@@ -175,7 +176,8 @@ def measure_large() -> dict[str, float]:
 
 
 def summarize_honest() -> dict[str, Any]:
-    """Elements of honest machines and how many lay outside; planted lies and how many were found."""
+    """Returns how many elements of honest machines were judged and how many were outside, and how many
+    planted lies were found."""
     report = read_report("honest", "--short")
     honest = {name: report[name] for name in ("elements", "outside")}
     counts = {"configurations": len(report["configurations"]), "traces": report["traces"]["count"]}
@@ -186,7 +188,7 @@ def summarize_honest() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures and prints the report's path."""
+    """Measures, and prints the report's path."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--large", action="store_true", help="measure only the large step")

@@ -1,9 +1,9 @@
-"""What tasks of any module hold: recipes that people train, and programs that a hostile submitter would post.
+"""Tests tasks of any module: recipes that people train, and programs that a hostile submitter would post.
 
 Each recipe is recorded in float32 and in an exact format, posted on a real chain, trained two rounds by two
-solvers and audited, while a third solver errs in one operation and is convicted by its number. Changed
-programs are each refused with a reason, or trained as it was told. Writes build/recipes/report.json; it is an
-error where a recipe falls short or a program did harm.
+solvers and audited. A third solver errs in one operation and is convicted by its number. Each changed program
+is refused with a reason, or trained as announced. Writes build/recipes/report.json; it is an error if a
+recipe falls short or a program did harm.
 """
 
 import argparse
@@ -35,11 +35,11 @@ BATCH = 100
 CAUSAL_CHANGES = 200
 FORMATS = {"float32": "float32", "exact": "exact15"}
 MOST_ERROR = {"float32": 1e-5, "exact": 1e-4}
-"""Relative, of the loss of a recorded step beside PyTorch's."""
+"""The largest relative error of the loss of a recorded step beside PyTorch's."""
 
 
 def run_recipe(name: str, recipe: Recipe, kind: str) -> dict[str, object]:
-    """Figures of one recipe in one format."""
+    """Returns the figures of one recipe in one format."""
     step, module = recipe.record(FORMATS[kind])
     # A node that ends late may still write there.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -61,7 +61,7 @@ def run_recipe(name: str, recipe: Recipe, kind: str) -> dict[str, object]:
 
 
 def measure_loss_error(step: RecordedStep, module: nn.Module) -> float:
-    """Of the recorded step beside PyTorch, on the same rows; relative."""
+    """Returns the relative error of the recorded step's loss beside PyTorch, on the same rows."""
     tokens = torch.arange(ROWS * TOKENS).view(ROWS, TOKENS) ** 2 % VOCABULARY
     labels = (tokens * 5 + 1) % VOCABULARY
     zeros = torch.zeros_like(step.weights)
@@ -75,7 +75,7 @@ def measure_loss_error(step: RecordedStep, module: nn.Module) -> float:
 
 
 def export_loads(folder: Path, step: RecordedStep, module: nn.Module) -> bool:
-    """Whether the module takes an export of changed weights, and all that it computes is right then."""
+    """Returns whether the module loads an export of changed weights, and then computes correctly."""
     changed: Tensor = step.weights + 1
     write_model(folder, changed, TaskStep(step.built, step.layout))
     if (folder / ADAPTER_FOLDER).exists():
@@ -96,8 +96,8 @@ def export_loads(folder: Path, step: RecordedStep, module: nn.Module) -> bool:
 
 
 def _adapts(folder: Path, step: RecordedStep, changed: Tensor, module: nn.Module) -> bool:
-    """Whether transformers computes with the merged model, and PEFT with base and adapter, what the module
-    does with these weights."""
+    """Returns whether transformers (with the merged model) and PEFT (with base and adapter) compute what the
+    module does with these weights."""
     import peft  # noqa: PLC0415
     from transformers import AutoModelForCausalLM as Auto  # noqa: PLC0415
 
@@ -119,14 +119,14 @@ def _adapts(folder: Path, step: RecordedStep, changed: Tensor, module: nn.Module
 
 
 def is_short(kind: str, found: dict[str, object]) -> bool:
-    """Whether a recipe does not hold."""
+    """Returns whether a recipe falls short."""
     holds = found["rounds_merged"] == 2 and found["lie_convicted"] and found["export_loads"]
     holds = holds and not found["causal_bits_changed"]
     return not holds or float(str(found["loss_error"])) > MOST_ERROR[kind]
 
 
 def main() -> None:
-    """Plays all recipes, tries changed programs, writes the report."""
+    """Plays all recipes, tries changed programs, and writes the report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--programs", type=int, default=SHORT_PROGRAMS, help="changed programs to try")
     options.add_argument("--seed", type=int, default=0, help="chooses the programs")

@@ -1,9 +1,10 @@
-"""What does it cost to have the chain judge, and does it always judge rightly?
+"""Tests the referee on chain: what do its verdicts cost, and are they always right?
 
-Gas of whole transactions that prove one element of a product sum of each chunk length, in a real step; every
-kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest parties
-harassed with disputes, demands, silence, proofs of what is right, floods, last-second moves and contests;
-cases judged by both referees, the contract and Python. Writes build/referee/report.json.
+It measures the gas of whole transactions that prove one element of a product sum of each chunk length, in a
+real step. Every kind of fault is planted in training and convicted by whole nodes over a real Anvil. Honest
+parties are attacked with disputes, demands, silence, proofs against right statements, floods, last-second
+moves and contests. Both referees, the contract and Python, judge the same cases. Writes
+build/referee/report.json.
 """
 
 import argparse
@@ -46,7 +47,7 @@ from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coi
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(256, 128, 416, 4, 4, 4, 128)
-"""The demo's; sums over its tokens are as long as the longest chunk."""
+"""The demo's model; sums over its tokens are as long as the longest chunk."""
 SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12
 PRODUCT_SUMS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
@@ -60,9 +61,9 @@ QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALA
 def measure_sums(
     numeric_format: str = "float32", lengths: Sequence[int] = CHUNK_TERMS, hardfork: str = ""
 ) -> dict[str, dict[str, int]]:
-    """Gas of a whole transaction that has one element of a product sum judged: median and largest over sums
-    of each of `lengths`, and the largest by the bytes that a factor has in trees. hardfork: whose rules
-    count, empty: the test network's, where data has no floor."""
+    """Returns the gas of a whole transaction that proves one element of a product sum: median and largest
+    over sums of each of `lengths`, and the largest by the bytes that a factor has in trees. `hardfork` names
+    the rules; empty means the test network's, in which calldata has no price floor."""
     return asyncio.run(_measure_sums(numeric_format, lengths, hardfork))
 
 
@@ -96,8 +97,8 @@ def _summarize_gas(used: Sequence[tuple[int, int]]) -> dict[str, int]:
 
 
 def list_calls(chunk_terms: int, numeric_format: str) -> Iterator[tuple[int, bytes]]:
-    """Calls of `judge`, each for an element of a product sum of `chunk_terms` terms of one real step, with
-    the bytes of a factor."""
+    """Yields calls of `judge`, each for an element of a product sum of `chunk_terms` terms in one real step,
+    with the bytes of a factor."""
     setting = make_setting(MODEL, SEQUENCES, TOKENS)
     built = setting.build(chunk_terms, numeric_format)
     program = built.program
@@ -114,14 +115,14 @@ def list_calls(chunk_terms: int, numeric_format: str) -> Iterator[tuple[int, byt
 
 
 def describe_facts(program: Program, format_number: int) -> StepFacts:
-    """What the referee needs of a program; the rest is for data."""
+    """Returns what the referee needs of a program; the other facts are about data."""
     root, nodes, buffers = compute_program_root(program), len(program.nodes), len(program.buffers)
     numbers = (nodes, buffers, format_number, SEQUENCES, TOKENS)
     return StepFacts(root, ZERO_WORD, ZERO_WORD, *numbers, 1, 1, 1, 1, 1)
 
 
 def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
-    """Of elements all over the program."""
+    """Yields proofs of elements all over the program."""
     numbers = [
         number
         for number, node in enumerate(tree.program.nodes)
@@ -134,7 +135,7 @@ def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
 
 # --- Whole disputes -----------------------------------------------------------------------------------------
 def measure_faults(faults: list[str]) -> dict[str, Any]:
-    """Plant each fault, and see how the dispute about it ends."""
+    """Plants each fault, and returns how the dispute about it ends."""
     started, endings = time.monotonic(), list[Ending]()
     for first in range(0, len(faults), FAULTS_AT_ONCE):
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
@@ -156,7 +157,7 @@ def measure_faults(faults: list[str]) -> dict[str, Any]:
 
 
 def measure_attacks(styles: Sequence[str]) -> dict[str, Any]:
-    """A round of honest parties under each attack, one after the other."""
+    """Plays a round of honest parties under each attack, one after the other."""
     found = []
     for style in styles:
         with tempfile.TemporaryDirectory() as folder:
@@ -175,7 +176,7 @@ def measure_attacks(styles: Sequence[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Everything; `--quick` some of everything, in five minutes."""
+    """Measures everything; with `--quick` a part of everything, in five minutes."""
     parser = argparse.ArgumentParser(description="Does the chain judge rightly, and what does it cost?")
     parser.add_argument("--quick", action="store_true", help="some faults, some attacks, fewer cases")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Does the contract judge as Python does? Cases of all operations and kinds, the last accepted and the first
-refused claim among them, judged by both: the contract on a real Anvil, by eth_call.
+"""Compares the verdicts of the contract and of Python on generated cases of all operations.
 
-In exact formats each draw of operands has two claims: the right bits, and others.
+Among the cases are the last accepted and the first refused claim. The contract judges on a real Anvil, by
+eth_call. In exact formats each draw of operands has two claims: the right bits, and others.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coi
 HARNESS = "tests/contracts/JudgeHarness.sol"
 CASE_TYPE = "(uint8,uint32,uint32,uint256,uint256,uint256,(bytes,uint256,bool)[])[]"
 COUNTS = (1, 2, 3, 5, 8, 9, 16, 17, 31)
-"""Terms of most sums: about whole words of eight. A few have LONG ones."""
+"""Terms of most sums, around multiples of a word of eight. A few sums have LONG terms."""
 LONG = (64, 128, 500, 512, 4096)
 LONG_ONE_IN = 60
 BATCH_ELEMENTS = 40_000
-"""A call of so many operands' elements stays below Anvil's 30 M gas."""
+"""The most elements of operands in one call, so that it stays below Anvil's 30 M gas."""
 BATCH_CASES = 400
 CASE_ELEMENTS = 60
-"""What a case costs beside its elements, in elements."""
+"""The cost of a case besides its elements, in elements."""
 KEPT_DIFFERENCES = 20
 OF_EXACT_PROGRAMS = [one for one in Operation if one is not Operation.PRODUCT_SUM]
 
@@ -61,8 +61,7 @@ OF_EXACT_PROGRAMS = [one for one in Operation if one is not Operation.PRODUCT_SU
 def compare_verdicts(
     cases: Iterable[Case], seed: int, log: Path = Path("build/referee/anvil.log")
 ) -> dict[str, Any]:
-    """Has the contract judge cases that Python has judged. seed: where in longer data operands lie.
-
+    """Has the contract judge cases that Python has judged. `seed` decides where in longer data operands lie.
     Returns cases, seconds, verdicts (fault or honest) by operation, kind and format, the number of
     differences, and the first of these in words."""
     started = time.monotonic()
@@ -71,7 +70,7 @@ def compare_verdicts(
 
 
 def generate_cases(count: int, seed: int) -> Iterator[Case]:
-    """At least `count` cases, operations in turn, all else by chance."""
+    """Yields at least `count` cases, operations in turn, all else at random."""
     chance = random.Random(seed)
     made = 0
     while made < count:
@@ -92,13 +91,14 @@ def _choose_count(operation: Operation, chance: random.Random) -> int:
 
 # --- Cases of exact programs --------------------------------------------------------------------------------
 EXACT_KINDS = (*KINDS, "special", "any", "ties")
-"""special: NaN, infinities, zeros and subnormal numbers among others; any: patterns by chance; ties: halfway
-between two results, or a place beside it."""
+"""Kinds of operands. `special`: NaN, infinities, zeros and subnormal numbers among others; `any`: random
+patterns; `ties`: halfway between two results, or one place beside it."""
 QUANTIZED_OPERATIONS = (Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM)
 
 
 def generate_exact_cases(count: int, seed: int) -> Iterator[Case]:
-    """At least `count` draws of operands of exact programs, each with a right claim and a wrong one."""
+    """Yields at least `count` draws of operands of exact programs, each with a right claim and a wrong
+    one."""
     chance, formats = random.Random(seed), list(PRODUCT_BITS)
     for made in range(0, count, len(OF_EXACT_PROGRAMS)):
         for operation in OF_EXACT_PROGRAMS:
@@ -110,7 +110,7 @@ def generate_exact_cases(count: int, seed: int) -> Iterator[Case]:
 def make_exact_cases(
     operation: Operation, kind: str, terms_count: int, numeric_format: str, draw: Draw
 ) -> list[Case]:
-    """A draw of operands: the claim of the right bits, and one of others, most often near them."""
+    """Returns the two cases of a draw: a claim of the right bits, and one of others, most often near them."""
     bits = [*QUANTIZED_LIMITS][draw(3)] if operation in QUANTIZED_OPERATIONS else 0
     if operation is Operation.QUANTIZED_PRODUCT_SUM:
         terms = _make_products(kind, terms_count, bits, draw)
@@ -124,7 +124,7 @@ def make_exact_cases(
 
 
 def _make_wrong(operation: Operation, right: int, bits: int, draw: Draw) -> int:
-    """An integer of QUANTIZE is one that its buffer can hold."""
+    """Returns wrong bits; for QUANTIZE an integer that its buffer can hold."""
     if operation is Operation.QUANTIZE:
         span = 1 << (8 * ELEMENT_BYTES[QUANTIZED_ROLES[bits]])
         wrong = right ^ (1 << draw(span.bit_length() - 1)) if draw(4) else draw(span)
@@ -143,7 +143,8 @@ def _make_values(operation: Operation, kind: str, terms_count: int, bits: int, d
 
 
 def _make_ties(operation: Operation, terms: Terms, bits: int, draw: Draw) -> Terms:
-    """Odd halves of what is rounded: of the scale, of the unit of a sum, of the last place of the first."""
+    """Returns odd halves of what is rounded: of the scale, of the unit of a sum, or of the last place of the
+    first operand."""
     head, sign = terms[0][0] | LEAST_NORMAL << 6, draw(2) * SIGN_BIT
     power = bits_of(2.0 ** (((head & INFINITY) >> 23) - 127))
     if operation in QUANTIZED_OPERATIONS:
@@ -158,12 +159,13 @@ def _make_ties(operation: Operation, terms: Terms, bits: int, draw: Draw) -> Ter
 
 
 def _make_products(kind: str, terms_count: int, bits: int, draw: Draw) -> Terms:
-    """Factors inside their limits, at them, or all that their buffers can hold; scales of rows, or any."""
+    """Returns factors inside their limits, at them, or anything that their buffers can hold; scales of rows,
+    or any."""
     limit, most = QUANTIZED_LIMITS[bits], 1 << (8 * ELEMENT_BYTES[QUANTIZED_ROLES[bits]] - 1)
     edges = (0, 1, -1, limit, -limit, min(limit + 1, most - 1), most - 1, -most)
 
     def draw_factor() -> int:
-        """Of one term."""
+        """Draws a factor of one term."""
         if kind in ("special", "edges", "verge"):
             return edges[draw(len(edges))]
         reach = most if kind in ("any", "broken", "wide") else limit
@@ -222,7 +224,7 @@ def _batch(cases: Iterable[Case]) -> Iterator[list[Case]]:
 
 
 class _Harness:
-    """The contract's verdicts, asked over JSON-RPC."""
+    """Asks for the contract's verdicts over JSON-RPC."""
 
     def __init__(self, connection: Connection, address: str, selector: bytes) -> None:
         self.connection, self.address, self.selector = connection, address, selector
@@ -238,7 +240,7 @@ class _Harness:
         return cls(connection, receipt.contract_address, function.selector)
 
     async def judge(self, cases: Sequence[Case], chance: random.Random) -> list[bool]:
-        """Whether each claim is a fault."""
+        """Returns whether each claim is a fault."""
         data = self.selector + encode([CASE_TYPE], [[_to_plain(case, chance) for case in cases]])
         answer = await self.connection.request(
             "eth_call", {"to": self.address, "data": "0x" + data.hex()}, "latest"

@@ -1,4 +1,4 @@
-"""How benchmarks write their results, and read those of others."""
+"""Writes the results of benchmarks, and reads those of others."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ def write_report(name: str, content: dict[str, Any]) -> Path:
 
 
 def read_report(name: str, *short: str) -> dict[str, Any]:
-    """The last report of another benchmark; its short form is run first where there is none."""
+    """Returns the last report of another benchmark. If there is none, runs its short form first."""
     paths = [BUILD / folder / "report.json" for folder in (name, f"{name}-short")]
     if not any(path.exists() for path in paths):
         subprocess.run([sys.executable, "-m", f"lab.benchmarks.{name}", *short], check=True)
@@ -31,6 +31,6 @@ def read_report(name: str, *short: str) -> dict[str, Any]:
 
 
 def draw_text(x: float, y: float, text: str, anchor: str, size: int = 11) -> str:
-    """A line of text in a picture; anchor: start, middle or end."""
+    """Returns a line of text in a picture; `anchor` is start, middle or end."""
     safe = text.replace("&", "&amp;").replace("<", "&lt;")
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{safe}</text>'

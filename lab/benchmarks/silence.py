@@ -1,10 +1,11 @@
-"""Who may be silent? Each party of a task in which each kind of thing happens, silent at each of its acts:
-for good, and in this one act alone. In memory all of them, on the real contracts a sample chosen by a seed.
-With real nodes one play: half of the solvers are killed in mid-round, and a new one joins.
+"""Plays a task in which each party falls silent at each of its acts, for good or only in that act.
 
-unpaid: accepted work, or an honest party's stake or bond, that was not what it should be; open: what had not
-ended when nothing was left to do; stuck: money that nobody can take any more, or a play without an end.
-Writes build/silence/report.json; it is an error where any of them is not empty.
+In memory all of these plays run, on the real contracts a sample chosen by a seed. With real nodes there is
+one play: half of the solvers are killed in mid-round, and a new one joins.
+
+The report counts `unpaid`: accepted work, or an honest party's stake or bond, that was not what it should be;
+`open`: what had not ended when nothing was left to do; `stuck`: money that nobody can take any more, or a
+play without an end. Writes build/silence/report.json; it is an error if any of them is not empty.
 """
 
 import argparse
@@ -25,15 +26,15 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 FOLDER = Path("build/silence")
 KINDS = {"unpaid": "unpaid", "lost": "unpaid", "open": "open", "stuck": "stuck"}
-"""By the first word of a flaw: where the report counts it."""
+"""The field of the report for a flaw, by the flaw's first word."""
 CHAIN_PLAYS = 6
 
 Played = tuple[str, str, list[str]]
-"""What was played, who was silent, what does not hold."""
+"""What was played, which party was silent, and the flaws."""
 
 
 def check(world: FaultySimulation, silent: str | None) -> list[str]:
-    """Plays a world to its end; what does not hold there."""
+    """Plays a world to its end, and returns its flaws."""
     try:
         world.play()
         return list_flaws(world, silent)
@@ -42,7 +43,7 @@ def check(world: FaultySimulation, silent: str | None) -> list[str]:
 
 
 def play_machine(step: int) -> Iterator[Played]:
-    """Every `step`-th point."""
+    """Plays every `step`-th point in memory."""
     points = find_points()
     for silence in points.silences[::step]:
         try:
@@ -53,7 +54,7 @@ def play_machine(step: int) -> Iterator[Played]:
 
 
 def play_chain(seed: int, count: int) -> Iterator[Played]:
-    """The play without silence, then `count` points of it."""
+    """Plays without silence, then at `count` points, on the contracts."""
     with open_round_chain(FOLDER, LIMITS_LOCAL) as chain:
         world = open_faulty(chain, 0)
         yield "contracts: nobody", "", check(world, None)
@@ -66,14 +67,14 @@ def play_chain(seed: int, count: int) -> Iterator[Played]:
 
 
 def play_nodes() -> Iterator[Played]:
-    """Half of the solvers killed, with real nodes."""
+    """Plays with real nodes, half of the solvers killed."""
     with TemporaryDirectory() as folder:
         flaws = list_leaving_flaws(asyncio.run(play_leaving(Path(folder))))
     yield "nodes: half of the solvers", "two solvers", [f"stuck: {flaw}" for flaw in flaws]
 
 
 def count_all(played: Iterable[Played]) -> dict[str, object]:
-    """The report."""
+    """Returns the report."""
     plays, points, found = 0, Counter[str](), {name: list[str]() for name in KINDS.values()}
     for name, party, flaws in played:
         plays, points = plays + 1, points + Counter({party: 1} if party else {})
@@ -84,7 +85,7 @@ def count_all(played: Iterable[Played]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Plays and writes."""
+    """Plays, and writes the report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--step", type=int, default=1, help="in memory, play every n-th point")
     options.add_argument("--chain", type=int, default=CHAIN_PLAYS, help="points on the real contracts")

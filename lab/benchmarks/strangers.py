@@ -1,9 +1,9 @@
-"""Do strangers hinder a solver's node from serving its auditors?
+"""Tests whether strangers keep a solver's node from serving its auditors.
 
-The demo's network of processes without a cheat plays some rounds undisturbed; then strangers work against
-one solver's node, for a minute and until the next round opens: 24 that read slowly, 3,000 half-open
-connections, a minute of malformed requests. Beside them a member asks once a second. All is on one machine:
-the strangers yield the processor to everybody. Writes build/strangers/report.json.
+The demo's network of processes, without a cheat, plays some rounds undisturbed. Then strangers disturb one
+solver's node, for a minute and until the next round opens: 24 slow readers, 3,000 half-open connections, a
+minute of malformed requests. Meanwhile a member sends one request a second. All runs on one machine, so the
+strangers leave the processor to the others. Writes build/strangers/report.json.
 """
 
 import asyncio
@@ -40,17 +40,19 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 LOOK_S = 1.0
 MOST_SOCKETS = 256 + 64 + 96
-"""Connections, handshakes, and what a node opens itself or is about to close (`WireLimits`)."""
+"""The most sockets: connections, handshakes, and those that a node opens itself or is about to close
+(`WireLimits`)."""
 MOST_GROWTH_BYTES = 256 * 2**20
-"""What strangers may add to a node's memory."""
+"""The most that strangers may add to a node's memory."""
 MOST_LOG_BYTES = 2**20
 MOST_RATIO = 1.5
-"""Of a disturbed round's time to a usual one's."""
+"""The most that a disturbed round may take, over a usual one."""
 
 
 @dataclass
 class Seen:
-    """Of one span of time. answers: what a member's requests were answered, by status or error."""
+    """What was seen in one span of time. `answers` counts the answers to a member's requests, by status or
+    error."""
 
     sockets: int = 0
     memory_bytes: int = 0
@@ -59,18 +61,18 @@ class Seen:
     longest_s: float = 0.0
 
     def look(self, pid: int, log: Path) -> None:
-        """One look at the process."""
+        """Takes one look at the process."""
         self.sockets = max(self.sockets, count_sockets(pid))
         self.memory_bytes = max(self.memory_bytes, read_memory_bytes(pid))
         self.log_bytes = log.stat().st_size if log.exists() else 0
 
     def to_json(self) -> dict[str, Any]:
-        """For a report."""
+        """Returns the values for the report."""
         return vars(self) | {"answers": dict(self.answers), "longest_s": round(self.longest_s, 2)}
 
 
 def count_sockets(pid: int) -> int:
-    """Open sockets of a process; 0 where it is gone."""
+    """Returns the number of open sockets of a process; 0 if it has ended."""
     try:
         return sum("socket:" in _read_link(one) for one in Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
@@ -85,7 +87,7 @@ def _read_link(path: Path) -> str:
 
 
 def read_memory_bytes(pid: int) -> int:
-    """Resident bytes of a process; 0 where it is gone."""
+    """Returns the resident bytes of a process; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -94,7 +96,7 @@ def read_memory_bytes(pid: int) -> int:
 
 
 async def ask_once(target: Target, key: AccountKey, seen: Seen) -> None:
-    """One request by a member, over a connection of its own: the first byte of the dataset."""
+    """Sends one request of a member, over a new connection: the first byte of the dataset."""
     signer, started_s = RequestSigner(key, target.domain), time.monotonic()
     headers = signer.sign("GET", target.path, target.account) | {"Range": "bytes=0-0"}
     try:
@@ -115,7 +117,7 @@ async def ask_once(target: Target, key: AccountKey, seen: Seen) -> None:
 
 
 async def keep_looking(target: Target, key: AccountKey, pid: int, log: Path, seen: Seen) -> None:
-    """A look and a request each second, until cancelled."""
+    """Takes a look and sends a request each second, until cancelled."""
     while True:
         seen.look(pid, log)
         await ask_once(target, key, seen)
@@ -125,7 +127,7 @@ async def keep_looking(target: Target, key: AccountKey, pid: int, log: Path, see
 def judge(
     usual: Seen, disturbed: Seen, usual_s: Sequence[float], disturbed_s: Sequence[float], words: Counter[str]
 ) -> dict[str, bool]:
-    """What was to be shown. words: of all votes, by the word."""
+    """Returns whether each aim was reached. `words` counts all votes by verdict."""
     return {
         "no 429 for a member": not disturbed.answers["429"],
         "every member's request is answered": not set(disturbed.answers) - {"200", "206"},
@@ -138,9 +140,9 @@ def judge(
 
 
 ROUNDS = 28
-"""A minute is 12 to 20 of them."""
+"""Rounds of the run; a minute has 12 to 20 of them."""
 FIRST_USUAL, FIRST_DISTURBED = 1, 4
-"""The first round waits for seats."""
+"""The first usual and the first disturbed round. Round 0 is none of them, because it waits for seats."""
 PARTIES = (2, 3, 3)
 NODE, MEMBER = "solver-1", "verifier-1"
 LOOK_S = 0.1
@@ -149,10 +151,10 @@ VOTE = re.compile(r"round \d+ .*: (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
 
 @dataclass
 class Course:
-    """What a run has come to.
+    """The results of a run.
 
-    opened: when each round was first seen to be open, in seconds.
-    first_after: the round that opened as the strangers went. worked_s: how long they worked.
+    `opened` is when each round was first seen open, in seconds. `first_after` is the round that opened when
+    the strangers stopped. `worked_s` is how long they worked.
     """
 
     opened: dict[int, float] = field(default_factory=dict)
@@ -164,7 +166,7 @@ class Course:
     load: dict[str, Any] = field(default_factory=dict)
 
     def list_times(self, first: int, end: int) -> list[float]:
-        """Seconds from a round's opening to the next one's."""
+        """Returns the seconds from each round's opening to the next one's."""
         return [
             self.opened[index + 1] - self.opened[index]
             for index in range(first, end)
@@ -173,7 +175,7 @@ class Course:
 
 
 def find_target(show: Show) -> Target:
-    """The disturbed node, as the chain tells where it is."""
+    """Returns the node to disturb, at the address that the chain has."""
     deployment, watch, account = show.devnet.deployment, show.watch, show.accounts[NODE]
     peer = next(one for one in watch.state.network.peers.values() if one.account == account)
     root = decode_training(watch.state.texts[watch.task]).dataset_root
@@ -183,7 +185,7 @@ def find_target(show: Show) -> Target:
 
 
 async def watch_rounds(show: Show, course: Course) -> None:
-    """Note when rounds open, until cancelled."""
+    """Notes when rounds open, until cancelled."""
     while True:
         if show.watch.state.games:
             course.opened.setdefault(show.watch.game.next_round - 1, time.monotonic())
@@ -191,7 +193,7 @@ async def watch_rounds(show: Show, course: Course) -> None:
 
 
 async def wait_for_round(show: Show, course: Course, index: int) -> None:
-    """Until the round is open. If the task closes first, the run ends with an error."""
+    """Waits until the round is open. Raises RuntimeError if the task closes first."""
     while index not in course.opened:
         if show.watch.state.games and show.watch.game.is_closed:
             raise RuntimeError(
@@ -202,7 +204,8 @@ async def wait_for_round(show: Show, course: Course, index: int) -> None:
 
 
 async def disturb(show: Show, course: Course, pid: int) -> None:
-    """Look on; when `FIRST_DISTURBED` opens let the strangers in, for a minute and until a round opens."""
+    """Watches the node. When `FIRST_DISTURBED` opens, lets the strangers in for a minute and until a round
+    opens."""
     await wait_for_round(show, course, FIRST_USUAL)
     target, key = find_target(show), AccountKey(show.keys[MEMBER])
     log = show.setting.folders.logs / f"{NODE}.log"
@@ -230,7 +233,7 @@ async def disturb(show: Show, course: Course, pid: int) -> None:
 
 
 async def play(show: Show) -> Course:
-    """The task from its posting to its end."""
+    """Plays the task from its posting to its end."""
     course = Course()
 
     def hear(name: str, message: Said | Trained) -> None:
@@ -254,7 +257,7 @@ async def play(show: Show) -> Course:
 
 
 def make_report(course: Course) -> dict[str, Any]:
-    """Times, what was seen, and the verdict."""
+    """Returns times, what was seen, and the aims."""
     usual_s = course.list_times(FIRST_USUAL, FIRST_DISTURBED)
     disturbed_s = course.list_times(FIRST_DISTURBED, course.first_after)
     return {
@@ -271,7 +274,7 @@ def make_report(course: Course) -> dict[str, Any]:
 
 
 async def run() -> Course:
-    """The network, from its start to its end."""
+    """Runs the network from its start to its end."""
     folders = Folders(BUILD / "strangers")
     members = make_roster(*PARTIES, with_cheat=False)
     setting = Setting(build_plan(DEFAULT, ROUNDS, *PARTIES, 1), members, read_dataset(), "SUBTRACT", folders)
@@ -281,7 +284,7 @@ async def run() -> Course:
 
 
 def main() -> None:
-    """Measures, judges, writes."""
+    """Measures, judges, and writes the report."""
     report = make_report(asyncio.run(run()))
     print(json.dumps({name: report[name] for name in ("ratio", "disturbed", "words", "holds")}, indent=1))
     print(write_report("strangers", report))

@@ -1,11 +1,11 @@
-"""How fast, cheap and good is this training beside torchft, hivemind, plain PyTorch and synchronous training?
+"""Compares this training with torchft, hivemind, plain PyTorch and synchronous training.
 
     ./dev bench training [--quick] [--full] [--parts race,plain,...]
 
 Parts: `plain`, the program beside plain PyTorch; `share`, what being verifiable costs; `race`, nodes beside
 torchft 0.2.0 and hivemind 1.1.12, whose environments are installed below build/training the first time;
 `long`, rounds beside synchronous training (hours: only with --full). Writes build/training/report.json, and
-the figures of docs/training.md where nothing was left out but `long`. docs/training.md explains the method.
+the figures of docs/training.md if at most `long` was left out. docs/training.md explains the method.
 """
 
 import argparse
@@ -37,8 +37,8 @@ OPENING, CLOSING = "<!-- figures -->\n", "<!-- end of figures -->\n"
 
 @dataclass(frozen=True)
 class Plan:
-    """plain: steps that are timed, by model; loads: by the name of their line; races: the first is the one
-    whose losses are compared, the last the one whose outer steps are."""
+    """The settings. `plain` are timed steps by model, `loads` are by the name of their line. Losses of the
+    first of `races` are compared, and outer steps of the last."""
 
     name: str
     plain: dict[str, int]
@@ -65,7 +65,7 @@ QUICK = Plan(
 
 # --- Parts ------------------------------------------------------------------------------------------------
 def measure_plain(plan: Plan) -> dict[str, Any]:
-    """`tokens_vs_plain` of float32 by model, and of every format."""
+    """Returns `tokens_vs_plain` of float32 by model, and of every format."""
     found = {size: compare_plain(size, steps) for size, steps in plan.plain.items()}
     return {
         "tokens_vs_plain": {size: ratios[FORMATS[0]] for size, ratios in found.items()},
@@ -74,19 +74,19 @@ def measure_plain(plan: Plan) -> dict[str, Any]:
 
 
 def measure_shares(plan: Plan) -> dict[str, Any]:
-    """`verifiable_share_1k` and `verifiable_share_16k`, and what is in them."""
+    """Returns `verifiable_share_1k` and `verifiable_share_16k`, and their parts."""
     found = {name: measure_share(load) for name, load in plan.loads.items()}
     shares = {f"verifiable_share_{name}": own["share"] for name, own in found.items()}
     return {**shares, "verifiable": found}
 
 
 def measure_race(plan: Plan) -> dict[str, Any]:
-    """All lines about torchft and hivemind."""
+    """Returns all lines about torchft and hivemind."""
     return compare(*race_all(plan.races, notify))
 
 
 def measure_long(plan: Plan) -> dict[str, Any]:
-    """`loss_vs_synchronous`."""
+    """Returns `loss_vs_synchronous`."""
     found = compare_synchronous(plan.long, BUILD / plan.name / "long", notify)
     return {"loss_vs_synchronous": found["ratio"], "synchronous": found}
 
@@ -103,7 +103,7 @@ LINES = (
     "memory_vs_torchft", "loss_vs_torchft", "loss_vs_synchronous", "tokens_vs_plain", "verifiable_share_1k",
     "verifiable_share_16k",
 )  # fmt: skip
-"""Of the report, in every case; None where a line was not measured."""
+"""Lines of every report; None if a line was not measured."""
 MEANINGS = {
     "tokens_vs_torchft": "Tokens a second of inner training, over torchft's, by model",
     "tokens_vs_hivemind": "The same over hivemind's",
@@ -120,7 +120,7 @@ MEANINGS = {
 
 
 def run(plan: Plan, parts: Sequence[str]) -> dict[str, Any]:
-    """The report's content."""
+    """Returns the content of the report."""
     report: dict[str, Any] = dict.fromkeys(LINES)
     for part in PARTS:
         if part in parts:
@@ -132,7 +132,7 @@ def run(plan: Plan, parts: Sequence[str]) -> dict[str, Any]:
 
 
 def notify(text: str) -> None:
-    """A line for people."""
+    """Prints a line for people."""
     print(f"{time.monotonic() - STARTED:7.0f} s  {text}", file=sys.stderr, flush=True)
 
 
@@ -144,7 +144,7 @@ ROUNDED_FROM = 1000
 
 # --- The page ---------------------------------------------------------------------------------------------
 def format_page(report: dict[str, Any]) -> str:
-    """The figures of a report as Markdown: ratios, what they are of, on which machine."""
+    """Returns the figures of a report as Markdown: ratios, the runs behind them, and the machine."""
     machine = describe_kernels()
     on = f"Measured on {machine.processor}, {machine.cpu_capability}, {os.cpu_count()} cores, PyTorch "
     left = "".join(f"{kind} is missing: it failed, see the report. " for kind in report.get("left_out") or ())
@@ -152,7 +152,7 @@ def format_page(report: dict[str, Any]) -> str:
 
 
 def format_table(report: dict[str, Any]) -> str:
-    """The lines of a report, all of them ratios."""
+    """Returns the lines of a report, all of them ratios."""
     rows = [f"| {MEANINGS[line]} | {format_value(report.get(line))} |\n" for line in LINES]
     exact = {
         size: ratios.get(FORMATS[1]) for size, ratios in report.get("tokens_vs_plain_by_format", {}).items()
@@ -164,7 +164,7 @@ def format_table(report: dict[str, Any]) -> str:
 
 
 def format_runs(report: dict[str, Any]) -> str:
-    """What the ratios are of: medians over the runs of each kind."""
+    """Returns the runs behind the ratios: medians over the runs of each kind."""
     rows = [
         "| model, kind | tokens a second | outer step, s | MB for it | memory, MB | held-out loss, nats |\n"
     ]
@@ -177,13 +177,13 @@ def format_runs(report: dict[str, Any]) -> str:
 
 
 def find_median(runs: Sequence[dict[str, Any]], name: str, unit: float) -> float | None:
-    """Over runs, in this unit; None where one lacks it, or where there are none."""
+    """Returns the median over runs in this unit; None if a run lacks the value, or there are none."""
     values = [run[name] for run in runs]
     return None if not values or None in values else statistics.median(values) / unit
 
 
 def format_value(value: Any) -> str:
-    """A number, several by model, or that there is none."""
+    """Returns a number, several by model, or `not measured`."""
     if isinstance(value, dict) and value:
         return ", ".join(f"{size} {format_value(own)}" for size, own in value.items())
     if value is None or value == {}:
@@ -192,14 +192,14 @@ def format_value(value: Any) -> str:
 
 
 def fill_table(page: Path, report: dict[str, Any]) -> None:
-    """Put a report's figures between the marks of a page."""
+    """Puts a report's figures between the marks of a page."""
     before, rest = page.read_text().split(OPENING)
     _, after = rest.split(CLOSING)
     page.write_text(before + OPENING + format_page(report) + CLOSING + after)
 
 
 def main() -> None:
-    """Run it from the command line."""
+    """Runs the benchmark from the command line."""
     parser = argparse.ArgumentParser(prog="./dev bench training", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--quick", action="store_true", help="a small sample of each part, in some minutes")

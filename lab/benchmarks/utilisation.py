@@ -1,10 +1,10 @@
-"""How much of their time do honest solvers spend on training that counts?
+"""Measures how much of their time honest solvers spend on training that counts.
 
-A real Anvil with blocks of 2 s, of which none is skipped; four solvers, eight verifiers and a whistleblower
-as processes. Each round trains real steps of a model of 0.2 M parameters and waits to its training time.
-Three phases of one network: all honest; one verifier stopped; one solver false, which defends its claims to
-the end. Then a simulation of the round for larger models. Writes build/utilisation/report.json and
-docs/utilisation.svg.
+A real Anvil makes blocks of 2 s, of which none is skipped. Four solvers, eight verifiers and a whistleblower
+run as processes. Each round trains real steps of a model of 0.2 M parameters, then waits until its training
+time is over. One network plays three phases: all honest; one verifier stopped; one solver false, which
+defends its claims to the end. Then rounds of larger models are simulated. Writes
+build/utilisation/report.json and docs/utilisation.svg.
 """
 
 import argparse
@@ -41,13 +41,13 @@ from lab.benchmarks.utilisation_run.run_report import make_report
 from tests.task_models import parameter_count
 
 LIMIT_MIN = 68.0
-"""For the network; the chain's start and the simulation take less than two."""
+"""Minutes for the network; the chain's start and the simulation take less than two."""
 CHART = BUILD.parent / "docs" / "utilisation.svg"
 NAMES = ("honest", "silent_verifier", "false_solver")
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="./dev bench utilisation", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="rounds of 12 s, 2 + 1 + 2 of them")
     parser.add_argument("--train-s", type=float, metavar="S", help="seconds that a round trains (180)")
@@ -57,13 +57,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def choose_play(options: argparse.Namespace) -> Play:
-    """What the command line asks for."""
+    """Returns the play that the command line asks for."""
     play = QUICK if options.quick else FULL
     return play if options.train_s is None else replace(play, train_s=options.train_s)
 
 
 async def measure(play: Play, limit_s: float) -> dict[str, Any]:
-    """Run the network; what it came to, and whether all phases were over in time."""
+    """Runs the network; returns its report, and whether all phases were over in time."""
     started_s = time.monotonic()
 
     def notify(who: str, line: str) -> None:
@@ -76,7 +76,7 @@ async def measure(play: Play, limit_s: float) -> dict[str, Any]:
 
 
 def simulate_all() -> dict[str, Any]:
-    """The table, the cases, the constants that they take and what this machine has now; draws the chart."""
+    """Returns the table, the cases, the constants behind them and those of this machine; draws the chart."""
     constants = Constants()
     rows = make_table(constants)
     CHART.write_text(build_chart(rows))
@@ -89,8 +89,8 @@ def simulate_all() -> dict[str, Any]:
 
 
 def simulate_network(play: Play) -> dict[str, float]:
-    """What the simulation says of the honest phase, with and without speculation: one machine, so links
-    that take no time."""
+    """Returns the simulated utilisation of the honest phase, with and without speculation. On one machine
+    links take no time."""
     blocks = Blocks(play.block_s, DELAY, GRID)
     setting = Setting(
         parameter_count(MODEL), inf, inf, blocks, SOLVERS, SEGMENTS, DRAWS, play.spread, are_ends_equal=True
@@ -102,7 +102,7 @@ def simulate_network(play: Play) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures, simulates, writes."""
+    """Measures, simulates, and writes the report."""
     options = parse()
     # The submitter shares the machine with all others.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

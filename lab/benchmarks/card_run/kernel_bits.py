@@ -1,4 +1,5 @@
-"""Are single kernels on the card right in every bit? Awkward nodes, real shapes, functions over patterns."""
+"""Compares single kernels on a graphics card bit by bit: awkward nodes, real shapes, functions over many
+numbers."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ EVERY = 1 << 32
 
 
 def list_some() -> Iterator[Case]:
-    """Of all cases those that are worth the time to compile, the dearest kernels first."""
+    """Yields the cases that are worth the time to compile, the most expensive kernels first."""
     products = (one for one in list_products() if "turned" not in one.name or "batch of two" in one.name)
     yield from (one for one in products if " 15 " in one.name or "odd" in one.name or "alone" in one.name)
     yield from list_quantized()
@@ -50,7 +51,7 @@ def list_some() -> Iterator[Case]:
 
 
 def compare_cases(device: str, limit_s: float) -> dict[str, Any]:
-    """Nodes by Triton's kernels on the card and by PyTorch's operations on the processor."""
+    """Compares nodes computed by Triton's kernels on the card with PyTorch's operations on the processor."""
     kinds, found = choose_kernels(torch.device(device)), dict[str, int]()
     started, count, failed = time.monotonic(), 0, dict[str, str]()
     for case in list_some():
@@ -76,7 +77,7 @@ def _draw(device: str, count: int, seed: int = 0) -> Tensor:
 
 
 def list_large(device: str) -> Iterator[Case]:
-    """Nodes as a step of 124 M parameters has them, in a batch that is smaller; memory lies on the card."""
+    """Yields the nodes of a step of 124 M parameters, with a smaller batch and memory on the card."""
     reads: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         "rows": ((8192, 768), (768, 1)),
         "attention": ((12, 1024, 1024), (1048576, 1024, 1)),
@@ -115,7 +116,7 @@ def list_large(device: str) -> Iterator[Case]:
 
 
 def compare_large(device: str) -> dict[str, Any]:
-    """The same nodes on the card by both kinds of kernels."""
+    """Compares these nodes on the card, computed by both kinds of kernels."""
     kinds, found, count = choose_kernels(torch.device(device)), dict[str, int](), 0
     for case in list_large(device):
         count += 1
@@ -127,7 +128,7 @@ def compare_large(device: str) -> dict[str, Any]:
 
 # --- Functions ----------------------------------------------------------------------------------------------
 def compare_functions(device: str, numbers: int) -> dict[str, int]:
-    """In how many of so many patterns, with equal gaps, Triton's function has other bits than PyTorch's
+    """Counts in how many of `numbers` bit patterns, with equal gaps, Triton's function differs from PyTorch's
     operations on the same card."""
     found, gap, kinds = dict.fromkeys((one.name for one in FUNCTIONS), 0), EVERY // numbers, choose_kernels(
         torch.device(device)
@@ -167,8 +168,8 @@ SHAPES = {
 
 
 def time_blocks(device: str, limit_s: float) -> dict[str, dict[str, float]]:
-    """Milliseconds of a product of 15 bits by its blocks, and 10^12 products of bytes a second; last, without
-    the copy engine."""
+    """Measures a product of 15-bit values by block size: milliseconds, and 10^12 products of bytes a second.
+    The last entry is without the copy engine."""
     found: dict[str, dict[str, float]] = {}
     started, products = time.monotonic(), import_module("touchstone.protocol.compute.program.card_products")
     for name, shape in SHAPES.items():
@@ -195,12 +196,12 @@ def time_blocks(device: str, limit_s: float) -> dict[str, dict[str, float]]:
 
 
 def make_event() -> Any:
-    """A moment on the card."""
+    """Returns a CUDA event, which marks a moment on the card."""
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def time_call(call: Callable[[], object], repeats: int = 10) -> float:
-    """Milliseconds on the card, by events."""
+    """Returns the milliseconds of a call on the card, measured by events."""
     call()
     call()
     first, last = (make_event() for _ in range(2))

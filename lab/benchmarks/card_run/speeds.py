@@ -1,4 +1,4 @@
-"""Tokens a second on the card beside plain PyTorch, and where the time of a step goes."""
+"""Measures tokens a second on the card beside plain PyTorch, and where a step spends its time."""
 
 import statistics
 import time
@@ -24,11 +24,11 @@ Call = Callable[[], object]
 WARM_UP = 2
 DEAREST = 24
 BUSY_CYCLES = 300_000
-"""Longer than a launch takes on the host."""
+"""Busy cycles that last longer than a launch takes on the host."""
 
 
 def make_plain_step(subject: Subject, device: str, compiles: bool = False) -> Call:
-    """Plain PyTorch in float32: autograd, clipping, fused AdamW."""
+    """Makes a step of plain PyTorch in float32: autograd, clipping, fused AdamW."""
     module = subject.module
     for name, buffer in list(vars(getattr(module, "model", module)).items()):
         if isinstance(buffer, torch.Tensor):
@@ -41,7 +41,7 @@ def make_plain_step(subject: Subject, device: str, compiles: bool = False) -> Ca
     compute = torch.compile(compute_loss) if compiles else compute_loss
 
     def step() -> None:
-        """One step, with the fastest kernels, whether they repeat their bits or not."""
+        """Runs one step with the fastest kernels, even those that do not repeat their bits."""
         torch.set_deterministic_debug_mode("default")
         optimizer.zero_grad()
         # The decoder makes its positions and its mask anew, on the device that is the default.
@@ -56,13 +56,13 @@ def make_plain_step(subject: Subject, device: str, compiles: bool = False) -> Ca
 
 
 def make_program_step(subject: Subject, built: BuiltProgram, numeric_format: str, device: str) -> Call:
-    """A step of the program, as a graph."""
+    """Makes a step of the program, captured as a graph."""
     steps = open_steps(built, numeric_format, device, is_captured=True)
     steps.begin(subject.vectors)
     tokens, labels = subject.batches[0]
 
     def step() -> None:
-        """One step; losses are not kept."""
+        """Runs one step; losses are not kept."""
         steps.step(tokens, labels, make_scalars(0))
         steps._losses.clear()
 
@@ -73,7 +73,7 @@ def make_program_step(subject: Subject, built: BuiltProgram, numeric_format: str
 
 
 def time_turns(calls: Mapping[str, Call], turns: int) -> dict[str, float]:
-    """Median seconds of each, one after the other in turn."""
+    """Returns the median seconds of each call, run in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(turns + WARM_UP):
         for name, call in calls.items():
@@ -87,7 +87,7 @@ def time_turns(calls: Mapping[str, Call], turns: int) -> dict[str, float]:
 
 
 def format_rates(subject: Subject, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Tokens a second, and each format over plain PyTorch."""
+    """Returns tokens a second, and the ratio of each format to plain PyTorch."""
     tokens = subject.batches[0][0].numel()
     rates = {f"{name} tokens/s": round(tokens / own) for name, own in seconds.items()}
     ratios = {
@@ -98,8 +98,8 @@ def format_rates(subject: Subject, seconds: Mapping[str, float]) -> dict[str, fl
 
 # --- Where the time goes ------------------------------------------------------------------------------------
 def profile(subject: Subject, built: BuiltProgram, numeric_format: str, device: str) -> dict[str, Any]:
-    """Milliseconds of one step kernel by kernel, by operation, and of the dearest shapes; each by events, so
-    that gaps between launches count."""
+    """Returns milliseconds of one step, kernel by kernel: by operation, and for the most expensive shapes.
+    They are measured by events, so gaps between launches count."""
     interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
     interpreter.make_static()
     inputs = (*subject.vectors, *subject.batches[0], make_scalars(0))

@@ -1,4 +1,4 @@
-"""Steps of plain decoders and of recipes as programs, and the runs that a card and a processor repeat.
+"""Builds programs of plain decoders and of recipes, and runs them on a card and on the processor.
 
 Programs are written straight from a recording: no task, no data set and no file is needed.
 """
@@ -31,11 +31,12 @@ MODELS = {
     "30M": DecoderConfig(256, 512, 1536, 9, 8, 8, 1024),
     "124M": DecoderConfig(50_257, 768, 2048, 12, 12, 12, 1024, tied=True),
 }
-"""By parameters."""
+"""Models by their number of parameters."""
 
 
 def compute_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross entropy of the labels, in nats. The module gives logits, or a result that has them."""
+    """Returns the mean cross entropy of the labels, in nats. The module returns logits, or a result that has
+    them."""
     has_cache = hasattr(getattr(module, "config", None), "use_cache")
     result = module(tokens, use_cache=False) if has_cache else module(tokens)
     logits = getattr(result, "logits", result)
@@ -44,7 +45,7 @@ def compute_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Subject:
-    """A module's step, recorded once for all formats, and what it is run on."""
+    """A module's step, recorded once for all formats, with its inputs."""
 
     module: nn.Module
     recording: Recording
@@ -52,7 +53,7 @@ class Subject:
     batches: list[tuple[Tensor, Tensor]]
 
     def build(self, numeric_format: str, chunk_terms: int = CHUNK_TERMS) -> BuiltProgram:
-        """The program in a format."""
+        """Writes the program in a numeric format."""
         return write_program(self.recording, chunk_terms, PRODUCT_BITS.get(numeric_format, 0))
 
 
@@ -60,7 +61,8 @@ def make_subject(
     module: nn.Module, shape: tuple[int, int], vocabulary: int, optimizer: Optimizer | None = None,
     batches: int = 1, is_started: bool = True,
 ) -> Subject:  # fmt: skip
-    """shape: rows and tokens of a batch; is_started: with moments as in the middle of training."""
+    """Records a module. `shape` is rows and tokens of a batch. With `is_started` the moments are as in the
+    middle of training."""
     parameters = lay_out(module)
     plain = PlainStep(module, parameters, compute_loss, optimizer or AdamW())
     named = dict(module.named_parameters())
@@ -78,14 +80,14 @@ def make_subject(
 
 
 def make_decoder(size: str, rows: int, tokens: int, batches: int = 1) -> Subject:
-    """The step of a plain decoder."""
+    """Records the step of a plain decoder."""
     torch.manual_seed(1)
     config = MODELS[size]
     return make_subject(Decoder(config), (rows, tokens), config.vocabulary_size, batches=batches)
 
 
 def make_scalars(step: int) -> Tensor:
-    """Learning rate and bias corrections of a step."""
+    """Returns learning rate and bias corrections of a step."""
     return torch.tensor([1e-3, 1 - 0.9 ** (step + 40), 1 - 0.95 ** (step + 40)])
 
 
@@ -95,7 +97,7 @@ Ends = list[tuple[Tensor, ...]]
 
 
 def digest(vectors: tuple[Tensor, ...]) -> str:
-    """Sixteen hexadecimal digits of the bits."""
+    """Returns sixteen hexadecimal digits of a hash of the bits."""
     hashed = sha256()
     for vector in vectors:
         hashed.update(vector.numpy().tobytes())
@@ -103,7 +105,7 @@ def digest(vectors: tuple[Tensor, ...]) -> str:
 
 
 def run_on_cpu(subject: Subject, built: BuiltProgram, numeric_format: str) -> Ends:
-    """Each batch, by the processor's own kernels."""
+    """Runs each batch with the processor's own kernels."""
     interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device=CPU)
     vectors, ends = subject.vectors, Ends()
     for number, (tokens, labels) in enumerate(subject.batches):
@@ -114,13 +116,13 @@ def run_on_cpu(subject: Subject, built: BuiltProgram, numeric_format: str) -> En
 
 
 def open_steps(built: BuiltProgram, numeric_format: str, device: str, is_captured: bool) -> DeviceSteps:
-    """A program on the card."""
+    """Loads a program onto the card."""
     interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
     return DeviceSteps(interpreter, CudaDevice(torch.device(device)), is_captured)
 
 
 def run_on_card(subject: Subject, steps: DeviceSteps) -> Ends:
-    """Each batch, on the card."""
+    """Runs each batch on the card."""
     vectors, ends = subject.vectors, Ends()
     for number, (tokens, labels) in enumerate(subject.batches):
         steps.begin(vectors)
@@ -131,6 +133,6 @@ def run_on_card(subject: Subject, steps: DeviceSteps) -> Ends:
 
 
 def list_node_kernels(interpreter: Interpreter) -> Iterator[tuple[Any, Callable[[], object]]]:
-    """Each node that is run with its kernel; of a static interpreter."""
+    """Yields each executed node with its kernel, of a static interpreter."""
     nodes = interpreter._folded.nodes
     return ((nodes[number], kernel) for number, kernel in interpreter._kernels)

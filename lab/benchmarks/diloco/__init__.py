@@ -1,1 +1,1 @@
-"""What the benchmark `training` measures: this training beside that of others."""
+"""Parts of the benchmark `training`: this project's training beside that of others."""

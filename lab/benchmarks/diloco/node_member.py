@@ -1,8 +1,8 @@
-"""A member that trains as a node does: claims, a store, a journal, pseudo-gradients over HTTPS; no chain.
+"""Trains as a node does, without a chain: claims, a store, a journal, pseudo-gradients over HTTPS.
 
     python -m lab.benchmarks.diloco.node_member PLAN NUMBER
 
-Rounds, beacons and claims, which nodes read from the chain, are files in the plan's folder here.
+Nodes read rounds, beacons and claims from the chain; here they are files in the plan's folder.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from touchstone.step.plain_decoder import DecoderConfig
 
 
 def build_spec(plan: Mapping[str, Any], data: bytes) -> TaskSpec:
-    """The run as a task."""
+    """Builds the run as a task."""
     model, steps = DecoderConfig(*plan["model"]), plan["inner_steps"] * plan["rounds"]
     round_plan = respecify_plan(
         TINY_PLAN,
@@ -77,7 +77,7 @@ def build_spec(plan: Mapping[str, Any], data: bytes) -> TaskSpec:
 
 @dataclass
 class Chain:
-    """What a member knows of rounds. Claims are files that all members see."""
+    """What a member knows of rounds. Claims are files that all members read."""
 
     folder: Path
     members: int
@@ -86,13 +86,13 @@ class Chain:
     seats: tuple[int, ...]
 
     def open(self, index: int, base_root: bytes, beacon: bytes) -> GameRound:
-        """A round that runs."""
+        """Returns a round that is open."""
         pool = Pool(self.seats, self.first.pool.verifiers, self.first.pool.whistleblowers)
         shown = replace(self.first, index=index, pool=pool, counted=self.members)
         return replace(shown, beacon=beacon, base_root=base_root)
 
     async def close(self, game_round: GameRound, claim_root: bytes, segments: int) -> GameRound:
-        """The same with the claims of all members; waits for them."""
+        """Waits for the claims of all members, and returns the round with them, closed."""
         write_whole(self._name(game_round.index, self.number), claim_root.hex())
         claims: dict[int, SlotClaim] = {}
         for slot, seat in enumerate(self.seats):
@@ -101,8 +101,8 @@ class Chain:
         return replace(game_round, claims=claims, closed=game_round.opened)
 
     async def meet(self, index: int, count: Callable[[], None]) -> None:
-        """Wait until all members merged the round. `count` runs in the first member, and no member goes on
-        before: bytes of a round never count in another."""
+        """Waits until all members have merged the round. The first member calls `count` then, and the others
+        go on after it, so that bytes of one round never count in another."""
         own, names = self.number, [self.folder / f"merged-{index}-{n}" for n in range(self.members)]
         for name in names[1:] if own == 0 else []:
             await find_text(name)
@@ -116,7 +116,7 @@ class Chain:
 
 
 async def find_text(path: Path) -> str:
-    """What another member writes there."""
+    """Waits for a file that another member writes, and returns its text."""
     deadline = time.monotonic() + GRACE_S
     while not path.exists():
         if time.monotonic() > deadline:
@@ -127,19 +127,19 @@ async def find_text(path: Path) -> str:
 
 @dataclass
 class Ended:
-    """When the last segment was trained: what the node tells its operator says so."""
+    """Notes when the last segment was trained, from the lines that the node prints for its operator."""
 
     at: float = 0.0
 
     def hear(self, line: str) -> None:
-        """A line for the operator."""
+        """Takes a line for the operator."""
         if ": trained " in line:
             self.at = time.perf_counter()
 
 
 @dataclass
 class Member:
-    """A node and what was measured. carried: the state whose moments go on."""
+    """A node and its measurements. `carried` is the state whose moments are carried over."""
 
     plan: Mapping[str, Any]
     node: NodeMember
@@ -152,7 +152,7 @@ class Member:
     moved: list[int] = field(default_factory=list)
 
     async def play(self, index: int) -> None:
-        """A round: trained, claimed, merged."""
+        """Plays a round: trains, claims, merges."""
         beacon, state = make_beacon(self.plan["seed"], index), self.node.game
         game_round = self.chain.open(index, self.base_root, beacon)
         self._show(state, game_round)
@@ -173,8 +173,8 @@ class Member:
         self._prune(OuterHeader(made.weights_root, made.momentum_root))
 
     async def _merge(self, key: MergeKey) -> MergeMade:
-        """As the loop of a node performs it: again, while another does not know yet that the round is
-        closed."""
+        """Merges as a node's loop does. It tries again while another member does not know yet that the round
+        is closed."""
         deadline = time.monotonic() + GRACE_S
         while True:
             try:
@@ -189,7 +189,8 @@ class Member:
         self.node.state.games[TASK] = replace(state, rounds={game_round.index: game_round})
 
     def _prune(self, outer: OuterHeader) -> None:
-        """As a node does between rounds. Pseudo-gradients stay: others may still fetch them."""
+        """Prunes as a node does between rounds. Pseudo-gradients stay, because others may still fetch
+        them."""
         count, store = self.node.task.spec.terms.parameter_count, self.node.store
         kept = {refer_tensor(root, count).key for root in (outer.weights_root, outer.momentum_root)}
         kept |= {ref.key for ref in refer_state(self.carried, count)} if self.carried else set()
@@ -200,7 +201,7 @@ class Member:
 
 @asynccontextmanager
 async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Member]:
-    """A node that serves and asks inside the block, and knows where all others serve."""
+    """Opens a node that serves and asks inside the block, and knows where all others serve."""
     folder, data, seed = Path(plan["folder"]), Path(plan["data"]).read_bytes(), SOLVERS[number]
     spec, home = build_spec(plan, data), folder / f"home{number}"
     base_root = compute_outer_root(OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root))
@@ -239,7 +240,7 @@ async def _serve(node: NodeMember, plan: Mapping[str, Any], number: int, stack: 
 
 
 async def run(plan: Mapping[str, Any], number: int) -> None:
-    """All rounds; what was found is left in the folder."""
+    """Plays all rounds, and leaves the results in the folder."""
     async with open_member(plan, number) as member:
         for index in range(plan["rounds"]):
             await member.play(index)
@@ -259,7 +260,7 @@ async def run(plan: Mapping[str, Any], number: int) -> None:
 
 
 def main() -> None:
-    """Run one member."""
+    """Runs one member."""
     pin_kernels(1)
     asyncio.run(run(json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2])))
 

@@ -1,9 +1,9 @@
-"""A member that trains in plain PyTorch and steps with others by torchft or by hivemind; started by its path.
+"""Trains one member in plain PyTorch, which takes outer steps by torchft or by hivemind.
 
     python plain_member.py PLAN NUMBER
 
-It runs in an environment of the other project's, and takes nothing of this one's but the model, by
-PYTHONPATH. `racing.py` writes the plan, and reads what a member leaves.
+It is started by its path, in the other project's environment. From this project it imports only the model, by
+PYTHONPATH. `racing.py` writes the plan and reads the results.
 """
 
 import datetime
@@ -29,30 +29,30 @@ PEAK = re.compile(r"^VmHWM:\s*(\d+) kB", re.M)
 POLL_S = 0.003
 GRACE_S = 120.0
 MATCHMAKING_S = 3.0
-"""hivemind looks for a group so long before it is needed."""
+"""Seconds before the outer step at which hivemind begins to look for a group."""
 
 
 def count_loopback_bytes() -> int:
-    """Bytes that this network's loopback has carried."""
+    """Returns the bytes that this network's loopback has carried."""
     found = LOOPBACK.search(Path("/proc/self/net/dev").read_text())
     return int(found[1]) if found else 0
 
 
 def measure_peak_bytes() -> int:
-    """The most memory that this process has held."""
+    """Returns the most memory that this process has held, in bytes."""
     found = PEAK.search(Path("/proc/self/status").read_text())
     return 1024 * int(found[1]) if found else 0
 
 
 def write_whole(path: Path, text: str) -> None:
-    """So that a reader finds all of it or nothing."""
+    """Writes a file so that a reader finds all of it or nothing."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     part.rename(path)
 
 
 def wait_for(path: Path) -> str:
-    """What another process writes there. Raises TimeoutError where it does not come."""
+    """Waits for a file that another process writes. Raises TimeoutError if it does not come."""
     deadline = time.monotonic() + GRACE_S
     while not path.exists():
         if time.monotonic() > deadline:
@@ -62,14 +62,14 @@ def wait_for(path: Path) -> str:
 
 
 def make_model(config: DecoderConfig, flat: Tensor) -> Decoder:
-    """The decoder with a copy of these weights."""
+    """Returns the decoder with a copy of these weights."""
     model = Decoder(config)
     model.load_state_dict(split_parameters(flat, config))
     return model
 
 
 def read_rows(data: bytes, starts: list[int], tokens: int) -> tuple[Tensor, Tensor]:
-    """Tokens and labels from these places on."""
+    """Returns tokens and labels of the rows that start at these places."""
     rows = [torch.frombuffer(bytearray(data[at : at + tokens + 1]), dtype=torch.uint8) for at in starts]
     cut = torch.stack(rows).to(torch.int64)
     return cut[:, :-1].contiguous(), cut[:, 1:].contiguous()
@@ -77,20 +77,21 @@ def read_rows(data: bytes, starts: list[int], tokens: int) -> tuple[Tensor, Tens
 
 # --- How members step together ----------------------------------------------------------------------------
 class Together(Protocol):
-    """What a member does with the others."""
+    """The interface between a member's training and the other members."""
 
     def note_step(self, left: int, step_s: float) -> None:
-        """After each step: so many are left in the round."""
+        """Must be called after each step, with the number of steps left in the round."""
 
     def finish_round(self) -> None:
-        """After the last step of the round: from here on all members have the same weights."""
+        """Takes the outer step after the last step of the round. Afterwards all members have the same
+        weights."""
 
     def close(self) -> None:
-        """After the last round."""
+        """Ends, after the last round."""
 
 
 class Torchft:
-    """`torchft.local_sgd.DiLoCo` with its manager and Gloo, one replica a member."""
+    """Uses `torchft.local_sgd.DiLoCo` with its manager and Gloo, one replica for each member."""
 
     def __init__(
         self, plan: dict[str, Any], number: int, model: Decoder, inner: torch.optim.Optimizer
@@ -120,19 +121,19 @@ class Torchft:
         self._diloco.__enter__()
 
     def note_step(self, left: int, step_s: float) -> None:
-        """Its hook on the optimizer counts."""
+        """Does nothing: torchft's hook on the optimizer counts the steps."""
 
     def finish_round(self) -> None:
-        """Its hook on the optimizer has done it."""
+        """Does nothing: torchft's hook on the optimizer has taken the outer step."""
 
     def close(self) -> None:
-        """Leave the quorum."""
+        """Leaves the quorum."""
         self._manager.shutdown(wait=False)
 
 
 class Hivemind:
-    """As OpenDiLoCo has it: pseudo-gradients are averaged by a `DecentralizedAverager`, whose group is looked
-    for while the last steps run; then each member takes the outer step."""
+    """Works as OpenDiLoCo does. A `DecentralizedAverager` averages pseudo-gradients, and looks for a group
+    during the last steps; then each member takes the outer step."""
 
     def __init__(
         self, plan: dict[str, Any], number: int, model: Decoder, inner: torch.optim.Optimizer
@@ -165,7 +166,7 @@ class Hivemind:
         self._control: Any = None
 
     def note_step(self, left: int, step_s: float) -> None:
-        """Look for the group once there is little left."""
+        """Begins to look for a group when little of the round is left."""
         if self._control is None and left * step_s <= MATCHMAKING_S:
             self._schedule(left * step_s)
 
@@ -176,7 +177,7 @@ class Hivemind:
         )
 
     def finish_round(self) -> None:
-        """Average, step, go on from there."""
+        """Averages, takes the outer step, and goes on from there."""
         if self._control is None:
             self._schedule(0.0)
         with torch.no_grad(), self._averager.get_tensors() as averaged:
@@ -195,7 +196,7 @@ class Hivemind:
         self._control = None
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leaves the group."""
         self._averager.shutdown()
         self._dht.shutdown()
 
@@ -204,14 +205,14 @@ KINDS: dict[str, Callable[..., Together]] = {"torchft": Torchft, "hivemind": Hiv
 
 
 def make_outer(plan: dict[str, Any], model: Decoder) -> torch.optim.Optimizer:
-    """Nesterov's step on pseudo-gradients."""
+    """Makes the outer optimizer: Nesterov's step on pseudo-gradients."""
     rates = {"lr": plan["outer_rate"], "momentum": plan["outer_momentum"]}
     return torch.optim.SGD(model.parameters(), **rates, nesterov=True)
 
 
 # --- Training ---------------------------------------------------------------------------------------------
 def make_inner(model: Decoder, plan: dict[str, Any]) -> torch.optim.Optimizer:
-    """AdamW as the reference step has it."""
+    """Makes AdamW with the settings of the reference step."""
     given = AdamW()
     return torch.optim.AdamW(
         model.parameters(),
@@ -224,7 +225,8 @@ def make_inner(model: Decoder, plan: dict[str, Any]) -> torch.optim.Optimizer:
 
 
 def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
-    """All rounds: by round the seconds of training and of the outer step, and bytes until its end."""
+    """Trains all rounds. Returns, for each round, the seconds of training and of the outer step, and the
+    bytes by its end."""
     model_config, data = DecoderConfig(*plan["model"]), Path(plan["data"]).read_bytes()
     model = make_model(model_config, init_parameters(model_config, plan["seed"]))
     inner, ended = make_inner(model, plan), [0.0]
@@ -256,7 +258,7 @@ def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train, leave what was found, and wait for the others: none goes while another needs it."""
+    """Trains, leaves the results, and waits for the others, because none may end while another needs it."""
     plan, number = json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2])
     torch.set_num_threads(1)
     found, folder = train(plan, number), Path(plan["folder"])

@@ -1,9 +1,9 @@
-"""Runs of the same training by nodes, by torchft and by hivemind: started in turn, measured alike.
+"""Runs the same training by nodes, by torchft and by hivemind in turn, and measures all alike.
 
     python -m lab.benchmarks.diloco.racing PLAN
 
-It runs the members of one plan. Where the system allows it, they have a network of their own, in which
-nothing but their loopback is: so the bytes on it are theirs.
+It runs the members of one plan. If the system allows it, they get a network with nothing but a loopback, so
+that all bytes on it are theirs.
 """
 
 import ctypes
@@ -49,7 +49,7 @@ MODEL_FIELDS = (
     "vocabulary_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "kv_head_count",
     "context_tokens",
 )  # fmt: skip
-"""The first of `DecoderConfig`: all others are as they come."""
+"""The first fields of `DecoderConfig`; the others keep their defaults."""
 LIGHTHOUSE = "127.0.0.1:29510"
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
@@ -57,8 +57,8 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 # --- Environments -----------------------------------------------------------------------------------------
 def install_peer(name: str) -> Path:
-    """The interpreter of the peer's environment, which is made the first time, and again for another PyTorch
-    than this one's. Raises CalledProcessError where that fails."""
+    """Returns the interpreter of the peer's environment. The environment is made the first time, and again if
+    PyTorch's version changes. Raises CalledProcessError if that fails."""
     folder = BUILD / "training" / name
     python, stamp = folder / "bin" / "python", folder / "installed"
     wanted = [f"torch=={torch.__version__.split('+')[0]}", "numpy", PEERS[name]]
@@ -74,7 +74,7 @@ def install_peer(name: str) -> Path:
 
 
 def explain(fault: Exception) -> str:
-    """Why a kind was left out: what failed, and of a command the end of what it said."""
+    """Returns why a kind was left out: the error, and the end of the output of a failed command."""
     said = (fault.stderr or fault.stdout or "") if isinstance(fault, subprocess.CalledProcessError) else ""
     return f"{fault} {said[-SAID:]}".strip()
 
@@ -82,8 +82,8 @@ def explain(fault: Exception) -> str:
 # --- One run ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Race:
-    """A model's runs. rounds: that are measured, after one that is not; repeats: runs of each kind, each with
-    a seed of its own."""
+    """The runs of a model. `rounds` counts the measured rounds; one more comes before them. `repeats` counts
+    the runs of each kind, each with its own seed."""
 
     size: str
     rounds: int
@@ -96,9 +96,10 @@ class Race:
 
 @dataclass(frozen=True)
 class Result:
-    """tokens_s: of a member's training; outer_s: of an outer step, of the member that came to it last, so
-    that no waiting for a slower one is in it; outer_bytes: that a member sends and receives for it, None
-    where members share a network with others; peak_bytes: of the largest member; heldout: nats."""
+    """The result of a run. `tokens_s` is a member's rate in training. `outer_s` is the time of an outer step
+    at the member that reached it last, so that it includes no waiting. `outer_bytes` are those that a member
+    sends and receives for it, None if members share a network with others. `peak_bytes` is the memory of the
+    largest member, `heldout` the held-out loss in nats."""
 
     tokens_s: float
     outer_s: float
@@ -108,7 +109,7 @@ class Result:
 
 
 def write_plan(race: Race, kind: str, seed: int, folder: Path) -> dict[str, Any]:
-    """What the members read; data and draws are the same for all kinds."""
+    """Writes and returns the plan that the members read; data and draws are the same for all kinds."""
     data, model, rounds = read_standard_library(), SHAPES[race.size], race.rounds + 1
     (folder / "data").write_bytes(data)
     schedule = ScheduleConfig(PEAK_LEARNING_RATE, race.inner_steps, rounds * race.inner_steps)
@@ -140,7 +141,7 @@ def write_plan(race: Race, kind: str, seed: int, folder: Path) -> dict[str, Any]
 
 
 def _draw(race: Race, seed: int, rounds: int, slot: int, trained: int, tokens: int) -> list[list[list[int]]]:
-    """The first token of each row, by round and step: as a node draws them."""
+    """Returns the first token of each row, by round and step, drawn as nodes draw them."""
     found = []
     for beacon in (make_beacon(seed, index) for index in range(rounds)):
         shard = assign_shards(beacon, race.members)[slot]
@@ -154,7 +155,7 @@ def _draw(race: Race, seed: int, rounds: int, slot: int, trained: int, tokens: i
 
 
 def run_once(race: Race, kind: str, seed: int) -> Result:
-    """Members that train all rounds. Raises RuntimeError with what a member said where one fails."""
+    """Runs members through all rounds. Raises RuntimeError with a member's output if it fails."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         plan = write_plan(race, kind, seed, folder)
@@ -170,7 +171,7 @@ def run_once(race: Race, kind: str, seed: int) -> Result:
 
 
 def summarize(race: Race, tokens: int, found: Sequence[Mapping[str, Any]], is_apart: bool) -> Result:
-    """What members left, without the first round."""
+    """Returns the result from the members' notes, without the first round."""
     trained = race.rows * tokens * race.inner_steps
     moved = found[0]["bytes"]
     outer_bytes = 2 * (moved[-1] - moved[0]) / (len(moved) - 1) / race.members
@@ -185,11 +186,12 @@ def summarize(race: Race, tokens: int, found: Sequence[Mapping[str, Any]], is_ap
 
 # --- All runs ---------------------------------------------------------------------------------------------
 Table = dict[str, dict[str, list[Result]]]
-"""By size and kind: of each repeat."""
+"""The results of each repeat, by size and kind."""
 
 
 def race_all(races: Sequence[Race], notify: Callable[[str], None]) -> tuple[Table, dict[str, str]]:
-    """Every kind in turn, again and again; and why a kind was left out: it is not tried again."""
+    """Runs every kind in turn, repeatedly. Also returns why kinds were left out; a failed kind is not tried
+    again."""
     table: Table = {}
     failures: dict[str, str] = {}
     for race in races:
@@ -210,8 +212,8 @@ def race_all(races: Sequence[Race], notify: Callable[[str], None]) -> tuple[Tabl
 
 
 def compare(table: Table, failures: Mapping[str, str]) -> dict[str, Any]:
-    """The report's lines: ratios of runs that followed each other, their medians. Of outer steps, bytes and
-    memory that of the last model stands for all; `by_size` has each."""
+    """Returns the lines of the report: medians of the ratios of consecutive runs. For outer steps, bytes and
+    memory the last model stands for all; `by_size` has each."""
     by_size = {size: {peer: _compare(rows, peer) for peer in PEERS} for size, rows in table.items()}
     first, last = list(table)[0], list(table)[-1]
     lines: dict[str, Any] = {
@@ -241,8 +243,8 @@ def _compare(rows: Mapping[str, Sequence[Result]], peer: str) -> dict[str, float
 
 
 def _compare_losses(rows: Mapping[str, Sequence[Result]]) -> float | None:
-    """How far our mean lies above theirs, in the range of theirs over seeds (largest less smallest); None
-    where there are too few."""
+    """Returns how far our mean loss lies above theirs, in units of the range of theirs over seeds; None if
+    there are too few."""
     own, other = ([one.heldout for one in rows[kind]] for kind in (OURS, "torchft"))
     if len(other) < 2 or max(other) == min(other):
         return None
@@ -251,7 +253,7 @@ def _compare_losses(rows: Mapping[str, Sequence[Result]]) -> float | None:
 
 # --- The members of one run -------------------------------------------------------------------------------
 def enter_own_network() -> bool:
-    """Leave the machine's network for an empty one with a loopback; whether the system allows it."""
+    """Moves this process into an empty network with a loopback. Returns whether the system allows it."""
     libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET):
         if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
@@ -267,7 +269,7 @@ def enter_own_network() -> bool:
 
 
 def run_members(path: Path) -> int:
-    """Start all members of a plan and wait; the first exit status that is not zero, or zero."""
+    """Starts all members of a plan and waits. Returns 1 if one of them failed, else 0."""
     plan, folder = json.loads(path.read_text()), path.parent
     if enter_own_network():
         (folder / "apart").touch()
@@ -275,7 +277,7 @@ def run_members(path: Path) -> int:
     with ExitStack() as stack:
 
         def start(name: str, *command: str) -> subprocess.Popen[bytes]:
-            """A process that ends with this one; its output is a file."""
+            """Starts a process that ends with this one; its output is a file."""
             log = stack.enter_context((folder / f"{name}.log").open("wb"))
             process = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT)
             stack.callback(process.wait)

@@ -1,4 +1,5 @@
-"""In one process: programs beside plain PyTorch, what being verifiable costs, rounds or synchronous steps?"""
+"""Measures in one process: programs beside plain PyTorch, the cost of being verifiable, and losses beside
+synchronous training."""
 
 import json
 import statistics
@@ -57,24 +58,25 @@ SHAPES = {"0.2M": MODELS["0.2M"], **SIZES, "10M": DecoderConfig(256, 320, 880, 8
 FORMATS = ("float32", "exact15")
 CHUNK_TERMS = {name: 4096 if name in PRODUCT_BITS else DEFAULT_CHUNK_TERMS for name in FORMATS}
 SEGMENT_STEPS, SEGMENTS = 10, 8
-"""k, and segments of a round."""
+"""The steps of a segment (k), and the segments of a round."""
 TRANSACTIONS = 4
-"""A solver's in a round at most: its claim, votes that it hands on, the merge, the next round's opening."""
+"""The most transactions of a solver in a round: its claim, votes that it hands on, the merge, the next
+round's opening."""
 SIGNED = 50
 CALL_TYPES = ("bytes32", "uint256", *["bytes32"] * 4)
-"""Of a claim's call, about: the task, the round and four words."""
+"""The arguments of a claim's call, roughly: the task, the round and four words."""
 HELDOUT_ROWS = 64
 
 
 def make_beacon(seed: int, index: int) -> bytes:
-    """Of a round of a run."""
+    """Returns the beacon of a round of a run."""
     return sha256(f"training {seed} {index}".encode()).digest()
 
 
 # --- The program ------------------------------------------------------------------------------------------
 def compare_plain(size: str, steps: int) -> dict[str, float]:
-    """Tokens a second over those of plain PyTorch (autograd, clip, fused AdamW), one thread, by format: the
-    medians of the ratios of steps that took turns."""
+    """Returns tokens a second over those of plain PyTorch (autograd, clip, fused AdamW) on one thread, by
+    format: medians of ratios of alternating steps."""
     setting = make_setting(SHAPES[size])
     calls: dict[str, Callable[[], object]] = {"plain": make_plain_step(setting)}
     for name in FORMATS:
@@ -91,8 +93,8 @@ def compare_plain(size: str, steps: int) -> dict[str, float]:
 # --- Being verifiable -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Load:
-    """What is trained. rows: of 128 tokens a step; steps: that are timed, in the place of k; repeats: so
-    often."""
+    """The training that is measured: `rows` of 128 tokens a step, `steps` that are timed instead of k, and
+    the number of repeats."""
 
     size: str
     rows: int
@@ -102,8 +104,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a segment of k steps: training, and what it costs that it can be checked. sending: its share
-    of the round's transactions, signed and encoded; claiming: of hashing and keeping the pseudo-gradient."""
+    """Seconds of a segment of k steps: training, and what makes it verifiable. `sending` is the segment's
+    share of signing and encoding the round's transactions; `claiming` its share of hashing and keeping the
+    pseudo-gradient."""
 
     training: float
     copying: float
@@ -115,14 +118,14 @@ class Costs:
 
     @property
     def share(self) -> float:
-        """Of the whole that is not training, where one thread does all of it."""
+        """The share of the whole time that is not training, if one thread does everything."""
         extra = self.copying + self.hashing + self.keeping + self.noting + self.claiming + self.sending
         return extra / (self.training + extra)
 
 
 def measure_share(load: Load) -> dict[str, Any]:
-    """Medians of the costs in seconds; `share`; and `beside`: how much longer a segment takes while another
-    thread hashes and keeps the one before, as in a node."""
+    """Returns medians of the costs in seconds, `share`, and `beside`: how much longer a segment takes while
+    another thread hashes and keeps the one before, as in a node."""
     sending_s, rounds, ratios = time_signing() * TRANSACTIONS / SEGMENTS, list[Costs](), list[float]()
     with tempfile.TemporaryDirectory() as name, Journal(Path(name) / "journal.sqlite", RECORDS) as journal:
         station = OuterStepNode(load, Path(name), ClaimBook(journal, bytes(32)))
@@ -145,7 +148,7 @@ def measure_share(load: Load) -> dict[str, Any]:
 
 
 class OuterStepNode:
-    """A solver's training and what it keeps of it, in one process and without a chain."""
+    """A solver's training and what it keeps, in one process and without a chain."""
 
     def __init__(self, load: Load, folder: Path, book: ClaimBook) -> None:
         data, model = read_standard_library(), SHAPES[load.size]
@@ -159,13 +162,13 @@ class OuterStepNode:
         self._store = BlobStore(folder / "blobs", is_durable=False)  # As a node has it.
 
     def train(self, steps: int) -> float:
-        """Seconds of so many steps."""
+        """Trains, and returns the seconds that it took."""
         started = time.perf_counter()
         self._state, _ = train_segment(self._state, self.spec, self._batches, 0, steps)
         return time.perf_counter() - started
 
     def time_segment(self, number: int, sending_s: float) -> Costs:
-        """A segment, then all that is done for it, one after the other."""
+        """Times a segment, then all work that belongs to it, one after the other."""
         before, training = self._state, self.train(self._load.steps) * SEGMENT_STEPS / self._load.steps
         clock = Clock()
         for copy, vector in zip(self._copies, self._state.vectors, strict=True):
@@ -190,7 +193,7 @@ class OuterStepNode:
         return Costs(training, copying, hashing, keeping, noting, claiming, sending_s)
 
     def time_beside(self) -> float:
-        """Seconds of a segment while the state before it is hashed and kept."""
+        """Returns the seconds of a segment while the state before it is hashed and kept."""
         with ThreadPoolExecutor(1) as pool:
             kept = pool.submit(self._keep)
             seconds = self.train(self._load.steps)
@@ -208,13 +211,13 @@ class OuterStepNode:
 
 
 class Clock:
-    """Seconds since it was last read."""
+    """Measures the seconds since it was last read."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
 
     def read(self) -> float:
-        """And begin anew."""
+        """Returns the seconds, and begins anew."""
         last, self._last = self._last, time.perf_counter()
         return self._last - last
 
@@ -227,7 +230,7 @@ def _note(number: int, header: StateHeader) -> ClaimBoundaryReached:
 
 
 def time_signing() -> float:
-    """Seconds to encode and sign one transaction: the median of some."""
+    """Returns the median seconds to encode and sign one transaction."""
     account, words = Account.from_key(b"\1" * 32), [bytes(31) + b"\1"] * 5
     seconds = []
     for nonce in range(SIGNED):
@@ -246,7 +249,7 @@ def time_signing() -> float:
 # --- Beside synchronous training ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Long:
-    """members of a round of inner_steps; seeds: trainings of each kind."""
+    """The long comparison: `members` of a round of `inner_steps`, and `seeds` trainings of each kind."""
 
     size: str
     members: int
@@ -258,14 +261,13 @@ class Long:
 
 WAYS = ("rounds", "synchronous")
 AT_ONCE = 2
-"""Trainings at a time, one thread each: a loss does not depend on what runs beside it."""
+"""Trainings at a time, one thread each. A loss does not depend on what runs beside it."""
 
 
 def compare_synchronous(plan: Long, folder: Path, notify: Callable[[str], None]) -> dict[str, Any]:
-    """Held-out losses, nats, after equal tokens: of rounds whose pseudo-gradients are int8, and of training
-    in which each step has the gradients of all members. `ratio`: of the means over seeds.
-
-    folder: keeps the loss of each training that has ended, so that a comparison which was stopped goes on."""
+    """Compares held-out losses (nats) after equal tokens: of rounds with int8 pseudo-gradients, and of
+    training in which each step uses the gradients of all members. `ratio` is that of the means over seeds.
+    `folder` keeps the loss of each finished training, so that a stopped comparison can go on."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [(seed, way) for seed in range(1, plan.seeds + 1) for way in WAYS]
     losses: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -279,7 +281,7 @@ def compare_synchronous(plan: Long, folder: Path, notify: Callable[[str], None])
 
 
 def find_loss(plan: Long, seed: int, way: str, folder: Path) -> float:
-    """The held-out loss of one training, which is read where it is kept already."""
+    """Returns the held-out loss of one training, read from the folder if it is there already."""
     settings = "-".join(str(value) for value in astuple(plan))
     path = folder / f"{settings}-{seed}-{way}.json"
     if not path.exists():
@@ -290,7 +292,7 @@ def find_loss(plan: Long, seed: int, way: str, folder: Path) -> float:
 
 
 class LongRun:
-    """One seed's weights and data, trained in both ways: from the same start, on the same rows."""
+    """The weights and data of one seed, trained in both ways from the same start on the same rows."""
 
     def __init__(self, plan: Long, seed: int) -> None:
         data, model, self._plan, self._seed = read_standard_library(), SHAPES[plan.size], plan, seed
@@ -302,7 +304,7 @@ class LongRun:
         self._start = init_parameters(model, seed)
 
     def measure(self, weights: Tensor) -> float:
-        """The held-out loss."""
+        """Returns the held-out loss."""
         batch = get_heldout_batch(self._corpus, self._spec, HELDOUT_ROWS)
         return compute_heldout_loss(weights, batch, get_model(self._spec))
 
@@ -310,7 +312,7 @@ class LongRun:
         return get_batch(self._corpus, self._spec, make_beacon(self._seed, index), member, step)
 
     def train_rounds(self) -> Tensor:
-        """Each member goes on with its own moments."""
+        """Trains rounds; each member goes on with its own moments."""
         plan, outer = self._plan, begin_outer(self._start)
         ends: list[TrainingState | None] = [None] * plan.members
         for index in range(plan.rounds):
@@ -325,12 +327,13 @@ class LongRun:
         return outer.weights
 
     def train_synchronously(self) -> Tensor:
-        """One model; the mean of equally many rows is the mean of the members' gradients."""
+        """Trains one model synchronously: the mean over equally many rows is the mean of the members'
+        gradients."""
         plan, state = self._plan, begin_round(self._start, 0)
         for index in range(plan.rounds):
 
             def join(step: int, index: int = index) -> Batch:
-                """The rows of all members."""
+                """Returns the rows of all members."""
                 parts = [self._find_batch(index, member, step) for member in range(plan.members)]
                 return Batch(*(torch.cat(own) for own in zip(*parts, strict=True)))
 

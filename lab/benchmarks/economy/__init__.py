@@ -1,1 +1,1 @@
-"""Agents that play the round for money, and what they come to."""
+"""Agents that play a task for money, and what each of them earns."""

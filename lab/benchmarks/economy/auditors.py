@@ -1,4 +1,4 @@
-"""Verifiers and whistleblowers that cheat: in what they replay, say, sign and open."""
+"""Verifiers and whistleblowers that cheat: in what they replay, vote, sign and open."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,90 +19,91 @@ from touchstone.protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class Says(Strategy):
-    """Says one word of everything, without a look. None: is silent. is_late_only: only of late audits."""
+    """Votes `word` on everything without a replay; None sends no vote. With `is_late_only` it does so in late
+    audits only."""
 
     word: VoteWord | None = VoteWord.ACCEPT
     is_late_only: bool = False
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """Always the same."""
+        """Returns `word`, or the truth if only late audits are cheated."""
         if self.is_late_only and not audit.is_late:
             return play.look(audit)
         return self.word
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """Never."""
+        """Returns False: it never replays."""
         return False
 
 
 @dataclass(frozen=True)
 class SealsGarbage(Says):
-    """Seals noise instead of a replay, and accepts what it is shown. Its opening fits the seal."""
+    """Seals noise instead of a replay, and accepts the claim. The opening fits the seal."""
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """ACCEPT of what it is shown."""
+        """Returns ACCEPT if the solver showed everything."""
         shown = play.ask_for(audit)
         return VoteWord.ACCEPT if shown == Shown.ALL else play.vote_unserved(audit)
 
 
 @dataclass(frozen=True)
 class IsHanded(SealsGarbage):
-    """An honest claim's solver hands it the end before it seals: it accepts without a replay, and can show
-    all that it is asked for."""
+    """Accepts an honest claim without a replay, because the solver hands it the end before it seals. So it
+    can show every leaf that it is asked for."""
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """As good as."""
+        """Returns True: it can show the states as if it had replayed."""
         return True
 
     def is_end_shared(self, play: Play, audit: Audit) -> bool:
-        """The claimed end is what it was handed."""
+        """Returns True: the solver handed it the claimed end."""
         return True
 
 
 @dataclass(frozen=True)
 class HidesGarbage(SealsGarbage):
-    """The same, by way of a contract."""
+    """Seals noise as above, and hands in its votes through a contract of its own."""
 
     def is_detouring(self, play: Play, audit: Audit) -> bool:
-        """Always."""
+        """Returns True: all votes go through the contract."""
         return True
 
 
 @dataclass(frozen=True)
 class HidesRejections(Says):
-    """Says REJECT by way of a contract, and opens nothing."""
+    """Votes REJECT through a contract of its own, and never opens the vote."""
 
     def is_detouring(self, play: Play, audit: Audit) -> bool:
-        """Always."""
+        """Returns True: all votes go through the contract."""
         return True
 
     def is_opening(self, play: Play, audit: Audit) -> bool:
-        """It has no end that would fit."""
+        """Returns False: it has no end that fits the seal."""
         return False
 
 
 @dataclass(frozen=True)
 class KeepsShut(Strategy):
-    """Replays and votes, and brings no opening that fits: it sealed something else."""
+    """Replays and votes, but sealed something else, so no opening fits the seal."""
 
     def is_opening(self, play: Play, audit: Audit) -> bool:
-        """Never."""
+        """Returns False: it never opens a vote."""
         return False
 
 
 @dataclass(frozen=True)
 class CopiesOthers(Strategy):
-    """Never replays: waits for another's opening and repeats it: a reserve that of its own draw, a
-    whistleblower late."""
+    """Never replays. It waits for another auditor's opening and repeats it: as a reserve that of its own
+    draw, as a whistleblower in a late audit."""
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """ABSTAIN as long as nothing is open; nobody opens before it is too late."""
+        """Returns ABSTAIN until another vote of the draw is opened, which is too late to copy."""
         is_open = any(one.is_opened for one in get_votes(play.now.rounds[audit.ref.round], audit.ref.slot,
                                                          audit.ref.draw or 0).values())  # fmt: skip
         return VoteWord.ACCEPT if is_open else VoteWord.ABSTAIN
 
     def plan(self, play: Play) -> Sends:
-        """The copied vote, once there is something to copy: the draw is over by then."""
+        """Sends the copied vote once there is one to copy; by then the draw is over."""
         for ref, audit in list_own_audits(play):
             votes = get_votes(play.now.rounds[ref.round], ref.slot, ref.draw or 0)
             if any(vote.is_opened for vote in votes.values()) and ref.rank not in votes:
@@ -111,10 +112,11 @@ class CopiesOthers(Strategy):
 
 @dataclass(frozen=True)
 class Farms(Strategy):
-    """Three own auditors of one draw: the primary abstains, so that both reserves are paid for one replay."""
+    """Owns all three auditors of a draw: the primary abstains, so that both reserves are paid for one
+    replay."""
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """One replay, two paid votes."""
+        """Chooses verdicts so that one replay is paid twice."""
         trio = [play.get_audit(replace(audit.ref, rank=rank)) for rank in range(RANKS)]
         if not all(one is not None and one.auditor.startswith("own") for one in trio):
             return play.look(audit)
@@ -126,10 +128,10 @@ class Farms(Strategy):
 
 @dataclass(frozen=True)
 class Contradicts(Strategy):
-    """Signs a second vote that says otherwise. Whoever has both proves it."""
+    """Signs a second vote that contradicts the first. Any account that has both can prove it."""
 
     def plan(self, play: Play) -> Sends:
-        """The first who has both is an honest auditor."""
+        """Lets the first honest auditor that has both votes prove it."""
         refs = [ref for ref, audit in list_own_audits(play) if play.words.get(ref) == VoteWord.ACCEPT]
         finders = play.list_honest(SeatRole.WHISTLEBLOWER)
         for ref in refs[:1]:
@@ -145,13 +147,13 @@ class Contradicts(Strategy):
 
 @dataclass(frozen=True)
 class HandsIn(Strategy):
-    """Hands in votes that do not count. how: `forged`, of others, signed by itself; `replayed`, its own of an
-    old seed; `early`, as a reserve before the primary; `elsewhere`, of another segment."""
+    """Hands in votes that do not count. `how` is `forged`: votes of others, signed by itself; `replayed`: its
+    own for an old seed; `early`: as a reserve before the primary; `elsewhere`: on another segment."""
 
     how: str = "forged"
 
     def plan(self, play: Play) -> Sends:
-        """One such vote of each draw."""
+        """Sends one such vote for each draw."""
         name = "own verifier 0"
         for ref, audit in list_audits(play):
             is_own = audit.auditor == name
@@ -170,24 +172,24 @@ class HandsIn(Strategy):
 
 @dataclass(frozen=True)
 class Bribed(Says):
-    """A solver spoils a segment, its own auditor accepts it unseen."""
+    """A solver spoils a segment, and its own auditor accepts it without a replay."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """One false segment."""
+        """Plans one false segment."""
         return Claim(frozenset({0}))
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """ACCEPT of its solver's claim, the truth of others."""
+        """Returns ACCEPT on its own solver's claims, the truth on others."""
         is_own = play.get_claim(audit.ref).owner.startswith("own")
         return VoteWord.ACCEPT if is_own else play.look(audit)
 
     def is_end_shared(self, play: Play, audit: Audit) -> bool:
-        """Its solver hands it the end of its claim."""
+        """Returns True for its own solver's claims: it is handed the end."""
         return play.get_claim(audit.ref).owner.startswith("own")
 
 
 def list_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
-    """All audits of rounds that are audited now."""
+    """Yields all audits of rounds that are audited now."""
     for game_round in play.now.rounds.values():
         is_closed = game_round.closed is not None and play.block <= game_round.closed + 60
         if not is_closed or game_round.phase == RoundPhase.UNDONE:
@@ -200,12 +202,12 @@ def list_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
 
 
 def list_own_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
-    """The agent's."""
+    """Yields the audits of the agent's auditors."""
     return ((ref, audit) for ref, audit in list_audits(play) if audit.auditor.startswith("own"))
 
 
 def hand_in(play: Play, audit: Audit, word: VoteWord) -> calls.JudgeVotes:
-    """A vote of an auditor, right but for its word."""
+    """Returns a vote of an auditor with this verdict, valid in everything else."""
     game_round, ref = play.now.rounds[audit.ref.round], audit.ref
     seed = game_round.late_seed if audit.is_late else game_round.seed
     place, root = (ref.slot, ref.draw or 0, ref.rank), game_round.claims[ref.slot].claim_root

@@ -1,9 +1,8 @@
-"""What every party does in a block: honest ones by the protocol, agents by their conduct; spot asks too.
+"""Plays what each party does in a block: honest ones follow the protocol, agents their strategy.
 
-Spot asks, as nodes make them (`actions/dispute/known_statements.py`): honest whistleblowers together ask
-one of SPOT_ASKS opened ACCEPTs for a leaf of its end, although nothing speaks against it.
-
-`play_task` goes on until nothing is left to do.
+Honest whistleblowers also query at random, as nodes do (`node/kit/known_statements.py`): together they ask
+one in SPOT_ASKS opened ACCEPTs for a leaf of its end, although nothing speaks against it. `play_task` goes on
+until nothing is left to do.
 """
 
 from collections.abc import Iterator
@@ -39,7 +38,8 @@ from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
 def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:
-    """Of votes that were opened since the last look; one at a time, as each costs what is open by then."""
+    """Yields queries about votes that were opened since the last look, one at a time, because the price
+    depends on the queries that are open by then."""
     for ref in [ref for ref, word in play.words.items() if word == VoteWord.ACCEPT]:
         if ref in play.spot_checks.passed or not _is_opened(play, ref):
             continue
@@ -59,7 +59,7 @@ def _is_opened(play: Play, ref: StatementRef) -> bool:
 
 
 def _find_asker(play: Play, audit: Audit) -> str | None:
-    """Who asks; None where nobody does."""
+    """Returns the auditor that queries this vote, or None."""
     if play.get_strategy(audit.auditor).is_end_shared(play, audit):
         return None
     names = play.list_honest(SeatRole.WHISTLEBLOWER) or play.list_honest(SeatRole.VERIFIER)
@@ -71,19 +71,21 @@ def _find_asker(play: Play, audit: Audit) -> str | None:
 
 
 def _is_hit(play: Play, name: str, ref: StatementRef) -> bool:
-    """Whether its dice say that it asks. Who has no share in the asking never does."""
+    """Returns whether the party's dice pick this vote. A party without a share in the queries never
+    queries."""
     askers = count_askers(play.table.state, play.table.get_address(name))
     thrown = make_word("dice", play.spot_checks.seed, name, ref)
     return askers > 0 and int.from_bytes(thrown[:8]) % (SPOT_ASKS * askers) == 0
 
 
 def compute_chance(askers: int, honest: int) -> Fraction:
-    """That an opened ACCEPT is asked about by one of the honest askers."""
+    """Returns the chance that one of the honest parties queries an opened ACCEPT."""
     return 1 - (1 - Fraction(1, SPOT_ASKS * askers)) ** honest
 
 
 def list_chances(chance: Fraction, votes: int) -> list[Fraction]:
-    """That none of so many votes is asked about, that the first is, that the second is the first, ..."""
+    """Returns the chances that none of `votes` votes is queried, that the first is, that the second is the
+    first one, and so on."""
     return [(1 - chance) ** votes, *(chance * (1 - chance) ** n for n in range(votes))]
 
 
@@ -93,7 +95,7 @@ PASSES_MAX = 600
 
 
 def play_task(agent: Agent, table: AnyTable, spot_checks: SpotChecks | None = None) -> Play:
-    """A task from joining to the last payout."""
+    """Plays a task from the first seat to the last payout."""
     play = Play(agent, table, spot_checks=spot_checks or SpotChecks())
     play.seat_all()
     for _ in count():
@@ -109,7 +111,8 @@ def play_task(agent: Agent, table: AnyTable, spot_checks: SpotChecks | None = No
 
 
 def _play_pass(play: Play) -> bool:
-    """Whether anything was done. Calls that an agent thinks of itself are sent once."""
+    """Performs all duties of one block, and returns whether anything was done. Each call that an agent
+    invents is sent once."""
     passed = 0
     for list_duties in (_list_commits, _list_votes, _list_posts, pursuing.list_duties, list_asks):
         passed += sum(play.send(call, name) is None for name, call in list(list_duties(play)))
@@ -150,7 +153,7 @@ def _list_commits(play: Play) -> Sends:
 
 
 def make_commit(play: Play, live: GameRound, slot: int, claim: Claim) -> calls.CommitRound:
-    """The commitment of a claim; its compute is spent."""
+    """Returns the commitment of a claim, and charges what it cost to compute."""
     play.claims[live.index, slot] = claim
     computed = claim.segments - len(claim.spoiled)
     play.spent[claim.owner] += FIGURES.cost * computed // SEGMENTS
@@ -160,7 +163,8 @@ def make_commit(play: Play, live: GameRound, slot: int, claim: Claim) -> calls.C
 
 # --- Auditing -----------------------------------------------------------------------------------------------
 def _list_votes(play: Play) -> Sends:
-    """The keeper hands in what auditors say: the primary first, then reserves, a cheat's before others'."""
+    """Yields the votes that the keeper hands in: primaries first, then reserves, an agent's before
+    others'."""
     now = play.now
     for game_round in now.rounds.values():
         is_over = game_round.closed is None or play.block > game_round.closed + 200
@@ -223,7 +227,7 @@ def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator
 
 
 def _open_at_once(play: Play, game_round: GameRound, vote: SignedVote) -> Iterator[HandedOpening]:
-    """A primary's ACCEPT decides its draw, so its opening comes in the same call."""
+    """Yields the opening of a primary's ACCEPT for the same call, because that vote decides its draw."""
     audit = play.get_audit(StatementRef(game_round.index, vote.slot, vote.draw, vote.rank))
     is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
     if audit is not None and is_deciding and play.get_strategy(audit.auditor).is_opening(play, audit):
@@ -232,7 +236,7 @@ def _open_at_once(play: Play, game_round: GameRound, vote: SignedVote) -> Iterat
 
 
 def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> Iterator[HandedOpening]:
-    """What is open to be paid. It comes in the call that decides the draw, or later."""
+    """Yields openings that would be paid now: in the call that decides the draw, or later."""
     for rank in range(RANKS):
         opening = HandedOpening(slot, draw, rank)
         counted = get_votes(game_round, slot, draw).get(rank)
@@ -248,7 +252,8 @@ def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> I
 
 # --- Posting ------------------------------------------------------------------------------------------------
 def _list_posts(play: Play) -> Sends:
-    """Those who would sign the same root post it, the largest party first."""
+    """Yields posts of roots. All that would sign the same root post it together; the largest group goes
+    first."""
     waiting = get_waiting_round(play.now)
     if waiting is None:
         return

@@ -1,4 +1,5 @@
-"""Attacks by queries, disputes, contests and proofs: floods, delays, thefts. And many accounts that join."""
+"""Attacks by queries, disputes, contests and proofs (floods, delays, thefts), and by many accounts that
+join."""
 
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ FLOOD = 5
 
 
 def list_decided(play: Play, owner: str = "") -> list[StatementRef]:
-    """Claims that can be disputed now, of an owner whose name starts so."""
+    """Returns claims that can be disputed now, of owners whose name starts with `owner`."""
     found = []
     for index, slot in play.claims:
         game_round = play.now.rounds[index]
@@ -34,15 +35,15 @@ def list_decided(play: Play, owner: str = "") -> list[StatementRef]:
 
 @dataclass(frozen=True)
 class Harasses(Strategy):
-    """Disputes claims or asks about votes that are right, and says nothing more. what: `disputes`, `asks`;
-    count: at once; is_last: in the last block in which it may."""
+    """Disputes right claims or queries right votes, and does nothing more. `what` is `disputes` or `asks`,
+    `count` how many at once. `is_last` waits for the last block in which it may."""
 
     what: str = "disputes"
     count: int = 1
     is_last: bool = False
 
     def plan(self, play: Play) -> Sends:
-        """The same claim or vote again and again, up to `count` times at once."""
+        """Attacks the same claim or vote again and again, up to `count` times at once."""
         name = play.list_own(SeatRole.WHISTLEBLOWER)[:1] or [STRANGER]
         if self.what == "disputes":
             refs = [ref for ref in list_decided(play) if not play.get_claim(ref).owner.startswith("foe")]
@@ -67,14 +68,14 @@ class Harasses(Strategy):
 
 @dataclass(frozen=True)
 class Contests(Strategy):
-    """Contests right roots. count: at once; how: `silent` after the opening, `leaf`, goes down to the leaf
-    and leaves it to others, `itself`, brings the leaf too."""
+    """Contests right roots, `count` at once. `how` is `silent` after the opening, `leaf` goes down to the
+    leaf and leaves it to others, `itself` brings the leaf too."""
 
     count: int = 1
     how: str = "silent"
 
     def plan(self, play: Play) -> Sends:
-        """The first posted root."""
+        """Contests the first posted root."""
         state = play.table.state
         posted = [one for one in state.rounds.values() if one.phase == RoundPhase.POSTED]
         if posted and len(state.contests) < self.count and play.block <= posted[0].opened + 60:
@@ -89,15 +90,15 @@ class Contests(Strategy):
 
 @dataclass(frozen=True)
 class IdlesBehindContests(Contests):
-    """Commits nothing in every second round, and has a contest of a right root running when the round closes:
-    a contest once excused all who brought no commitment (0031)."""
+    """Commits nothing in every second round, and keeps a contest of a right root open when the round closes.
+    A contest once excused all solvers without a commitment (0031)."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """Nothing in every second round."""
+        """Plans no claim in every second round."""
         return None if game_round.index % 2 else Claim()
 
     def plan(self, play: Play) -> Sends:
-        """A contest of the newest posted root while the idle round runs."""
+        """Contests the newest posted root while the idle round runs."""
         state = play.table.state
         live = get_live_round(state)
         posted = [index for index, one in state.rounds.items() if one.phase == RoundPhase.POSTED]
@@ -107,10 +108,11 @@ class IdlesBehindContests(Contests):
 
 @dataclass(frozen=True)
 class MootContests(Forges):
-    """Signs a wrong root and contests it itself twice: with the fall the second contest has no object."""
+    """Signs a wrong root and contests it twice itself. Once the root has fallen, the second contest is
+    moot."""
 
     def plan(self, play: Play) -> Sends:
-        """Two contests of its own wrong root."""
+        """Opens two contests of its own wrong root."""
         state = play.table.state
         for game_round in state.rounds.values():
             if game_round.root in play.wrong and len(state.contests) < 3:
@@ -120,13 +122,13 @@ class MootContests(Forges):
 
 @dataclass(frozen=True)
 class Shields(Spoils):
-    """A false claim, and a friend's dispute of it that names a right step and goes slowly. is_right: of the
-    right claim before instead, to look acquitted."""
+    """Makes a false claim; a friend disputes it, names a right step and answers slowly. With `is_right` the
+    friend disputes the right claim before it instead, so that the solver looks acquitted."""
 
     is_right: bool = False
 
     def plan(self, play: Play) -> Sends:
-        """One dispute of the own claim by the own whistleblower."""
+        """Lets its own whistleblower dispute its own claim once."""
         refs = [ref for ref in list_decided(play, "own") if play.get_claim(ref).is_false != self.is_right]
         for ref in refs[:1]:
             seat = play.get_seat(play.get_claim(ref).owner)
@@ -136,13 +138,13 @@ class Shields(Spoils):
 
 @dataclass(frozen=True)
 class Steals(Strategy):
-    """Brings proofs that are not its own. how: `copied`, somebody's digest without a seal; `sealed`, used
-    when it has expired; `false`, against a right claim."""
+    """Brings proofs that must fail. `how` is `copied`: somebody else's proof, without a commitment of its
+    own; `sealed`: after its commitment has expired; `false`: against a right claim."""
 
     how: str = "copied"
 
     def plan(self, play: Play) -> Sends:
-        """Against the first claim that is decided."""
+        """Proves against the first claim that can be disputed."""
         for ref in list_decided(play)[:1]:
             digest = make_word("proof", self.how)
             if self.how == "false":
@@ -158,13 +160,14 @@ class Steals(Strategy):
 
 @dataclass(frozen=True)
 class ManyAccounts(Strategy):
-    """Fresh accounts join. why: `push`, with a wei more than each solver, and leave before a freeze; `fill`
-    auditor seats, so that freeing an epoch reads them all; `delay`, joins whenever a task is about to end."""
+    """Joins with new accounts. `why` is `push`: each with one wei more than a solver, leaving before the pool
+    is frozen; `fill`: in auditor seats, so that freeing an epoch must read them all; `delay`: whenever a task
+    is about to end."""
 
     why: str = "push"
 
     def plan(self, play: Play) -> Sends:
-        """Up to five of them."""
+        """Lets up to five accounts join."""
         amounts, state = play.table.state.terms.amounts, play.table.state
         names = [f"own extra {i}" for i in range(5)]
         is_ending = state.next_round == state.terms.rounds or is_over(play.now, play.block)
@@ -181,11 +184,11 @@ class ManyAccounts(Strategy):
                 yield name, calls.PayOut(seat.number)
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """Nobody of them trains."""
+        """Plans no claim: none of them trains."""
         return None
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """Nor audits."""
+        """Returns None: none of them audits."""
         return None
 
 

@@ -1,8 +1,8 @@
-"""The real contracts as a table to play at, beside the machine: after every call both say the same.
+"""Runs a play on the real contracts and in memory at once; after every call both must agree.
 
 All tensors are zeros, so that a right outer step gives zeros again. Claims have real trees; a false one is
-wrong in what its proof needs. Inside a dispute a right claim shows its step roots and the opener says
-nothing; a false one says nothing.
+wrong in what its proof needs. In a dispute a right claim shows its step roots and the opener makes no move; a
+false one shows nothing.
 """
 
 from dataclasses import replace
@@ -39,31 +39,31 @@ from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import VoteWord, compute_seal
 
 STEPS = 5
-"""of a segment, in tests/rounds."""
+"""The steps of a segment in tests/rounds."""
 ZEROS = bytes(LEAF_BYTES)
 ZERO_ROOT = hash_leaf(ZEROS)
 OTHER = b"\x41" * LEAF_BYTES
 CHECKED = 16
 NO_LEAF = 99_999
 WINDOWS = replace(parameters.WINDOWS, train_max=40, respond=20, dispute=240, ask=400)
-"""Shorter where nothing happens: blocks of a chain take time."""
+"""Windows in which nothing happens are shorter, because blocks of a chain take time."""
 DELTAS = {Fault.SCALE: bytes([221]) + bytes(DELTA_LEAF_BYTES - 1), Fault.LENGTH: bytes(100)}
 
 
 def _make_word(*parts: object) -> bytes:
-    """As in tests/rounds, but for the model: its tensors are zeros."""
+    """Returns the same as tests/rounds do, but zeros for the model."""
     return ZERO_ROOT if parts in (("W",), ("zero",)) else members.make_word(*parts)
 
 
 def make_header(segments: int, index: int, claim: Claim, boundary: int) -> StateHeader:
-    """A state of zeros at a boundary."""
+    """Returns the header of a state of zeros at a boundary."""
     root = make_word("elsewhere") if claim.fault is Fault.START and boundary == 0 else ZERO_ROOT
     steps = boundary * STEPS
     return StateHeader(root, ZERO_ROOT, ZERO_ROOT, steps, index * segments * STEPS + steps)
 
 
 class Tree:
-    """A claim's tree. work: its last leaf, opened."""
+    """The tree of a claim. `work` is its opened last leaf."""
 
     def __init__(self, terms: GameTerms, solver: str, index: int, claim: Claim) -> None:
         self.headers = [make_header(terms.segment_count, index, claim, b) for b in range(claim.segments + 1)]
@@ -81,19 +81,19 @@ class Tree:
         self.work = WorkProof(delta_root, carried, tuple(compute_path(self.levels, len(leaves) - 1)))
 
     def open(self, boundary: int) -> BoundaryProof:
-        """A boundary with its path."""
+        """Returns a boundary with its path."""
         path = tuple(compute_path(self.levels, boundary))
         return BoundaryProof(self.headers[boundary], self.salts[boundary], path)
 
 
 class MoneyTwin(Twin):
-    """Writes also what tests/rounds leave out: answers, proofs, leaves, step roots."""
+    """Encodes also the calls that tests/rounds leave out: answers, proofs, leaves, step roots."""
 
     trees: dict[bytes, tuple[Tree, Claim]]
     answered: set[int]
 
     def do(self, call: GameCall, sender: str) -> str | None:
-        """As it does; a right claim that is disputed shows its roots at once."""
+        """Sends a call to both. A right claim that is disputed shows its step roots at once."""
         number = self.state.next_number
         refused = super().do(call, sender)
         if refused is None and isinstance(call, calls.DisputeStatement):
@@ -101,7 +101,8 @@ class MoneyTwin(Twin):
         return refused
 
     def check(self) -> None:
-        """Logs tell everything after every call; the contracts are asked themselves after every sixteenth."""
+        """Compares the contracts' storage with the machine after every sixteenth call; logs are compared
+        after each."""
         if self.count % CHECKED == 0 or self.state.is_closed:
             super().check()
 
@@ -119,7 +120,7 @@ class MoneyTwin(Twin):
         self.answered.add(number)
 
     def prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
-        """Returns the call with its facts; a claim that has shown its roots is cleared."""
+        """Returns the call with its facts. A dispute of a claim that has shown its roots ends cleared."""
         if isinstance(call, calls.EndDispute) and call.dispute in self.ids:
             is_cleared = call.dispute in self.answered
             return replace(call, outcome=GameOutcome.CLEARED if is_cleared else GameOutcome.CONVICTED)
@@ -142,7 +143,8 @@ class MoneyTwin(Twin):
 
     # --- Votes and asks -------------------------------------------------------------------------------------
     def _vote(self, ref: StatementRef, word: VoteWord, leaf: int = 0) -> tuple[Any, Any, Member]:
-        """Its ends are real states; a REJECT of a pseudo-gradient names a leaf that is not there."""
+        """Returns a vote whose ends are real states. A REJECT of a pseudo-gradient names a leaf that does not
+        exist."""
         vote, shown, auditor = super()._vote(ref, word, NO_LEAF if word == VoteWord.REJECT_DELTA else leaf)
         tree, _ = self.trees[vote.claim_root]
         if vote.seal == bytes(32):
@@ -210,14 +212,15 @@ class MoneyTwin(Twin):
         return {"vote": vote, "r": handed[-2], "vs": handed[-1]}
 
     def make_digest(self, name: str, ref: StatementRef, kind: ProofKind) -> bytes:
-        """Of the very call that is sealed."""
+        """Returns the digest of exactly the call that will be sent."""
         made = self._write_proof(calls.ConvictSeat(ref, kind, b""))
         data = encode_call(find_function(self.chain.entries["Evidence"], made[0]), made[1:])
         return bytes(self.chain.read("Evidence", "digestOf", self.parties[name].address, data))
 
     # --- Roots ----------------------------------------------------------------------------------------------
     def _write_leaf(self, call: calls.BringLeaf) -> tuple[Any, ...]:
-        """Weights and momentum of the base, then each merged claim's pseudo-gradient, in order of shards."""
+        """Returns the call that brings a contested leaf: weights and momentum of the base, then each merged
+        claim's pseudo-gradient in shard order."""
         contest = self.state.contests[call.contest]
         game_round = self.state.rounds[contest.round]
         shards = assign_shards(game_round.beacon or bytes(32), len(game_round.pool.solvers))
@@ -229,7 +232,8 @@ class MoneyTwin(Twin):
 
 
 class ChainTable:
-    """As `Table`, on both. refused_early: calls that only the machine could take yet."""
+    """Plays as `Table`, on the contracts and in memory. `refused_early` are calls that only the machine
+    accepts yet."""
 
     def __init__(self, chain: RoundChain, terms: GameTerms, agent: Agent, rounds: int) -> None:
         names = [*dict.fromkeys((*(name for _, name in name_parties(agent)), KEEPER, STRANGER, *EXTRAS))]
@@ -241,7 +245,7 @@ class ChainTable:
 
     @property
     def state(self) -> GameState:
-        """The machine's, which is the contracts'."""
+        """The state in memory, which equals the contracts'."""
         return self.twin.state
 
     @property
@@ -250,37 +254,38 @@ class ChainTable:
         return self.twin.get_block()
 
     def get_address(self, name: str) -> str:
-        """The account of a party."""
+        """Returns the account of a party."""
         return self.twin.parties[name].address
 
     def make_claim_root(self, index: int, claim: Claim) -> bytes:
-        """The root of a real tree."""
+        """Returns the root of a claim's real tree."""
         tree = Tree(self.state.terms, self.get_address(claim.owner), index, claim)
         self.twin.trees[tree.root] = (tree, claim)
         return tree.root
 
     def make_root(self, index: int, merged: tuple[int, ...], is_wrong: bool) -> bytes:
-        """Of zeros, or of something else."""
+        """Returns the outer root of zeros, or a wrong one."""
         weights = make_word("wrong", index, merged) if is_wrong else ZERO_ROOT
         root = hash_words("touchstone.outer", weights, ZERO_ROOT)
         self.twin.behind[root] = (weights, ZERO_ROOT)
         return root
 
     def make_digest(self, name: str, ref: StatementRef, kind: ProofKind) -> bytes:
-        """What a party seals before it brings a proof."""
+        """Returns the digest that a party commits to before it sends a proof."""
         return self.twin.make_digest(name, ref, kind)
 
     def send(self, call: GameCall, name: str) -> str | None:
-        """To both."""
+        """Sends a call to both; returns the name of the refusal, None if it passed."""
         return self.twin.do(call, name)
 
     def go_to(self, block: int) -> None:
-        """Blocks are mined."""
+        """Mines blocks up to this one."""
         self.twin.chain.mine_to(block - 1)
 
 
 def play_contracts(chain: RoundChain, agent: Agent, rounds: int) -> dict[str, int]:
-    """An agent's task on both. Raises Disagreement where they part. refused: of the agent's calls."""
+    """Plays an agent's task on both. Raises Disagreement if they differ. In the result, `refused` counts the
+    agent's refused calls."""
     if agent.changes:
         return _post_terms(chain, agent)
     with chain.undone():
@@ -288,7 +293,7 @@ def play_contracts(chain: RoundChain, agent: Agent, rounds: int) -> dict[str, in
 
 
 def _play_on(table: "ChainTable", agent: Agent) -> dict[str, int]:
-    """Whoever is weighed by its chance to be asked is asked about its first vote."""
+    """Plays the task. If the agent is weighed by its chance of a random query, its first vote is queried."""
     play = play_task(agent, table, SpotChecks(only=1 if agent.is_spotted else None))
     if not table.state.is_closed:
         raise Disagreement(f"{agent.name}: the task does not close")
@@ -296,7 +301,7 @@ def _play_on(table: "ChainTable", agent: Agent) -> dict[str, int]:
 
 
 def _post_terms(chain: RoundChain, agent: Agent) -> dict[str, int]:
-    """The contract refuses the terms that the machine refuses, by the same name."""
+    """Posts the terms. The contract must refuse them by the same error as the machine."""
     terms = change_terms(make_terms(), {k: v for k, v in agent.changes if k != "reduction"})
     terms = replace(terms, domain=make_word("task", agent.name, chain.get_block()))
     flaw, refused = check_terms(terms, LIMITS), ""

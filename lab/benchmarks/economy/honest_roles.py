@@ -1,4 +1,4 @@
-"""Honest roles: alone among honest others, with a crash in each phase, and among those who cheat."""
+"""Honest roles: alone among honest others, with a crash in each phase, and among cheats."""
 
 from dataclasses import dataclass
 
@@ -22,13 +22,13 @@ CRASH_ROUND = 3
 
 @dataclass(frozen=True)
 class Crashes(Strategy):
-    """Down in one phase of round 3, then up again. phase: train, audit, post, sign (it is decided, not
-    posted), contest (of any root), or for good."""
+    """Is down in one phase of round 3, then up again. `phase` is `train`, `audit`, `post`, `sign` (decided,
+    not posted yet), `contest` (of any root), or `good` (never up again)."""
 
     phase: str = "train"
 
     def is_down(self, play: Play, name: str) -> bool:
-        """As the phase says."""
+        """Returns whether the game is in that phase."""
         is_for_good = self.phase == "good"
         game_round = play.table.state.rounds.get(CRASH_ROUND + is_for_good)
         if game_round is None:
@@ -48,35 +48,35 @@ class Crashes(Strategy):
 
 @dataclass(frozen=True)
 class LosesDispute(Strategy):
-    """Down as long as the first false claim that anybody saw is disputed, by itself."""
+    """Is down while its own dispute of the first known false claim runs, and so loses it."""
 
     def is_down(self, play: Play, name: str) -> bool:
-        """It comes back when the dispute is lost."""
+        """Returns whether that dispute runs; the node comes back once it is lost."""
         disputes, first = play.table.state.disputes.values(), next(iter(play.seen), None)
         return any(one.statement == first and play.name_of(one.opener) == name for one in disputes)
 
 
 @dataclass(frozen=True)
 class Colludes(Spoils):
-    """A solver that computes nothing, and verifiers that accept all unseen."""
+    """A solver that computes nothing, with verifiers that accept everything without a replay."""
 
     spoiled: frozenset[int] = frozenset(range(SEGMENTS))
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """ACCEPT."""
+        """Returns ACCEPT."""
         return VoteWord.ACCEPT
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """Never."""
+        """Returns False: it never replays."""
         return False
 
 
 @dataclass(frozen=True)
 class AnswersLate(Strategy):
-    """Down from when it is asked or disputed until the last block for an answer."""
+    """Is down from a query or a dispute until the last block for an answer."""
 
     def is_answering(self, play: Play, name: str) -> bool:
-        """In the last block of a clock."""
+        """Returns whether this is the last block of a clock."""
         state, seat = play.table.state, play.get_seat(name)
         number = seat.number if seat is not None else -1
         clocks = [one.clock for one in state.asks.values() if one.seat == number]
@@ -86,30 +86,32 @@ class AnswersLate(Strategy):
 
 @dataclass(frozen=True)
 class CrashesSealed(Strategy):
-    """Down in round 3 between its seal and its vote: the replay is spent, a reserve takes its place."""
+    """Is down in round 3 between its seal and its vote. The replay is wasted, and a reserve takes its
+    place."""
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """Nothing in that round."""
+        """Returns None in that round, because the node is down."""
         word = play.look(audit)
         return None if audit.ref.round == CRASH_ROUND else word
 
 
 @dataclass(frozen=True)
 class OpensLate(Strategy):
-    """Down in each round between its vote and its opening, which it brings two windows of audits later."""
+    """Is down in each round between its vote and its opening, which it sends two audit windows later."""
 
     def is_opening(self, play: Play, audit: Audit) -> bool:
-        """Late."""
+        """Returns whether the late block has come."""
         closed = play.table.state.rounds[audit.ref.round].closed or 0
         return play.block >= closed + 60 - WINDOWS.audit_max
 
 
 @dataclass(frozen=True)
 class Straggles(Strategy):
-    """Honest and slow: commits in the last block before two thirds would go on without it."""
+    """Is honest and slow: it commits in the last block before two thirds of the solvers would go on without
+    it."""
 
     def get_commit_block(self, play: Play, game_round: GameRound, name: str) -> int:
-        """Just before train_min."""
+        """Returns the block just before `train_min` is over."""
         return (game_round.trained_from or 0) + WINDOWS.train_min - 1
 
 

@@ -1,7 +1,7 @@
-"""The task that agents play, what the world outside is assumed to be, and what a call costs in gas.
+"""The task that agents play, assumptions about the outside world, and the gas price of each call.
 
-Windows are those for blocks of 12 s, a fifth as long: a round takes 36 blocks, a seat that is disputed in it
-plays 23 rounds more.
+Windows are a fifth as long as those for blocks of 12 s. A round takes 36 blocks, and a seat that is disputed
+in it plays 23 rounds more.
 """
 
 from dataclasses import replace
@@ -29,15 +29,15 @@ LIMITS = LIMITS_LOCAL
 ROUNDS, SEGMENTS, DRAWS = 8, 10, 2
 SOLVERS, VERIFIERS, WHISTLEBLOWERS = 5, 6, 6
 TRAIN_BLOCKS = 30
-"""From when a round has its beacon until an honest claim is committed."""
+"""Blocks from a round's beacon to the commitment of an honest claim."""
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=36, train_max=90, audit_max=20, post=5, respond=120, dispute=1_440,
     ask=720,
 )  # fmt: skip
 GAS_PRICE = TOKEN_WEI // 10**7
-"""wei of the task's token for one gas."""
+"""Wei of the task's token for one gas."""
 LOOK = 5 * TOKEN_WEI
-"""Replay and trace that it takes to prove a fault."""
+"""The cost of the replay and the trace that prove a fault."""
 FIGURES = Figures(
     cost=30 * TOKEN_WEI,
     gain=100 * TOKEN_WEI,
@@ -46,11 +46,12 @@ FIGURES = Figures(
     withholding_gain=10 * TOKEN_WEI,
     owned=Fraction(1, 3),
 )
-"""C 30, V 100, where a solver refuses to serve the task states to bear 10."""
+"""The cost C is 30 tokens and the gain V is 100. Of refusing to serve, the task states that it withstands
+10."""
 MODEL_WORTH = 150 * TOKEN_WEI
-"""What a right claim that is merged is worth to the submitter."""
+"""The worth of a right merged claim to the submitter."""
 AUDIT_MARGIN = Fraction(5, 4)
-"""Pay of an audit over its least."""
+"""The pay of an audit over its least."""
 REPLAY = FIGURES.cost // SEGMENTS
 GAS: dict[type[GameCall], int] = {
     calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 176_000, calls.JoinSeat: 150_000,
@@ -58,18 +59,20 @@ GAS: dict[type[GameCall], int] = {
     calls.BringLeaf: LEAF_GAS + SOLVERS * CLAIM_GAS, calls.AskSigner: 138_000, calls.AnswerAsk: ANSWER_GAS,
     calls.ConvictSeat: 300_000, calls.DisputeStatement: 205_000, calls.EndDispute: 315_000,
 }  # fmt: skip
-"""By kind (docs/decisions/0028, 0029); a solver's round has its share of what anybody may send."""
+"""Gas of each call (docs/decisions/0028, 0029). A solver's round includes its share of the calls that anybody
+may send."""
 OTHER_GAS, REFUSED_GAS = 80_000, 40_000
 
 
 def make_word(*parts: object) -> bytes:
-    """A word that nothing else has."""
+    """Returns a hash that nothing else has."""
     return sha256(repr(parts).encode()).digest()
 
 
 @cache
 def make_terms() -> GameTerms:
-    """The task: its amounts are the least that satisfy every rule, and audits are paid a quarter more."""
+    """Returns the terms of the task. Amounts are the least that satisfy every rule; audits are paid a quarter
+    more."""
     ones = replace(GameAmounts(*[1] * 11), solver_pay=100 * TOKEN_WEI)
     terms = GameTerms(
         submitter="", domain=make_word("economics"), root=make_word("root"), rounds=ROUNDS,
@@ -85,12 +88,12 @@ def make_terms() -> GameTerms:
 
 
 def price_call(call: GameCall, is_refused: bool) -> int:
-    """What a call costs its sender in gas, in wei. Votes are priced by who signed them."""
+    """Returns what a call costs its sender in gas, in wei. The gas of votes is charged to their signers."""
     return (REFUSED_GAS if is_refused else GAS.get(type(call), OTHER_GAS)) * GAS_PRICE
 
 
 def change_terms(terms: GameTerms, changes: dict[str, int]) -> GameTerms:
-    """Other windows or amounts."""
+    """Returns the terms with other windows or amounts."""
     windows = {name: value for name, value in changes.items() if hasattr(terms.windows, name)}
     amounts = {name: value for name, value in changes.items() if hasattr(terms.amounts, name)}
     return replace(

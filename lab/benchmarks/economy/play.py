@@ -1,7 +1,7 @@
-"""One task played to its end: who sits where, what is true, who saw what, and everybody's money.
+"""Plays one task to its end: who holds which seat, what is true, who saw what, and all money.
 
-upkeep and votes are sent by the keeper, whoever else is silent
-an agent's accounts are called `own ...`, those it is played against `foe ...`, all others are honest
+The keeper sends upkeep calls and votes, whoever else is silent. The accounts of an agent are named `own ...`,
+those that it is played against `foe ...`; all others are honest.
 """
 
 from collections import defaultdict
@@ -45,17 +45,17 @@ from touchstone.protocol.spec.game.unserved_votes import VotePlace, may_vote_uns
 from touchstone.protocol.spec.statements import VoteWord
 
 EARLY = "early"
-"""Of a call that the contracts cannot take yet, while the machine leaves its time open."""
+"""Marks a call that the contracts do not accept yet, while the machine has no lower time limit for it."""
 KEEPER, STRANGER = "keeper", "own stranger"
-"""Sends what anybody may send. An agent's account without a seat."""
+"""The keeper sends what any account may send; the stranger is an agent's account without a seat."""
 
 
 EXTRAS = tuple(f"own extra {i}" for i in range(5))
-"""More of them."""
+"""More accounts of the agent without seats."""
 
 
 def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
-    """Seats in the order in which they join: solvers, verifiers, whistleblowers."""
+    """Returns roles and names in the order in which they join: solvers, verifiers, whistleblowers."""
     counts = (SOLVERS, VERIFIERS, WHISTLEBLOWERS)
     parties = []
     for role, own, foe, count in zip(SeatRole, agent.seats, agent.foe_seats, counts, strict=True):
@@ -66,9 +66,9 @@ def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
 
 @dataclass
 class SpotChecks:
-    """Who is asked at random. seed: of the dice; only: of the agent's own votes that one, counted from 1, and
-    none at 0 (None: as the dice fall); passed: votes that the dice were thrown for; own: how many of them are
-    the agent's."""
+    """Which votes are queried at random. `seed` is that of the dice. `only` is the number of the agent's vote
+    that is queried, counted from 1; 0 for none, None to throw the dice. `passed` are votes that the dice were
+    thrown for; `own` counts the agent's among them."""
 
     seed: int = 0
     only: int | None = None
@@ -78,9 +78,10 @@ class SpotChecks:
 
 @dataclass
 class Play:
-    """claims: by round and slot; wrong: roots that no merge gives; seen: claims that honest parties saw to be
-    false, and who did; given_up: those of them that they disputed in vain; words: what was said, by place and
-    rank; log: all that the agent's accounts did; brought, spent: wei by party."""
+    """One play. `claims` are by round and slot. `wrong` are roots that no merge gives. `seen` are claims that
+    an honest party found false, with its name; `given_up` are those that it disputed in vain. `words` are
+    verdicts by place and rank. `log` is what the agent's accounts did. `brought` and `spent` are wei by
+    party."""
 
     agent: Agent
     table: AnyTable
@@ -116,7 +117,7 @@ class Play:
 
     # --- Parties --------------------------------------------------------------------------------------------
     def seat_all(self) -> None:
-        """Everybody joins."""
+        """Posts the task and lets all parties join."""
         self.note(SUBMITTER, "posts the task")
         amounts = self.table.state.terms.amounts
         for role, name in name_parties(self.agent):
@@ -125,17 +126,17 @@ class Play:
         self.spent.clear()
 
     def get_strategy(self, name: str) -> Strategy:
-        """How a party plays."""
+        """Returns the strategy of a party."""
         return {"own": self.agent.strategy, "foe": self.agent.foes}.get(name.split()[0], HONEST)
 
     def get_name(self, number: int) -> str:
-        """Who holds a seat, or held it."""
+        """Returns the party that holds a seat, or held it."""
         state = self.table.state
         seat = state.seats.get(number) or state.former[number]
         return self.name_of(seat.account)
 
     def name_of(self, account: str) -> str:
-        """The party of an account."""
+        """Returns the party that an account belongs to."""
         if account not in self.names:
             parties = [name for _, name in name_parties(self.agent)]
             parties += [KEEPER, SUBMITTER, STRANGER, *EXTRAS]
@@ -143,32 +144,33 @@ class Play:
         return self.names[account]
 
     def get_seat(self, name: str) -> Seat | None:
-        """The seat of a party, None where it has none."""
+        """Returns the seat of a party, None if it has none."""
         return find_seat(self.table.state, self.table.get_address(name))
 
     def list_own(self, role: SeatRole) -> list[str]:
-        """The agent's seats of a role that are not convicted."""
+        """Returns the agent's parties with an unconvicted seat of this role."""
         seats = self.table.state.seats.values()
         names = [self.name_of(s.account) for s in seats if s.role == role and s.status != SeatStatus.CLOSED]
         return [name for name in names if name.startswith("own")]
 
     def is_up(self, name: str) -> bool:
-        """Whether a party's node runs."""
+        """Returns whether a party's node runs."""
         return not self.get_strategy(name).is_down(self, name)
 
     def list_honest(self, *roles: SeatRole) -> list[str]:
-        """Who follows the protocol, is up and not convicted, in the order of seats."""
+        """Returns the parties that follow the protocol, run and are not convicted, in the order of seats."""
         seats = self.table.state.seats.values()
         names = [self.name_of(s.account) for s in seats if s.role in roles and s.status != SeatStatus.CLOSED]
         return [name for name in names if self.is_honest(name) and self.is_up(name)]
 
     def is_honest(self, name: str) -> bool:
-        """Whether a party follows the protocol."""
+        """Returns whether a party follows the protocol."""
         return name.startswith("honest") or (name.startswith("own") and self.agent.is_honest)
 
     # --- Sending --------------------------------------------------------------------------------------------
     def send(self, call: GameCall, name: str) -> str | None:
-        """The name of the refusal, None where the call passed. Money that it takes is brought."""
+        """Sends a call with the money that it takes. Returns the name of the refusal, None if the call
+        passed."""
         missing = get_needed_wei(call) - self.get_credit(name)
         if missing > 0:
             self.table.send(calls.Deposit(missing), name)
@@ -187,7 +189,7 @@ class Play:
         return refused
 
     def send_once(self, call: GameCall, name: str) -> bool:
-        """Whether it passed; a call that was tried is not tried again."""
+        """Sends a call unless it was tried before. Returns whether it passed."""
         key = (name, repr(call))
         if key in self.tried:
             return False
@@ -197,21 +199,21 @@ class Play:
         return refused is None
 
     def note(self, name: str, *what: object) -> None:
-        """What an agent or its foe did, on the chain or off it."""
+        """Logs what an agent or its foe did, on the chain or elsewhere."""
         if name.startswith(("own", "foe")) or (name == SUBMITTER and self.agent.is_submitter):
             self.log.append((self.block, name, *what))
 
     def get_credit(self, name: str) -> int:
-        """What a party may withdraw."""
+        """Returns what a party may withdraw, in wei."""
         return self.table.state.purse.get_wei(credit_of(self.table.get_address(name)))
 
     # --- What is true ---------------------------------------------------------------------------------------
     def get_claim(self, ref: StatementRef) -> Claim:
-        """The claim that a statement is about."""
+        """Returns the claim that a statement is about."""
         return self.claims[ref.round, ref.slot]
 
     def get_audit(self, ref: StatementRef) -> Audit | None:
-        """The audit of a rank of a draw, None where nothing is drawn."""
+        """Returns the audit in a place, None if nothing is drawn there."""
         if ref not in self.audits:
             found = self._find_audit(ref)
             if found is None:
@@ -230,7 +232,7 @@ class Play:
         return Audit(ref, segment, self.get_name(seat), is_late_draw(state, ref.draw))
 
     def find_truth(self, audit: Audit) -> VoteWord:
-        """What a replay of the segment shows, where everything is served."""
+        """Returns the verdict that a replay gives if everything is served."""
         claim = self.get_claim(audit.ref)
         if claim.fault is Fault.START:
             return VoteWord.REJECT_START
@@ -239,7 +241,7 @@ class Play:
         return VoteWord.REJECT_DELTA if claim.fault in (Fault.SCALE, Fault.LENGTH) else VoteWord.ACCEPT
 
     def ask_for(self, audit: Audit) -> Shown:
-        """What an auditor gets from the solver."""
+        """Returns what the solver shows to an auditor."""
         claim = self.get_claim(audit.ref)
         strategy = self.get_strategy(claim.owner)
         shown = Shown.NOTHING if strategy.is_down(self, claim.owner) else strategy.show(self, audit, claim)
@@ -247,8 +249,8 @@ class Play:
         return shown
 
     def look(self, audit: Audit) -> VoteWord:
-        """An honest auditor replays, and says what it saw. It tells the truth about bytes that it did not get
-        as long as it can afford it."""
+        """Returns an honest auditor's verdict after its replay. If it got no data it votes UNSERVED, as long
+        as it can afford that."""
         shown = self.ask_for(audit)
         self.spent[audit.auditor] += REPLAY * (shown >= Shown.START)
         self.note(audit.auditor, "replays", audit, int(shown))
@@ -261,7 +263,7 @@ class Play:
         return self.vote_unserved(audit)
 
     def vote_unserved(self, audit: Audit) -> VoteWord:
-        """UNSERVED where that can be afforded, else ABSTAIN."""
+        """Returns UNSERVED if the auditor can afford it, else ABSTAIN."""
         assert audit.ref.draw is not None
         place, seat = (audit.ref.round, audit.ref.slot, audit.ref.draw), self.get_seat(audit.auditor)
         said = self.said[audit.auditor]
@@ -271,26 +273,28 @@ class Play:
         return VoteWord.UNSERVED
 
     def is_base_right(self, game_round: GameRound) -> bool:
-        """Whether everything that a round builds on was merged rightly."""
+        """Returns whether all merges that a round builds on are right."""
         rounds = self.table.state.rounds.values()
         posted = [one for one in rounds if one.phase == RoundPhase.POSTED and one.index < game_round.index]
         return not any(one.root in self.wrong for one in posted)
 
     # --- What it came to ------------------------------------------------------------------------------------
     def list_merged(self) -> Iterator[Claim]:
-        """Claims in roots that stand."""
+        """Yields the claims in posted roots that are right."""
         for game_round in self.table.state.rounds.values():
             if game_round.phase == RoundPhase.POSTED and game_round.root not in self.wrong:
                 yield from (self.claims[game_round.index, slot] for slot in game_round.merged)
 
     def count_won(self) -> int:
-        """How often the agent has what is worth V to it: false claims merged, wrong roots that stand."""
+        """Counts the agent's successes that are worth V each: merged false claims, and wrong roots that
+        stand."""
         rounds = self.table.state.rounds.values()
         forged = sum(one.phase == RoundPhase.POSTED and one.root in self.wrong for one in rounds)
         return forged + sum(one.is_false and one.owner.startswith("own") for one in self.list_merged())
 
     def compute_profit(self, names: set[str]) -> int:
-        """What parties have in the end, less what they brought, compute and gas; with V and the model."""
+        """Returns the profit of parties in wei: their credit less deposits, compute and gas, plus V and the
+        worth of the model."""
         wei = sum(self.get_credit(name) - self.brought[name] - self.spent[name] for name in names)
         wei += self.count_won() * self.agent.gain if any(name.startswith("own") for name in names) else 0
         if SUBMITTER in names:
@@ -299,17 +303,17 @@ class Play:
         return wei
 
     def price_detour(self, audit: Audit) -> None:
-        """A vote that goes by a contract."""
+        """Charges an auditor for a vote that goes through a contract."""
         self.note(audit.auditor, "hands in by a contract", audit)
         self.spent[audit.auditor] += OTHER_GAS * GAS_PRICE
 
     def price_vote(self, name: str) -> None:
-        """A vote with its opening, in a page of its own."""
+        """Charges an auditor for a vote with its opening."""
         self.spent[name] += GAS[calls.JudgeVotes] * GAS_PRICE
 
 
 def get_needed_wei(call: GameCall) -> int:
-    """What a call takes from the sender's credit."""
+    """Returns what a call takes from the sender's credit, in wei."""
     if isinstance(call, calls.JoinSeat | calls.TopUp):
         return call.wei
     is_bonded = isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement)

@@ -1,6 +1,4 @@
-"""What honest parties do about what they know to be false, and how they answer: asks, disputes, proofs,
-contests, as nodes do.
-"""
+"""Plays how honest parties act against false statements: queries, disputes, proofs, contests, answers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,14 +28,14 @@ AUDITORS = (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER)
 
 
 def list_duties(play: Play) -> Sends:
-    """All of them."""
+    """Yields all these calls."""
     for kind in (_list_accusations, _list_verdicts, _list_asks, _list_answers, _list_contests):
         yield from kind(play)
 
 
 # --- False claims -------------------------------------------------------------------------------------------
 def _list_accusations(play: Play) -> Sends:
-    """Who saw a false claim disputes it, or proves it where one call does."""
+    """Yields a dispute of each known false claim, or a proof if one call is enough."""
     for ref, seer in play.seen.items():
         claim, game_round = play.get_claim(ref), play.table.state.rounds[ref.round]
         seat = play.get_seat(claim.owner)
@@ -55,18 +53,18 @@ def _list_accusations(play: Play) -> Sends:
 
 
 def _is_pursued(play: Play, dispute: RunningDispute) -> bool:
-    """Another's dispute counts where its opener is honest (H1)."""
+    """Returns whether a dispute already pursues the claim; that of a dishonest opener does not count (H1)."""
     return play.is_honest(play.name_of(dispute.opener))
 
 
 def make_dispute(play: Play, ref: StatementRef, seat: int) -> calls.DisputeStatement:
-    """With the bond that it costs now."""
+    """Returns a dispute with the bond that it costs now."""
     count = 1 + count_open_disputes(play.table.state, seat)
     return calls.DisputeStatement(ref, count * play.table.state.terms.amounts.dispute_bond)
 
 
 def prove(play: Play, name: str, ref: StatementRef, kind: ProofKind) -> Sends:
-    """Seals a proof, and brings it in a later block."""
+    """Commits to a proof, and sends it in a later block."""
     digest = play.table.make_digest(name, ref, kind)
     sealed = play.table.state.seals.get((play.table.get_address(name), digest))
     if sealed is None:
@@ -76,7 +74,8 @@ def prove(play: Play, name: str, ref: StatementRef, kind: ProofKind) -> Sends:
 
 
 def _list_verdicts(play: Play) -> Sends:
-    """Honest disputes of false claims end in the last block of their clock; the claimant has no defence."""
+    """Yields the ends of honest disputes of false claims, in the last block of the clock; the claimant has no
+    defence."""
     for number, dispute in play.table.state.disputes.items():
         opener = play.name_of(dispute.opener)
         is_due = dispute.clock - 8 <= play.block <= dispute.clock and play.is_honest(opener)
@@ -86,8 +85,8 @@ def _list_verdicts(play: Play) -> Sends:
 
 
 def is_dispute_right(play: Play, ref: StatementRef) -> bool:
-    """Whether the statement is a claim with false steps that can be found, or a claim whose owner does not
-    defend itself."""
+    """Returns whether a dispute would convict: the claim has false steps that can be found, or its owner does
+    not defend itself."""
     claim = play.get_claim(ref)
     is_silent = not play.get_strategy(claim.owner).is_answering(play, claim.owner)
     return (bool(claim.spoiled) and not claim.is_untraced) or is_silent
@@ -95,7 +94,7 @@ def is_dispute_right(play: Play, ref: StatementRef) -> bool:
 
 # --- False votes --------------------------------------------------------------------------------------------
 def _list_asks(play: Play) -> Sends:
-    """Who knows better asks who accepted what is false, or rejected what is right."""
+    """Yields a query for each vote that an honest party knows to be false."""
     for ref in play.lies:
         audit, word = play.get_audit(ref), play.words[ref]
         assert audit is not None and word is not None
@@ -111,13 +110,13 @@ def _list_asks(play: Play) -> Sends:
 
 
 def make_ask(play: Play, ref: StatementRef, word: VoteWord, seat: int) -> calls.AskSigner:
-    """With the bond that it costs now."""
+    """Returns a query with the bond that it costs now."""
     count = 1 + count_open_asks(play.table.state, seat)
     return calls.AskSigner(ref, word, 0, count * play.table.state.terms.amounts.ask_bond)
 
 
 def _find_knower(play: Play, audit: Audit, word: VoteWord) -> str | None:
-    """Whose own replay or claim contradicts a vote; None where nobody honest has one."""
+    """Returns an honest party whose replay or claim contradicts a vote, or None."""
     claim, truth = play.get_claim(audit.ref), play.find_truth(audit)
     if word == truth or audit.segment in claim.drifted or play.is_honest(audit.auditor):
         return None
@@ -133,7 +132,7 @@ def _find_knower(play: Play, audit: Audit, word: VoteWord) -> str | None:
 
 # --- Answers ------------------------------------------------------------------------------------------------
 def _list_answers(play: Play) -> Sends:
-    """Who is asked and has the truth on its side shows it; who has not stays silent."""
+    """Yields answers to queries. A signer answers if its vote was right, else it stays silent."""
     _note_steps(play)
     for number, ask in play.table.state.asks.items():
         name, audit = play.get_name(ask.seat), play.get_audit(ask.statement)
@@ -144,7 +143,7 @@ def _list_answers(play: Play) -> Sends:
 
 
 def _note_steps(play: Play) -> None:
-    """In a dispute a claimant shows its step roots once: right ones, or those that it has invented."""
+    """Notes that a disputed claimant shows its step roots once, right or invented ones."""
     for number, dispute in play.table.state.disputes.items():
         name, is_claim = play.get_name(dispute.seat), dispute.statement.draw is None
         strategy = play.get_strategy(name)
@@ -161,7 +160,8 @@ def _has_replayed(play: Play, audit: Audit) -> bool:
 
 # --- Contests -----------------------------------------------------------------------------------------------
 def _list_contests(play: Play) -> Sends:
-    """An honest whistleblower contests what it merged otherwise; honest solvers answer for a right root."""
+    """Yields moves in contests: honest whistleblowers contest wrong roots, honest solvers defend right
+    ones."""
     state, watchers = play.table.state, play.list_honest(*AUDITORS[::-1])
     for game_round in state.rounds.values():
         is_there = any(one.round == game_round.index for one in state.contests.values())

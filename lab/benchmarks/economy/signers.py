@@ -1,4 +1,4 @@
-"""Solvers that cheat in what they sign and post, and the contests of it."""
+"""Solvers that cheat in signing and posting roots, and in contests of them."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,19 @@ from touchstone.protocol.spec.game.state import GameRound
 
 @dataclass(frozen=True)
 class Signs(Strategy):
-    """How it signs. how: `nothing`; `not posts`, signs and leaves the posting to others; `leaves out` the
-    claim of the last slot; `alone`, posts with its own signatures only; `early`, before audits are over."""
+    """Signs merges dishonestly. `how` is `nothing`: signs none; `not posts`: signs and lets others post;
+    `leaves out`: signs without the claim of the last slot; `alone`: posts with its own signatures only;
+    `early`: posts before audits are over."""
 
     how: str = "nothing"
 
     def choose_merge(self, play: Play, game_round: GameRound, merged: tuple[int, ...]) -> tuple[int, ...]:
-        """Less than all."""
+        """Returns fewer slots than are mergeable."""
         kinds = {"nothing": (), "alone": (), "leaves out": merged[:-1]}
         return kinds.get(self.how, merged)
 
     def plan(self, play: Play) -> Sends:
-        """A post that does not count."""
+        """Sends a post that must be refused."""
         waiting = get_waiting_round(play.now)
         if waiting is None or self.how not in ("alone", "early"):
             return
@@ -40,22 +41,23 @@ class Signs(Strategy):
 
 @dataclass(frozen=True)
 class Forges(Strategy):
-    """More than half of the solver seats sign a wrong root in round 2, and leave its contest unanswered."""
+    """Lets more than half of the solver seats sign a wrong root in round 2, and leaves its contest
+    unanswered."""
 
     first: int = 2
 
     def is_forging(self, play: Play, game_round: GameRound, name: str) -> bool:
-        """Where its seats are enough to decide."""
+        """Returns True for enough seats to decide, in that round."""
         is_signer = name.rsplit(maxsplit=1)[1] in "012"
         return is_signer and game_round.index == self.first and game_round.fallen is None
 
 
 @dataclass(frozen=True)
 class ContestsItself(Strategy):
-    """Poster and contester in one hand: its solver contests each right root, and answers it as well."""
+    """Is both poster and contester: its solver contests each right root, and answers itself."""
 
     def plan(self, play: Play) -> Sends:
-        """A contest a round, answered by itself, then dropped."""
+        """Opens one contest in each round, answers it, then makes no more moves."""
         state = play.table.state
         for game_round in state.rounds.values():
             if (

@@ -1,4 +1,4 @@
-"""Solvers that cheat: in what they compute, commit, show, sign, and when."""
+"""Solvers that cheat: in what they compute, commit, show and sign, and when."""
 
 from dataclasses import dataclass, replace
 
@@ -16,8 +16,8 @@ ALL = frozenset(range(SEGMENTS))
 
 @dataclass(frozen=True)
 class Spoils(Strategy):
-    """Does not compute some segments, in rounds from `since` on (-1: in the last), and serves whoever asks.
-    Its auditors accept where that decides and abstain elsewhere."""
+    """Does not compute some segments, from round `since` on (-1: in the last round), and serves everybody.
+    Its own auditors accept if that decides, and abstain otherwise."""
 
     spoiled: frozenset[int] = frozenset({0})
     since: int = 0
@@ -26,7 +26,7 @@ class Spoils(Strategy):
     is_inventing: bool = False
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """False from `since` on."""
+        """Plans a false claim from round `since` on."""
         since = self.since if self.since >= 0 else play.table.state.terms.rounds + self.since
         if game_round.index < since:
             return Claim()
@@ -35,7 +35,7 @@ class Spoils(Strategy):
         return Claim(self.spoiled, fault=self.fault)
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """For its own false claim without a look."""
+        """Accepts its own false claim without a replay, if that decides."""
         claim = play.get_claim(audit.ref)
         if not (claim.owner.startswith("own") and claim.is_false) or play.is_honest(audit.auditor):
             return play.look(audit)
@@ -44,48 +44,48 @@ class Spoils(Strategy):
         return VoteWord.ACCEPT if audit.ref.rank == 0 or is_both else VoteWord.ABSTAIN
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """Not its own false claims."""
+        """Returns False for its own false claims."""
         return not play.get_claim(audit.ref).is_false
 
     def is_end_shared(self, play: Play, audit: Audit) -> bool:
-        """Of its own false claims they seal the claimed end."""
+        """Returns True for its own false claims: its auditors seal the claimed end."""
         return not self.has_replayed(play, audit)
 
     def is_stepping(self, play: Play, name: str) -> bool:
-        """Whether it invents step roots when it is disputed."""
+        """Returns whether it invents step roots when it is disputed."""
         return self.is_inventing
 
 
 @dataclass(frozen=True)
 class HidesTrace(Spoils):
-    """Computes everything but one operation, and serves the trace of that step to nobody. Whoever disputes it
-    has to guess which leaves to demand."""
+    """Computes everything but one operation, and serves the trace of that step to nobody. An opponent in a
+    dispute has to guess which leaves to demand."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """False, at the price of a right one."""
+        """Plans a false claim that costs as much as a right one."""
         play.spent[name] += FIGURES.cost * len(self.spoiled) // SEGMENTS
         return Claim(self.spoiled, is_untraced=True)
 
     def is_stepping(self, play: Play, name: str) -> bool:
-        """It has its steps."""
+        """Returns True: it has the roots of its steps."""
         return True
 
 
 @dataclass(frozen=True)
 class Refuses(Strategy):
-    """Shows auditors less than it must. where: which audits, of `always`, `other` (every second round), `hit`
-    (those of spoiled segments, but for its own auditors')."""
+    """Shows auditors less than it must. `where` says in which audits: `always`, `other` (every second round),
+    or `hit` (those of spoiled segments, except for its own auditors)."""
 
     shown: Shown = Shown.NOTHING
     where: str = "always"
     spoiled: frozenset[int] = frozenset()
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """Right, but for `spoiled`."""
+        """Plans a claim that is right except for `spoiled`."""
         return Claim(self.spoiled)
 
     def show(self, play: Play, audit: Audit, claim: Claim) -> Shown:
-        """As `where` says."""
+        """Returns what `where` allows."""
         is_own = audit.auditor.startswith("own") and not play.agent.is_honest
         places = {
             "always": not is_own,
@@ -95,36 +95,36 @@ class Refuses(Strategy):
         return self.shown if places[self.where] else Shown.ALL
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """Own auditors accept own false claims where that decides."""
+        """Lets its own auditors accept its own false claims if that decides."""
         return Spoils.choose_verdict(Spoils(self.spoiled), play, audit)
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """Not its own false claims."""
+        """Returns False for its own false claims."""
         return not play.get_claim(audit.ref).is_false
 
     def is_end_shared(self, play: Play, audit: Audit) -> bool:
-        """Of its own false claims they seal the claimed end."""
+        """Returns True for its own false claims: its auditors seal the claimed end."""
         return not self.has_replayed(play, audit)
 
 
 @dataclass(frozen=True)
 class Drops(Strategy):
-    """Skips rounds whose shard it does not like: every second one."""
+    """Skips every second round, as if it did not like its shard."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """Nothing in every second round."""
+        """Plans no claim in every second round."""
         return None if game_round.index % 2 else Claim()
 
 
 @dataclass(frozen=True)
 class Recommits(Strategy):
-    """Commits a second time. how: `again` another root in the same round; `rejected` a new claim of the round
-    before, once that is drawn; `stale` on the root of the round before."""
+    """Commits a second time. `how` is `again`: another root in the same round; `rejected`: a new claim of the
+    round before, once that is drawn; `stale`: on the root of the round before."""
 
     how: str = "again"
 
     def plan(self, play: Play) -> Sends:
-        """One call a round."""
+        """Sends one such call in each round."""
         live = get_live_round(play.now)
         for name in play.list_own(SeatRole.SOLVER) if live else []:
             seat = play.get_seat(name)
@@ -139,30 +139,30 @@ class Recommits(Strategy):
             yield name, calls.CommitRound(index, base, live.beacon or b"", root, SEGMENTS)
 
     def get_commit_block(self, play: Play, game_round: GameRound, name: str) -> int:
-        """Late where it builds on the older root: it has trained that long."""
+        """Returns one block later if it builds on the older root, on which it trained that long."""
         first = super().get_commit_block(play, game_round, name)
         return first + 1 if self.how == "stale" else first
 
 
 @dataclass(frozen=True)
 class Copies(Strategy):
-    """Commits the root of another's claim, and shows nobody anything: its leaves name another solver."""
+    """Commits the root of another's claim, and shows nothing: the leaves name another solver."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """Another's, so that it spends no compute."""
+        """Plans another's claim, so that it computes nothing."""
         return Claim(spoiled=ALL, about="another's root")
 
     def show(self, play: Play, audit: Audit, claim: Claim) -> Shown:
-        """Bytes that do not fit its own leaves."""
+        """Returns bytes that do not fit the root."""
         return Shown.GARBAGE
 
 
 @dataclass(frozen=True)
 class Chooses(Strategy):
-    """Trains twice and commits the better run: one claim a seat, so the other run is spent for nothing."""
+    """Trains twice and commits the better run. A seat has one claim, so the other run is wasted."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """The second run."""
+        """Charges the second run."""
         play.spent[name] += FIGURES.cost
         return Claim(about="best of two")
 
@@ -172,7 +172,7 @@ class Leaves(Spoils):
     """Makes false claims, leaves after the first and asks for its stake at once."""
 
     def plan(self, play: Play) -> Sends:
-        """Once its first false claim stands."""
+        """Leaves once its first false claim is committed."""
         seats = [(name, play.get_seat(name)) for name in play.list_own(SeatRole.SOLVER) if play.claims]
         for name, seat in seats:
             assert seat is not None
@@ -182,10 +182,10 @@ class Leaves(Spoils):
 
 @dataclass(frozen=True)
 class ComesAndGoes(Strategy):
-    """Leaves when its shard is assigned, joins again when it is paid out, around every draw."""
+    """Leaves when its shard is assigned, and joins again when it is paid out."""
 
     def plan(self, play: Play) -> Sends:
-        """What its seat allows."""
+        """Leaves or joins, as its seat allows."""
         live = get_live_round(play.now)
         seat = play.get_seat("own solver 0")
         if live is not None and seat is not None and live.index % 3 == 1:

@@ -1,6 +1,6 @@
-"""What an agent does, what a play comes to, and the pure machine as a table to play at.
+"""Defines agents and their strategies, and the game in memory that they play.
 
-Every method of a conduct is the honest one; an agent overrides what it does otherwise. At the table calls
+Every method of a strategy is the honest one; an agent overrides what it does differently. In the game, calls
 pass or are refused, and blocks go by.
 """
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 # --- Agents and what their play comes to --------------------------------------------------------------------
 Seats = tuple[int, int, int]
-"""Of solvers, verifiers, whistleblowers."""
+"""The numbers of solvers, verifiers and whistleblowers."""
 Sends = Iterator[tuple[str, GameCall]]
 
 
 class Shown(IntEnum):
-    """How much of its claim a solver shows an auditor. From START on the auditor has replayed."""
+    """How much of its claim a solver shows to an auditor. From START on the auditor can replay."""
 
     NOTHING = 0
     GARBAGE = 1
@@ -67,14 +67,15 @@ PROOFS = {
     Fault.START: ProofKind.BOUNDARY_ZERO,
     Fault.CARRIED: ProofKind.CARRIED_ROOT,
 }
-"""What shows it in one call."""
+"""The proof that shows each fault in one call."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a solver commits. spoiled: segments that it did not compute; drifted: segments that lie beyond the
-    limits while every step of theirs lies inside; is_untraced: its false steps have traces that pass wherever
-    they are demanded, and that nobody is served; about: what else its root hangs on."""
+    """The contents of a claim. `spoiled` are segments that were not computed. `drifted` are segments beyond
+    the limits whose steps are each inside. `is_untraced`: its false steps have traces that pass wherever
+    leaves are demanded, and that are served to nobody. `about` is anything else that makes its root
+    differ."""
 
     spoiled: frozenset[int] = frozenset()
     drifted: frozenset[int] = frozenset()
@@ -86,13 +87,13 @@ class Claim:
 
     @property
     def is_false(self) -> bool:
-        """Whether it is worth V to its maker once it is merged."""
+        """Returns whether the claim is worth V to its maker once it is merged."""
         return bool(self.spoiled or self.drifted) or self.fault is not Fault.NONE
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A drawn audit: its place, the segment, and who is asked."""
+    """A drawn audit: its place, the segment, and the auditor."""
 
     ref: StatementRef
     segment: int
@@ -102,63 +103,64 @@ class Audit:
 
 @dataclass(frozen=True)
 class Strategy:
-    """Honest."""
+    """The honest strategy."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """What a solver commits in a round; None where it does not."""
+        """Returns the claim that a solver commits to in a round; None for no claim."""
         return Claim()
 
     def get_commit_block(self, play: Play, game_round: GameRound, name: str) -> int:
-        """When it does."""
+        """Returns the block of the commitment."""
         return (game_round.trained_from or 0) + TRAIN_BLOCKS
 
     def show(self, play: Play, audit: Audit, claim: Claim) -> Shown:
-        """What a solver shows an auditor of its claim."""
+        """Returns what a solver shows to an auditor of its claim."""
         return Shown.ALL
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
-        """What an auditor votes; None where it is silent."""
+        """Returns the verdict of an auditor; None for no vote."""
         return play.look(audit)
 
     def is_opening(self, play: Play, audit: Audit) -> bool:
-        """Whether an auditor's vote is followed by an opening that fits."""
+        """Returns whether an opening that fits follows an auditor's vote."""
         return True
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """Whether an auditor can show the states that its vote stands on."""
+        """Returns whether an auditor can show the states that its vote is about."""
         return True
 
     def is_end_shared(self, play: Play, audit: Audit) -> bool:
-        """Whether the end that an auditor sealed is the claimed one, bit for bit: nobody asks for a leaf of
-        it. Honest machines differ, which is the harder case for them."""
+        """Returns whether the sealed end equals the claimed one bit for bit, so that nobody queries a leaf.
+        Honest machines differ, which is the harder case for them."""
         return False
 
     def is_detouring(self, play: Play, audit: Audit) -> bool:
-        """Whether its votes go by a contract of its own, so that no transaction to Votes has them."""
+        """Returns whether votes go through a contract of the auditor's own, so that no transaction to Votes
+        shows them."""
         return False
 
     def choose_merge(self, play: Play, game_round: GameRound, merged: tuple[int, ...]) -> tuple[int, ...]:
-        """Which slots a solver signs a root of; none where it signs nothing."""
+        """Returns the slots in the merge that a solver signs; none if it signs nothing."""
         return merged
 
     def is_forging(self, play: Play, game_round: GameRound, name: str) -> bool:
-        """Whether the root that it signs is a wrong one."""
+        """Returns whether the root that it signs is wrong."""
         return False
 
     def is_answering(self, play: Play, name: str) -> bool:
-        """Whether it answers asks, disputes and contests while it has the truth on its side."""
+        """Returns whether it answers queries, disputes and contests in which it is right."""
         return True
 
     def is_down(self, play: Play, name: str) -> bool:
-        """Whether its node is down."""
+        """Returns whether its node is down."""
         return False
 
     def is_stepping(self, play: Play, name: str) -> bool:
-        """Whether a solver's false claim is defended in a dispute by step roots of its own invention."""
+        """Returns whether a solver defends a false claim in a dispute by invented step roots."""
         return False
 
     def plan(self, play: Play) -> Sends:
-        """Whatever else its accounts send. Each call is sent once."""
+        """Yields all other calls of its accounts. Each is sent once."""
         yield from ()
 
 
@@ -167,8 +169,9 @@ HONEST = Strategy()
 
 @dataclass(frozen=True)
 class Outcome:
-    """One of the outcomes that chance gives a single false claim: who is drawn for the spoiled segment (None:
-    nobody, else whether each of the three is the agent's own), in the round's audit and late."""
+    """A possible outcome of the draws on a single false claim. `drawn` is for the round's audit, `late` for
+    the late one: None if the spoiled segment is not drawn, else for each of three auditors whether it is the
+    agent's."""
 
     chance: Fraction
     drawn: tuple[bool, ...] | None
@@ -177,11 +180,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Agent:
-    """Who plays. play: who does what; seats: own solvers, verifiers, whistleblowers; foes: how some others
-    play, against whom an honest one must hold; gain: V in wei; known: the entry of "Known and open" that
-    names it, where it may gain; outcomes: where its one false claim is weighed exactly, else seeds are
-    averaged; is_spotted: its chance to be asked at random is weighed exactly; changes: other terms of its
-    task."""
+    """An agent. `play` says what it does. `seats` counts its own solvers, verifiers and whistleblowers.
+    `foes` is the strategy of others whom an honest agent must withstand. `gain` is V in wei. `known` names
+    the entry of "Known and open" under which it may gain. `outcomes` weigh its one false claim exactly;
+    without them seeds are averaged. `is_spotted`: its chance of a random query is weighed exactly. `changes`
+    are other terms of its task."""
 
     name: str
     play: str
@@ -200,12 +203,13 @@ class Agent:
 
 # --- Chances ------------------------------------------------------------------------------------------------
 LATE = Fraction(1, 2)
-"""Chance of a late audit of a claim."""
+"""The chance of a late audit of a claim."""
 Hand = tuple[tuple[bool, ...] | None, Fraction]
 
 
 def list_hands(own: int, pool: int) -> list[tuple[tuple[bool, ...], Fraction]]:
-    """Whether each of three auditors is the agent's, without replacement."""
+    """Returns the chance of each way in which three auditors, drawn without replacement, belong to the agent
+    or not."""
     hands = []
     for hand in product((True, False), repeat=RANKS):
         chance = Fraction(1)
@@ -219,8 +223,9 @@ def list_hands(own: int, pool: int) -> list[tuple[tuple[bool, ...], Fraction]]:
 
 
 def list_outcomes(own: tuple[int, int], foresight: int = 1) -> tuple[Outcome, ...]:
-    """All of them. own: verifiers and whistleblowers of the agent; foresight: among how many draws of the
-    round it takes the best: one that spares its segment, then one that its own decide."""
+    """Returns all outcomes. `own` are the agent's verifiers and whistleblowers. `foresight` is the number of
+    draws from which the agent chooses: first one that spares its segment, then one that its own auditors
+    decide."""
     drawn = Fraction(DRAWS, SEGMENTS)
     first: list[Hand] = [(None, 1 - drawn)]
     first += [(hand, drawn * chance) for hand, chance in list_hands(own[0], VERIFIERS)]
@@ -233,7 +238,8 @@ def list_outcomes(own: tuple[int, int], foresight: int = 1) -> tuple[Outcome, ..
 
 
 def _choose(hands: list[Hand], draws: int) -> list[Hand]:
-    """With the best of several draws: nobody is drawn unless every draw draws somebody."""
+    """Returns the chances after the best of several draws: somebody is drawn only if every draw draws
+    somebody."""
     spared = 1 - (1 - hands[0][1]) ** draws
     rest = 1 - hands[0][1]
     return [(None, spared), *((hand, chance / rest * (1 - spared)) for hand, chance in hands[1:])]
@@ -242,42 +248,41 @@ def _choose(hands: list[Hand], draws: int) -> list[Hand]:
 # --- The table ----------------------------------------------------------------------------------------------
 SUBMITTER = "submitter"
 Wish = Callable[[GameState], bool]
-"""Whether a draw fell as it should, told from the state after its seal."""
+"""Returns whether a draw came out as wanted, by the state after its randomness is recorded."""
 
 
 class AnyTable(Protocol):
-    """What agents play at: the machine alone, or the contracts beside it."""
+    """The game that agents play: in memory alone, or with the contracts beside it."""
 
     @property
     def state(self) -> GameState:
-        """The machine's."""
+        """The state in memory."""
 
     @property
     def block(self) -> int:
         """The block that the next call is in."""
 
     def get_address(self, name: str) -> str:
-        """The account of a party."""
+        """Returns the account of a party."""
 
     def make_claim_root(self, game_round: int, claim: Claim) -> bytes:
-        """The root of a claim."""
+        """Returns the root of a claim."""
 
     def make_root(self, index: int, merged: tuple[int, ...], is_wrong: bool) -> bytes:
-        """The outer root of a merge."""
+        """Returns the outer root of a merge."""
 
     def make_digest(self, name: str, ref: StatementRef, kind: ProofKind) -> bytes:
-        """What a party seals before it brings a proof."""
+        """Returns the digest that a party commits to before it sends a proof."""
 
     def send(self, call: GameCall, name: str) -> str | None:
-        """The name of the refusal, None where the call passed."""
+        """Sends a call. Returns the name of the refusal, None if the call passed."""
 
     def go_to(self, block: int) -> None:
-        """Blocks go by."""
+        """Goes to a later block."""
 
 
 class Table:
-    """One task in memory. wish: which draws are wanted; where it is given, randomness is tried until they
-    fall so."""
+    """One task in memory. If `wish` is given, randomness is tried until a draw comes out as wanted."""
 
     def __init__(
         self, terms: GameTerms, limits: DeploymentLimits, seed: int, wish: Wish | None = None
@@ -287,23 +292,23 @@ class Table:
         self.seed, self.wish = seed, wish
 
     def get_address(self, name: str) -> str:
-        """The account of a party."""
+        """Returns the account of a party."""
         return name
 
     def make_claim_root(self, game_round: int, claim: Claim) -> bytes:
-        """What stands for the tree of a claim. Two claims that say the same have one root."""
+        """Returns a hash in place of the claim's tree. Equal claims have one root."""
         return make_word("claim", game_round, claim)
 
     def make_root(self, index: int, merged: tuple[int, ...], is_wrong: bool) -> bytes:
-        """What stands for the outer root of a merge."""
+        """Returns a hash in place of the outer root of a merge."""
         return make_word("merge", index, merged, is_wrong)
 
     def make_digest(self, name: str, ref: StatementRef, kind: ProofKind) -> bytes:
-        """What a party seals before it brings a proof."""
+        """Returns the digest that a party commits to before it sends a proof."""
         return make_word("proof", name, ref, kind)
 
     def send(self, call: GameCall, name: str) -> str | None:
-        """The name of the refusal, None where the call passed."""
+        """Sends a call. Returns the name of the refusal, None if the call passed."""
         for attempt in range(100_000):
             try:
                 made = self._seal(call, attempt)
@@ -323,5 +328,5 @@ class Table:
         return replace(call, randomness=word)  # type: ignore[call-arg]
 
     def go_to(self, block: int) -> None:
-        """Blocks go by."""
+        """Goes to a later block."""
         self.block = block

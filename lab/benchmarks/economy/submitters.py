@@ -1,4 +1,4 @@
-"""Submitters that cheat: by their auditors, by the time at which they stop, by the terms of their task."""
+"""Submitters that cheat: through their auditors, the time at which they stop, or the terms of their task."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,15 @@ ALL = frozenset(range(SEGMENTS))
 
 @dataclass(frozen=True)
 class Halts(Strategy):
-    """Halts once a round is closed, and asks for the rest of the escrow at once. by: the submitter, or the
-    majority of the shares. What an account has paid for its shares is not counted: that is in its favour."""
+    """Halts the task once a round is closed, and asks for the rest of the escrow at once. `by` is the
+    submitter, or the majority of the shares. The price of the shares is not counted, which favours the
+    agent."""
 
     after: int = 2
     by: str = SUBMITTER
 
     def plan(self, play: Play) -> Sends:
-        """When the claims of that round are committed."""
+        """Halts when the claims of that round are committed."""
         game_round = play.now.rounds.get(min(self.after, play.now.terms.rounds - 1))
         if game_round is not None and game_round.closed is not None:
             yield self.by, calls.HaltTask()
@@ -35,17 +36,18 @@ class Halts(Strategy):
 
 @dataclass(frozen=True)
 class ChallengesItself(Strategy):
-    """An idle solver, disputed by its own whistleblower under its own task: the stake comes back as the
-    finder's and the submitter's share. is_closing: the submitter closes the task over the dispute."""
+    """Owns an idle solver, a whistleblower that disputes it, and the task: part of the stake comes back as
+    the finder's and the submitter's share. With `is_closing` the submitter tries to close the task during the
+    dispute."""
 
     is_closing: bool = False
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """Nothing computed."""
+        """Plans a claim of which nothing was computed."""
         return Claim(ALL)
 
     def plan(self, play: Play) -> Sends:
-        """Disputes its claim of round 0, and lets itself be convicted."""
+        """Disputes its own claim of round 0, and lets itself be convicted."""
         for index, slot in list(play.claims):
             claim, state = play.claims[index, slot], play.table.state
             seat = play.get_seat(claim.owner)
@@ -63,11 +65,11 @@ class ChallengesItself(Strategy):
 
 @dataclass(frozen=True)
 class BurnsNothing(Forges):
-    """Submitter, solvers and auditors in one hand, three sign: a wrong root is contested only when many
-    rounds stand on it, and what they would have paid is made good out of the slash."""
+    """Owns submitter, solvers and auditors. Three sign a wrong root, which is contested only when many rounds
+    build on it; the slash then pays for their lost pay."""
 
     def plan(self, play: Play) -> Sends:
-        """The contest, in the last round."""
+        """Contests the root in the last round."""
         state = play.table.state
         for game_round in state.rounds.values():
             is_there = any(one.round == game_round.index for one in state.contests.values())
@@ -77,18 +79,19 @@ class BurnsNothing(Forges):
 
 @dataclass(frozen=True)
 class RestoredTwice(Forges):
-    """A late REJECT of an own claim falls and pays it; then the round falls, and it is paid again."""
+    """Lets a late REJECT of its own claim be convicted, which pays the claim; then the round falls, and the
+    claim would be paid again."""
 
     first: int = 0
 
     def choose_verdict(self, play: Play, audit: object) -> VoteWord | None:
-        """REJECT, late, of an own claim of round 1."""
+        """Returns REJECT in the late audit of its own claim of round 1."""
         is_late, ref = audit.is_late, audit.ref  # type: ignore[attr-defined]
         is_own = play.get_claim(ref).owner.startswith("own") and ref.round == 1
         return VoteWord.REJECT_STATE if is_late and is_own else play.look(audit)  # type: ignore[arg-type]
 
     def has_replayed(self, play: Play, audit: object) -> bool:
-        """Its REJECT cannot be shown."""
+        """Returns False: the REJECT cannot be shown to be right."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""What an agent's play is worth: averaged over seeds, or weighed exactly over the outcomes of one draw."""
+"""Computes what an agent earns: averaged over seeds, or exactly over the outcomes of one draw."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -40,8 +40,9 @@ AGENTS: tuple[Agent, ...] = (
 
 @dataclass(frozen=True)
 class Worth:
-    """Tokens a round. net: what the agent's accounts earn; beyond: over honest work of the same seats;
-    digest: of all that they did; refusals, convicted: in the first play."""
+    """The result, in tokens a round. `net` is what the agent's accounts earn, `beyond` what they earn more
+    than honest work of the same seats. `digest` is a hash of all that they did. `refusals` and `convicted`
+    are from the first play."""
 
     net: float
     beyond: float
@@ -52,7 +53,7 @@ class Worth:
 
 
 def weigh(agent: Agent, seeds: Iterable[int]) -> Worth:
-    """Plays an agent."""
+    """Plays an agent and returns its result."""
     if agent.changes:
         return _weigh_terms(agent)
     if agent.outcomes:
@@ -82,7 +83,7 @@ def _round(wei: Fraction) -> float:
 
 
 def list_names(agent: Agent) -> set[str]:
-    """The accounts whose money is the agent's."""
+    """Returns the accounts whose money is the agent's."""
     own = {name for _, name in name_parties(agent) if name.startswith("own")}
     own |= set() if agent.is_honest else {"own stranger", *EXTRAS}
     return own | ({SUBMITTER} if agent.is_submitter else set())
@@ -93,7 +94,7 @@ def _play(agent: Agent, seed: int, wish: Wish | None = None, spot: int | None = 
 
 
 def _play_spot_checks(agent: Agent, seeds: tuple[int, ...]) -> list[tuple[Fraction, Play]]:
-    """Which of its votes is the first that honest whistleblowers ask about at random, and none: each."""
+    """Plays each case: which of the agent's votes is the first to be queried at random, or none."""
     chance = compute_chance(WHISTLEBLOWERS, WHISTLEBLOWERS - agent.seats[2])
     plays = []
     for seed in seeds:
@@ -106,7 +107,7 @@ def _play_spot_checks(agent: Agent, seeds: tuple[int, ...]) -> list[tuple[Fracti
 
 @cache
 def _weigh_honest(seats: tuple[int, int, int], is_submitter: bool, seeds: tuple[int, ...]) -> Fraction:
-    """What the same seats earn by honest work."""
+    """Returns what the same seats earn by honest work."""
     agent = Agent("", "", HONEST, seats, is_submitter, is_honest=True)
     names = list_names(agent)
     if not names:
@@ -117,7 +118,7 @@ def _weigh_honest(seats: tuple[int, int, int], is_submitter: bool, seeds: tuple[
 
 # --- Single false claims ------------------------------------------------------------------------------------
 def _wish(agent: Agent, outcome: Outcome) -> Wish:
-    """Whether the draws of the last round fall as an outcome says. Its false claim has slot 0."""
+    """Returns whether the draws of the last round come out as an outcome says. The false claim has slot 0."""
     own = [name for role, name in name_parties(agent) if name.startswith("own")]
 
     def is_wished(state: GameState) -> bool:
@@ -143,7 +144,8 @@ def _hand(state: GameState, own: list[str], draw: int) -> tuple[bool, ...]:
 
 # --- Terms that nobody joins --------------------------------------------------------------------------------
 def _weigh_terms(agent: Agent) -> Worth:
-    """A task that the contract refuses, or no node joins: its submitter has paid gas, and no model."""
+    """Returns the result of a task that the contract refuses or no node joins: the submitter has paid gas and
+    gets no model."""
     reasons, digest = find_reasons(dict(agent.changes)), make_word("postTask", agent.changes).hex()
     honest_wei = _weigh_honest((0, 0, 0), True, (0,))
     net = Fraction(-OTHER_GAS * GAS_PRICE) if reasons else honest_wei
@@ -151,7 +153,8 @@ def _weigh_terms(agent: Agent) -> Worth:
 
 
 def find_reasons(changes: dict[str, int]) -> tuple[str, ...]:
-    """Why such a task is not posted, or not joined. reduction: terms of one node of its program."""
+    """Returns why such a task is not posted or not joined. The change `reduction` is the number of terms of a
+    node of its program."""
     reduction = changes.pop("reduction", 1)
     terms = change_terms(make_terms(), changes)
     refusal = check_terms(terms, LIMITS)

@@ -1,1 +1,1 @@
-"""What the benchmark `exact` measures: equal bits, losses, time."""
+"""Parts of the benchmark `exact`: equal bits, losses, time."""

@@ -1,7 +1,7 @@
-"""Attacks on an exact task: is each false claim rejected, each fault convicted, and at what cost?
+"""Attacks an exact task: is each false claim rejected, each fault convicted, and at what cost?
 
-An auditor of an exact task compares two roots. So a claim is rejected exactly where its end has other bits,
-and what is counted here is that no attack comes to the honest bits without the honest work.
+An auditor of an exact task compares two roots. So it rejects a claim exactly if the end has other bits. This
+counts attacks that reach the honest bits without the honest work; there must be none.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ ARENA = Arena("mouse", 5, 40, 4, numeric_format="exact15")
 """32 segments of 5 steps."""
 NO_LIMITS = Limits(0, 0, 0, 0, 0, 0)
 AT_ONCE = 6
-"""Solvers with a fault each, in one process."""
+"""Solvers in one process, each with one fault."""
 ROWS = 8
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
 
 
 # --- Audits -------------------------------------------------------------------------------------------------
 def judge_attacks(arena: Arena = ARENA) -> dict[str, Any]:
-    """samples, attacks, rejected: claims with other bits than honest work. idle: claims with the same bits,
-    which are honest ends, by attack."""
+    """Plays all attacks. `samples` counts claims with other bits than honest work, `rejected` those of them
+    that are rejected. `idle` counts claims with the same bits, which are honest ends, by attack."""
     samples = rejected = 0
     idle: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -84,7 +84,7 @@ def _read_task(ground: Ground) -> AuditTask:
 
 # --- Disputes -----------------------------------------------------------------------------------------------
 def build_plan(numeric_format: str, size: str | None) -> RoundPlan:
-    """A round of a model of this size, None: a tiny one."""
+    """Returns a round with a model of this size; None stands for a tiny one."""
     if size is None:
         return respecify_plan(TINY_PLAN, numeric_format=numeric_format)
     model = MODELS[size]
@@ -98,8 +98,9 @@ def build_plan(numeric_format: str, size: str | None) -> RoundPlan:
 
 
 def convict_faults(numeric_format: str, size: str | None, faults: Sequence[str] = ()) -> dict[str, Any]:
-    """How many claimants were convicted of so many faults, which were not; the largest share of a trace that
-    was fetched; gas of the dearest dispute, all its transactions together."""
+    """Plays a dispute for each fault. Returns how many claimants were convicted and which were not, the
+    largest share of a trace that was fetched, and the gas of all transactions of the most expensive
+    dispute."""
     names, endings, shares = list(faults or list_faults(numeric_format)), list[Ending](), list[float]()
     for first in range(0, len(names), AT_ONCE):
         with (

@@ -1,4 +1,4 @@
-"""Do exact tasks learn as well as float32? Losses of three seeds each, and their curves as a picture."""
+"""Compares the losses of exact tasks with those of float32, over three seeds, and draws their curves."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,18 +11,18 @@ from lab.benchmarks.exactness.walking import Run, Walk, Way, start_worker
 from lab.benchmarks.reports import BUILD, draw_text
 
 AT_ONCE = 2
-"""Workers side by side: nothing is timed."""
+"""Workers at the same time; nothing is timed."""
 SEEDS = (0, 1, 2)
 POINTS = 100
-"""Of a curve: each the mean of so many steps."""
+"""The points of a curve; each is the mean over equally many steps."""
 
 
 def compare_losses(
     losses: Mapping[str, tuple[Sequence[str], int]], mean: int, way: Way, folder: Path
 ) -> dict[str, Any]:
-    """By model and format: the losses of three seeds over the last `mean` steps, their mean, and the curve of
-    the first; `is_as_good`: whether the mean lies as near to float32's as that of two of its own seeds may.
-    losses: by model, formats and steps."""
+    """Returns, by model and format, the losses of three seeds over the last `mean` steps, their mean, and the
+    curve of the first seed. `is_as_good` says whether the mean is as near to float32's as two of float32's
+    own seeds may be to each other. `losses` gives formats and steps by model."""
     found: dict[str, Any] = {}
     for size, (formats, steps) in losses.items():
         jobs = [(name, seed) for name in formats for seed in SEEDS]
@@ -63,8 +63,8 @@ MARKS = 5
 
 
 def draw_losses(report: Mapping[str, Any], name: str) -> Path:
-    """A panel for each model: the first seed's loss by steps, a line for each format. It has a background of
-    its own, so that it reads the same on light and dark pages. In the folder of the report."""
+    """Draws a panel for each model into the report's folder: the first seed's loss by steps, a line for each
+    format. The picture has its own background, so that it reads the same on light and dark pages."""
     panels = [part for n, (size, own) in enumerate(report.items()) for part in _draw_panel(n, size, own)]
     legend = [
         f'<path d="M{LEFT + 110 * n} {HEIGHT - 18}h24" stroke="{colour}" stroke-width="2"/>'

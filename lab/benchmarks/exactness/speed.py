@@ -1,4 +1,4 @@
-"""How long does a step take beside plain PyTorch, and an audit beside training? All interleaved."""
+"""Times a step beside plain PyTorch, and an audit beside training, in turn."""
 
 import asyncio
 import statistics
@@ -39,18 +39,18 @@ SIZES = {
 CHUNK_TERMS = 4096
 FLOAT64 = "exact15 through float64"
 STATE_BYTES = 12
-"""Of a parameter: W, m and v."""
+"""Bytes of a parameter in a state: W, m and v."""
 DRAWS = 2
-"""Audits of a claim, so that one of them is of a segment in the middle."""
+"""The audits of a claim, so that one of them is of a segment in the middle."""
 Call = Callable[[], object]
 
 
 def compare_speed(size: str, steps: int) -> dict[str, float]:
-    """Medians of the ratios to plain PyTorch's steps (autograd, clip, fused AdamW), one thread."""
+    """Returns medians of the ratios to plain PyTorch's steps (autograd, clip, fused AdamW), on one thread."""
     setting = make_setting(SIZES[size])
 
     def build(numeric_format: str) -> Call:
-        """A step in a format; run once, so that its kernels are made."""
+        """Builds a step in a format, and runs it once so that its kernels are compiled."""
         built = setting.build(CHUNK_TERMS, numeric_format)
         call = setting.run(Interpreter(built.program, built.constants, numeric_format=numeric_format))
         call()
@@ -71,7 +71,7 @@ def compare_speed(size: str, steps: int) -> dict[str, float]:
 
 def _in_family(name: str | None, call: Call) -> Call:
     def run() -> object:
-        """The step, with products of this family."""
+        """Runs the step with products of this family."""
         product_families.force_family(name)
         return call()
 
@@ -80,7 +80,7 @@ def _in_family(name: str | None, call: Call) -> Call:
 
 # --- Audits -------------------------------------------------------------------------------------------------
 class CountingClient(BlobClient):
-    """Counts the bytes of what peers answer, and of the messages that they are sent."""
+    """Counts the bytes of peers' answers, and of the messages sent to them."""
 
     moved = 0
 
@@ -104,7 +104,7 @@ Training = tuple[TrainingState, TrainingSpec, GetBatch, int, int]
 
 @dataclass
 class Stopwatch:
-    """Trains as nodes do. given: what it was last asked for; seconds: how long that took."""
+    """Trains as nodes do. `given` are the last arguments, `seconds` how long the last call took."""
 
     given: Training | None = None
     seconds: float = 0.0
@@ -112,7 +112,7 @@ class Stopwatch:
     def train(
         self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, first: int, steps: int
     ) -> tuple[TrainingState, list[float]]:
-        """As `train_segment`."""
+        """Trains as `train_segment`, and measures the time."""
         self.given, started = (state, spec, get_batch, first, steps), time.perf_counter()
         try:
             return train_segment(state, spec, get_batch, first, steps)
@@ -122,7 +122,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Audited:
-    """An audit's bytes; seconds of it, and of the replay in it; what was trained."""
+    """A measured audit: bytes fetched, seconds of the audit and of its replay, and what was trained."""
 
     moved: int
     audit: float
@@ -131,10 +131,10 @@ class Audited:
 
 
 def measure_audits(numeric_format: str, size: str | None, repeats: int) -> dict[str, float]:
-    """Of a segment in the middle of a round of a model of this size (None: a tiny one), between two nodes:
-    what an auditor that holds the round's model fetches, in states (W, m and v), and how long it takes, in
-    trainings of the segment, before it and after it; so long take the replay alone, and the solver that also
-    hashes the end."""
+    """Measures audits of a middle segment of a round, between two nodes, for a model of this size (None: a
+    tiny one). Returns what an auditor that holds the round's model fetches, in states (W, m and v), and the
+    time of the audit, of its replay and of a solver's training with hashing, each in trainings of the
+    segment."""
     stage = make_stage(spec=_make_spec(size, numeric_format), is_exact=True, draws=DRAWS)
     drawn = next(one for one in map(stage.get_drawn, [0] * DRAWS, range(DRAWS)) if 0 < one.segment < 3)
     count, moved, ratios = stage.spec.terms.parameter_count, 0, list[tuple[float, ...]]()
@@ -163,14 +163,14 @@ def _make_spec(size: str | None, numeric_format: str) -> TaskSpec:
 
 
 def _time_training(training: Training) -> tuple[float, float]:
-    """Seconds of training, and of hashing the end."""
+    """Returns the seconds of training, and of hashing the end."""
     watch, started = Stopwatch(), time.perf_counter()
     build_state_trees(watch.train(*training)[0])
     return watch.seconds, time.perf_counter() - started - watch.seconds
 
 
 async def _audit(stage: Stage, drawn: DrawnAudit, folder: Path) -> Audited:
-    """A whole audit between two new nodes."""
+    """Runs a whole audit between two new nodes."""
     solver, watch = make_solver(stage, folder, is_durable=True), Stopwatch()
     seed = stage.find_seed(drawn.seat.account)
     auditor = Node(stage, seed, folder / "auditor", is_durable=True, make_client=CountingClient)

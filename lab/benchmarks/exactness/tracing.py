@@ -1,10 +1,10 @@
-"""Is every element of honest traces the specification's, and is each changed bit of a trace found?
+"""Checks every element of honest traces, and whether each changed bit of a trace is found.
 
-Each way of this machine to compute records whole traces of some steps, in a process of its own. What these
-steps have to give is computed in NumPy from the specification alone; the referee judges a sample of that.
-Then single bits are turned in an honest trace, and a challenger looks for them.
+Each way in which this machine can compute records whole traces of some steps, in its own process. The right
+results are computed in NumPy from the specification alone, and the referee judges a sample of them. Then
+single bits of an honest trace are flipped, and a challenger looks for them.
 
-    ways --> traces --> digest of each buffer --> as NumPy's: so is each of its elements
+    ways --> traces --> digest of each buffer --> equal to NumPy's: so is each element
 """
 
 import json
@@ -43,17 +43,17 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import Fetch, judge_element
 
 AT_ONCE = 2
-"""Workers side by side: nothing is timed."""
+"""Workers at the same time; nothing is timed."""
 KEPT = 10
-"""Differences that are named."""
+"""The most differences that are named."""
 Digests = dict[int, str]
-"""Of all elements of a buffer as trees have them, by its number: of those that nodes compute."""
+"""Digests over all elements of each buffer that nodes compute, by its number."""
 
 
 # --- One step -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Inputs:
-    """What a step is computed from. tensors: buffers 0 to 5."""
+    """The inputs of a step; `tensors` are buffers 0 to 5."""
 
     built: BuiltProgram
     tensors: tuple[Tensor, ...]
@@ -61,7 +61,7 @@ class Inputs:
 
 
 def open_step(job: Walk, folder: Path) -> Inputs:
-    """The step where a walk begins: from a stored state, or the first one."""
+    """Opens the step where a walk begins: from a stored state, or the first one."""
     spec, get_batch = open_run(job.run)
     state = load(name_state(folder, job.run, job.start)) if job.start else begin(job.run)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
@@ -70,7 +70,7 @@ def open_step(job: Walk, folder: Path) -> Inputs:
 
 
 def record(step: Inputs) -> Digests:
-    """The trace by the product's kernels."""
+    """Records the trace by the product's kernels, as digests."""
     built, digests = step.built, Digests()
     traced = Interpreter(built.program, built.constants, is_traced=True, numeric_format=step.numeric_format)
     weights, first, second, tokens, labels, scalars = step.tensors
@@ -80,13 +80,13 @@ def record(step: Inputs) -> Digests:
 
 
 def compute(step: Inputs) -> list[Array]:
-    """All buffers by NumPy."""
+    """Computes all buffers by NumPy."""
     constants = {number: tensor.numpy() for number, tensor in step.built.constants.items()}
     return compute_buffers(step.built.program, constants, [tensor.numpy() for tensor in step.tensors])
 
 
 def digest(values: Array) -> str:
-    """Of all elements, each NaN as trees have it."""
+    """Returns a hash of all elements, in which each NaN counts as the NaN of trees."""
     is_nan = np.isnan(values) if values.dtype == np.float32 else np.zeros(0, bool)
     if is_nan.any():
         values = np.where(is_nan, np.float32(np.nan), values)
@@ -94,13 +94,13 @@ def digest(values: Array) -> str:
 
 
 def list_computed(program: Program) -> list[int]:
-    """Buffers that nodes write."""
+    """Returns the buffers that nodes write."""
     return [number for number, buffer in enumerate(program.buffers) if buffer.role in COMPUTED_ROLES]
 
 
 # --- Workers ------------------------------------------------------------------------------------------------
 def main() -> None:
-    """Record the steps that the arguments name, and print the digests of each."""
+    """Records the steps that the arguments name, and prints the digests of each."""
     folder, family, threads, onednn, *jobs = sys.argv[1:]
     pin_kernels(int(threads), onednn == "True")
     force_family(family)
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def start_tracer(folder: Path, jobs: Sequence[Walk], way: Way) -> list[Digests]:
-    """Run a worker to its end: digests by job. Raises CalledProcessError where it fails."""
+    """Runs a worker to its end; returns the digests by job. Raises CalledProcessError if it fails."""
     chosen = way.configuration
     command = [way.python, "-m", "lab.benchmarks.exactness.tracing", str(folder), way.family]
     command += [str(chosen.threads), str(chosen.onednn), *(json.dumps(asdict(job)) for job in jobs)]
@@ -121,8 +121,9 @@ def start_tracer(folder: Path, jobs: Sequence[Walk], way: Way) -> list[Digests]:
 
 # --- Honest elements ----------------------------------------------------------------------------------------
 def compare_elements(ways: Sequence[Way], jobs: Sequence[Walk], folder: Path, judged: int) -> dict[str, Any]:
-    """The first step of each walk in each way. elements: computed by all ways; refused: those in buffers that
-    differ from NumPy's; judged, convicted: of each node of NumPy's steps so many, by the referee."""
+    """Compares the first step of each walk in each way. `elements` counts the elements that all ways
+    computed, `refused` those in buffers that differ from NumPy's. `judged` and `convicted` count elements of
+    NumPy's steps that the referee judged."""
     own = [way for way in ways if way.family in FAMILIES]
     keep_starts(own[0], folder, jobs)
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -143,7 +144,7 @@ def compare_elements(ways: Sequence[Way], jobs: Sequence[Walk], folder: Path, ju
 
 
 def keep_starts(way: Way, folder: Path, jobs: Sequence[Walk]) -> None:
-    """Train, and store the states where walks begin."""
+    """Trains, and stores the states where walks begin."""
     walks = []
     for run in dict.fromkeys(job.run for job in jobs):
         if starts := sorted({job.start for job in jobs if job.run == run} - {0}):
@@ -155,7 +156,7 @@ def keep_starts(way: Way, folder: Path, jobs: Sequence[Walk]) -> None:
 def judge_sample(
     program: Program, buffers: Sequence[Array], numeric_format: str, count: int
 ) -> dict[str, int]:
-    """So many elements of each node, judged by the referee from their operands."""
+    """Lets the referee judge `count` elements of each node from their operands."""
     chance, fetch, judged, convicted = random.Random(0), make_fetch(buffers.__getitem__), 0, 0
     for node in program.nodes:
         for element in chance.sample(range(node.elements), min(count, node.elements)):
@@ -165,16 +166,16 @@ def judge_sample(
 
 
 def is_fault(node: Node, element: int, fetch: Fetch, numeric_format: str) -> bool:
-    """The referee's verdict on an element of a trace."""
+    """Returns the referee's verdict on an element of a trace."""
     claimed = fetch(node.output.buffer, locate(node.output, unravel(element, node.output_sizes)))
     return judge_element(node, element, fetch, claimed, numeric_format).is_fault
 
 
 def make_fetch(get: Callable[[int], Array]) -> Fetch:
-    """Elements as the referee reads them."""
+    """Returns a function that gives elements as the referee reads them."""
 
     def fetch(buffer: int, element: int) -> int:
-        """The bits of a float32, or an integer."""
+        """Returns the bits of a float32, or an integer."""
         values = get(buffer)
         is_float = values.dtype == np.float32
         return canonicalize(int(values.view(np.uint32)[element])) if is_float else int(values[element])
@@ -184,8 +185,8 @@ def make_fetch(get: Callable[[int], Array]) -> Fetch:
 
 # --- Planted bits -------------------------------------------------------------------------------------------
 def plant_bits(formats: Sequence[str], count: int) -> dict[str, Any]:
-    """In honest traces of each format `count` bits of each kind of operation, one at a time. found: the
-    challenger proves that very element, and the referee calls it a fault."""
+    """Flips `count` bits of each kind of operation in honest traces of each format, one at a time. `found`
+    counts those where the challenger proves that very element and the referee calls it a fault."""
     tried, found, missed = Counter[str](), Counter[str](), list[str]()
     for numeric_format in formats:
         spec = build_tiny_training(numeric_format=numeric_format)
@@ -203,7 +204,7 @@ def plant_bits(formats: Sequence[str], count: int) -> dict[str, Any]:
 
 
 def _draw_places(program: Program, count: int) -> Iterator[tuple[int, int, int]]:
-    """(node, element, bit)."""
+    """Yields (node, element, bit)."""
     chance = random.Random(1)
     for operation in Operation:
         numbers = [n for n, node in enumerate(program.nodes) if node.operation is operation]

@@ -1,8 +1,8 @@
-"""The training of the benchmark `exact`, states as files, and workers that train it in one way each.
+"""Trains for the benchmark `exact`: in workers, one way of computing each, with states as files.
 
 A worker is a process that trains from a stored state. It prints a line a step: the digest of W, m and v, and
-the loss. The way is said by its environment and by the arguments: threads, oneDNN, the device, and the family
-of products, or NumPy instead of the project's own kernels.
+the loss. Its environment and arguments choose the way: threads, oneDNN, the device, and the family of
+products, or NumPy instead of the project's own kernels.
 """
 
 import json
@@ -44,7 +44,7 @@ MODELS = {
     "6M": DecoderConfig(256, 256, 768, 7, 4, 4, 128),
 }
 ROWS = 2
-"""Of a batch: bits are as equal in small batches, and more steps fit."""
+"""Rows of a batch. Small batches show differences in bits as well as large ones, and allow more steps."""
 WARMUP_STEPS = 40
 SCHEDULE_STEPS = 10_000
 CHUNK_TERMS = 4096
@@ -52,7 +52,7 @@ CHUNK_TERMS = 4096
 
 @dataclass(frozen=True)
 class Run:
-    """What is trained. size: a name in MODELS; seed: of weights and data; phase: a name in PHASES."""
+    """A training run. `size` is a name in MODELS, `phase` one in PHASES; `seed` chooses weights and data."""
 
     size: str
     numeric_format: str
@@ -62,7 +62,7 @@ class Run:
 
 @lru_cache(maxsize=4)
 def open_run(run: Run) -> tuple[TrainingSpec, GetBatch]:
-    """The run's spec, and its batches by step."""
+    """Returns the run's spec, and its batches by step."""
     spec, corpus = _open_task(run.size, run.numeric_format)
     own = replace(spec, initial_seed=run.seed, schedule=raise_rates(spec.schedule, PHASES[run.phase]))
     beacon = sha256(f"{run.size} {run.seed}".encode()).digest()
@@ -85,13 +85,13 @@ def _open_task(size: str, numeric_format: str) -> tuple[TrainingSpec, Corpus]:
 
 
 def begin(run: Run) -> TrainingState:
-    """The state before the first step."""
+    """Returns the state before the first step."""
     spec, _ = open_run(run)
     return begin_round(draw_first(spec), 0)
 
 
 def digest(state: TrainingState) -> str:
-    """Sixteen hexadecimal digits of the bits of W, m and v."""
+    """Returns sixteen hexadecimal digits of a hash of W, m and v."""
     hashed = sha256()
     for vector in state.vectors:
         hashed.update(vector.cpu().numpy().tobytes())
@@ -99,32 +99,32 @@ def digest(state: TrainingState) -> str:
 
 
 def save(state: TrainingState, path: Path) -> None:
-    """Write a state; its name ends in the number of steps done."""
+    """Writes a state; its file name ends in the number of steps done."""
     vectors = [vector.cpu() for vector in state.vectors]
     save_file(dict(zip("Wmv", vectors, strict=True)), path)
 
 
 def load(path: Path) -> TrainingState:
-    """Read a state that `save` wrote."""
+    """Reads a state that `save` wrote."""
     tensors, steps = load_file(path), int(path.name.rsplit("-", 1)[1])
     return TrainingState(tensors["W"], tensors["m"], tensors["v"], steps, steps)
 
 
 def name_state(folder: Path, run: Run, steps: int) -> Path:
-    """Where the state of a run after so many steps is written."""
+    """Returns the file for the state of a run after `steps` steps."""
     return folder / f"{run.size}-{run.numeric_format}-{run.seed}-{run.phase.replace(' ', '_')}-{steps}"
 
 
 CPU, DOUBLES = "cpu", "doubles"
 NUMPY = "numpy"
-"""Instead of a family: the step of the tests, written from the specification."""
+"""Stands for a family: the step of the tests, written from the specification."""
 Advance = Callable[..., tuple[TrainingState, float]]
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to compute. family: a name in FAMILIES, NUMPY, or empty where the machine chooses; python: the
-    interpreter, with another PyTorch; device: where PyTorch computes."""
+    """A way to compute. `family` is a name in FAMILIES, NUMPY, or empty if the machine chooses. `python` is
+    the interpreter, perhaps with another PyTorch. `device` is where PyTorch computes."""
 
     configuration: Configuration
     family: str
@@ -133,21 +133,21 @@ class Way:
 
     @property
     def name(self) -> str:
-        """Short and unique."""
+        """A short, unique name."""
         other = "" if self.python == sys.executable else f"-{Path(self.python).parents[1].name}"
         place = self.configuration.name if self.device == CPU else self.device
         return f"{place}-{self.family or 'chosen'}{other}"
 
     @property
     def is_kernel_configuration(self) -> bool:
-        """Is it this PyTorch on the processor, in one of its configurations?"""
+        """Returns whether this is this PyTorch on the processor, in one of its configurations."""
         return (self.python, self.device) == (sys.executable, CPU) and self.family != NUMPY
 
 
 def list_ways(pythons: tuple[str, ...] = ()) -> list[Way]:
-    """Every kernel configuration of this machine, both families on its graphics card and with each other
-    PyTorch, and NumPy. With oneDNN one family of products or the other in turn; without it byte products are
-    so slow that no machine chooses them."""
+    """Returns every kernel configuration of this machine, both families on its graphics card and with each
+    other PyTorch, and NumPy. Configurations with oneDNN alternate between the families; without oneDNN byte
+    products are so slow that no machine chooses them."""
     configurations, families = list_configurations(), sorted(FAMILIES)
     turns = ((one, families[n % len(families)]) for n, one in enumerate(configurations))
     ways = [Way(one, family if one.onednn else DOUBLES) for one, family in turns]
@@ -159,8 +159,8 @@ def list_ways(pythons: tuple[str, ...] = ()) -> list[Way]:
 
 @dataclass(frozen=True)
 class Walk:
-    """Steps of a run. start: after how many steps it begins, from a stored state; kept: after how many more
-    the state is stored."""
+    """Steps of a run. `start` is the number of steps after which it begins, from a stored state. After each
+    of `kept` more steps the state is stored."""
 
     run: Run
     start: int
@@ -170,7 +170,7 @@ class Walk:
 
 # --- The worker ---------------------------------------------------------------------------------------------
 def walk(job: Walk, folder: Path, step: Advance = advance) -> Iterator[tuple[str, float]]:
-    """The digest after each step, and the loss before it."""
+    """Yields the digest after each step, and the loss before it."""
     spec, get_batch = open_run(job.run)
     state = load(name_state(folder, job.run, job.start)) if job.start else begin(job.run)
     for number in range(job.start, job.start + job.steps):
@@ -183,7 +183,7 @@ def walk(job: Walk, folder: Path, step: Advance = advance) -> Iterator[tuple[str
 def advance_by_numpy(
     state: TrainingState, batch: tuple[torch.Tensor, torch.Tensor], spec: TrainingSpec
 ) -> tuple[TrainingState, float]:
-    """As `step.advance`, by the NumPy step."""
+    """Advances as `step.advance`, by the NumPy step."""
     built = get_program(spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     arrays = (tensor.numpy() for tensor in (*state.vectors, *(part.reshape(-1) for part in batch), scalars))
@@ -194,7 +194,7 @@ def advance_by_numpy(
 
 
 def main() -> None:
-    """Do the walks that the arguments name, one after another."""
+    """Does the walks that the arguments name, one after another."""
     folder, device, family, threads, onednn, *jobs = sys.argv[1:]
     pin_kernels(int(threads), onednn == "True")
     step: Advance = advance_by_numpy if family == NUMPY else advance
@@ -211,7 +211,7 @@ def main() -> None:
 
 # --- The benchmark ------------------------------------------------------------------------------------------
 def start_worker(way: Way, folder: Path, *jobs: Walk) -> list[tuple[str, float]]:
-    """Run a worker to its end: what it printed. Raises CalledProcessError where it fails."""
+    """Runs a worker to its end; returns what it printed. Raises CalledProcessError if it fails."""
     configuration = way.configuration
     settings = [str(folder), way.device, way.family, str(configuration.threads), str(configuration.onednn)]
     command = [way.python, "-m", "lab.benchmarks.exactness.walking", *settings]

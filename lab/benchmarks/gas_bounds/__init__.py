@@ -1,1 +1,1 @@
-"""What single calls cost in gas at the bounds of a task, and the rounds in which they are made."""
+"""Measures the gas of single calls at the bounds of a task, and plays the rounds for them."""

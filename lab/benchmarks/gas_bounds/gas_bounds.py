@@ -1,15 +1,11 @@
-"""What do answers, proofs and contests cost at the bounds that terms allow, on trees of millions of
-leaves?
+"""Measures the gas of answers, proofs and contests at the bounds that terms allow.
 
-Trees of millions of leaves of which a few are known: words stand for the rest.
+Tensors have 2^31 parameters, claims 65,535 segments of 20 steps, programs 65,536 nodes over as many buffers
+of 2^40 elements, sums 4,096 terms, and trace leaves 4,096 bytes. Of each tree only what is opened is real;
+random words stand for the rest. Hardly any byte is zero, because non-zero bytes cost more.
 
-A contest at the bounds: answers, the contester's moves, the leaf, right and wrong, and the fall.
-
-The claims are as those of `ContestsGas.t.sol`: scales far apart, sums that round at every claim.
-
-Tensors of 2^31 parameters, claims of 65,535 segments of 20 steps, programs of 65,536 nodes over as many
-buffers of 2^40 elements, sums of 4,096 terms, trace leaves of 4,096 bytes. Of each tree only what is opened
-is real. Bytes are hardly ever zero: others cost more.
+A contest has all answers, the contester's moves, a right and a wrong leaf, and the fall of the root. Claims
+are as in `ContestsGas.t.sol`: their scales are far apart, so sums round at every claim.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,24 +53,24 @@ Grown = tuple[bytes, list[bytes]]
 
 
 def grow(leaf: bytes, index: int, depth: int, *name: object) -> Grown:
-    """A tree with this leaf hash in this place."""
+    """Returns a tree with this leaf hash in this place."""
     path = [make_word(*name, level) for level in range(depth)]
     return fold_path(leaf, index, path), path
 
 
 def grow_run(leaves: Sequence[bytes], first: int, depth: int, *name: object) -> Grown:
-    """A tree with leaves of these bytes from `first` on."""
+    """Returns a tree with leaves of these bytes from place `first` on."""
     hashes = [hash_leaf(leaf) for leaf in leaves]
     return _find_length(lambda path: fold_range(hashes, first, depth, path), *name)
 
 
 def grow_set(leaves: Mapping[int, bytes], depth: int, *name: object) -> Grown:
-    """A tree with these leaf hashes in these places."""
+    """Returns a tree with these leaf hashes in these places."""
     return _find_length(lambda path: fold_set(leaves, depth, path), *name)
 
 
 def _find_length(fold: Callable[[Sequence[bytes]], bytes | None], *name: object) -> Grown:
-    """The longest path all of which is used."""
+    """Returns the longest path of which every element is used."""
     path: list[bytes] = []
     root = fold(path)
     while (longer := fold([*path, make_word(*name, len(path))])) is not None:
@@ -85,32 +81,32 @@ def _find_length(fold: Callable[[Sequence[bytes]], bytes | None], *name: object)
 
 
 def make_noise(count: int, *name: object) -> bytes:
-    """Bytes that hardly ever are zero."""
+    """Returns bytes that are hardly ever zero."""
     words = -(-count // 32)
     return b"".join(make_word(*name, i) for i in range(words))[:count]
 
 
 SEGMENTS, STEPS = (1 << 16) - 1, MAX_SEGMENT_STEPS
 DEPTH = (MAX_PARAMETERS // LEAF_ELEMENTS - 1).bit_length()
-"""of a tensor's tree: 23."""
+"""The depth of a tensor's tree: 23."""
 LEAF = 0x2AAAAB
-"""The leaf that everything is about: siblings on both sides."""
+"""The leaf that all proofs are about; it has siblings on both sides."""
 SEGMENT = SEGMENTS - 1
 SCHEDULE_DEPTH = (SEGMENTS - 1).bit_length()
 WIDEST = (1 << 64) - 1, (1 << 160) - 1, (1 << 64) - 1, (1 << 160) - 1, (1 << 64) - 1, (1 << 64) - 1
-"""Limits within which any two numbers of one size lie: all of a leaf is compared."""
+"""Limits within which any two numbers of one size lie, so that a whole leaf is compared."""
 RATE = 1 << 63
 BOUND_WINDOWS = GameWindows(**{**asdict(WINDOWS), "respond": 20})
 
 
 class BoundPlay(Play):
-    """A task of one round at the bounds. step_root: of its steps."""
+    """A task of one round at the bounds. `step_root` is the root of its steps."""
 
     segments = SEGMENTS
     step_root = make_word("step")
 
     def make_terms(self) -> tuple[Any, ...]:
-        """One round of as many segments as there may be."""
+        """Returns terms of one round with as many segments as allowed."""
         schedule = grow(compute_schedule_leaf(SEGMENT, RATE), SEGMENT, SCHEDULE_DEPTH, "schedule")
         return (
             self.submitter.address, make_word("salt", self.case, type(self).__name__), *self.roots,
@@ -120,7 +116,7 @@ class BoundPlay(Play):
         )  # fmt: skip
 
     def make_challenger(self) -> Member:
-        """Somebody with a credit."""
+        """Returns an account with credit."""
         challenger = make_member("challenger")
         self.fund(challenger, 100 * AMOUNTS.ask_bond)
         return challenger
@@ -128,7 +124,8 @@ class BoundPlay(Play):
 
 # --- Asks ---------------------------------------------------------------------------------------------------
 def measure_answer(chain: RoundChain) -> dict[str, int]:
-    """The answer to an ask about an honest vote: all numbers of both leaves differ, within the limits."""
+    """Measures the answer to a query about an honest vote. All numbers of both leaves differ, within the
+    limits."""
     play = BoundPlay(chain, Case(1, 6))
     play.start()
     play.play(0)
@@ -142,7 +139,8 @@ def measure_answer(chain: RoundChain) -> dict[str, int]:
 
 
 def make_question(play: Play) -> tuple[Any, Any]:
-    """A signed vote between two states that differ in all numbers of a leaf, and the answer to an ask."""
+    """Returns a signed vote between two states that differ in all numbers of a leaf, and the answer to a
+    query."""
     known, auditor = play.rounds[0], play.seats[VERIFIER][0]
     solver, salts = play.seats[SOLVER][0].address, (make_word("boundary"), make_word("seal"))
     (claimed, claimed_leaves), (own, own_leaves) = _make_end("claimed"), _make_end("own")
@@ -159,7 +157,7 @@ def make_question(play: Play) -> tuple[Any, Any]:
 
 
 def _make_end(name: str) -> tuple[StateHeader, Any]:
-    """A state, and a leaf of its three tensors with its paths."""
+    """Returns a state, and a leaf of each of its three tensors with the paths."""
     leaves = [_make_numbers(name, tensor) for tensor in range(3)]
     grown = [grow(hash_leaf(leaf), LEAF, DEPTH, name, i) for i, leaf in enumerate(leaves)]
     steps = (SEGMENT + 1) * STEPS
@@ -169,14 +167,14 @@ def _make_end(name: str) -> tuple[StateHeader, Any]:
 
 
 def _make_numbers(*name: object) -> bytes:
-    """Numbers from 1/2 to 1, a leaf of them."""
+    """Returns a leaf of numbers from 1/2 to 1."""
     noise = make_noise(4 * LEAF_ELEMENTS, *name)
     numbers = (int.from_bytes(noise[i : i + 4], "little") for i in range(0, len(noise), 4))
     return pack_bits([0x3F000000 | number & 0x7FFFFF for number in numbers])
 
 
 def require_event(sent: Sent, event: str, **expected: Any) -> dict[str, Any]:
-    """The event's values. Raises RuntimeError where the transaction has none such."""
+    """Returns the values of an event. Raises RuntimeError if the transaction has no such event."""
     for _, name, values in sent.events:
         if name == event and all(values[key] == value for key, value in expected.items()):
             return values
@@ -185,7 +183,7 @@ def require_event(sent: Sent, event: str, **expected: Any) -> dict[str, Any]:
 
 # --- Votes --------------------------------------------------------------------------------------------------
 def measure_vote(chain: RoundChain, case: Case) -> int:
-    """A vote alone, with its opening: the first of its round, whose storage is new."""
+    """Measures a single vote with its opening: the first of its round, which writes new storage."""
     play = Play(chain, case)
     play.start()
     for slot in range(case.solvers):
@@ -201,15 +199,15 @@ NAMES = ("W", "M")
 
 
 def make_base(name: str) -> bytes:
-    """A leaf of finite numbers."""
+    """Returns a leaf of finite numbers."""
     noise = bytearray(make_noise(1024, "base", name))
     noise[3::4] = bytes(byte & 0xBF for byte in noise[3::4])
     return bytes(noise)
 
 
 def make_delta(slot: int) -> bytes:
-    """A leaf of a pseudo-gradient. From claim to claim scales rise by three bits, so nearly every sum rounds:
-    in whichever order they come."""
+    """Returns a leaf of a pseudo-gradient. Scales rise by three bits from claim to claim, so that nearly
+    every sum rounds, in any order."""
     delta = bytearray(make_noise(DELTA_LEAF_BYTES, "delta", slot))
     delta[::DELTA_BLOCK_BYTES] = bytes([3 * slot]) * 4
     return bytes(delta)
@@ -224,20 +222,20 @@ class ContestPlay(BoundPlay):
 
     # --- Claims ---------------------------------------------------------------------------------------------
     def make_claim(self, number: int, slot: int) -> bytes:
-        """Its work leaf alone is known, and of that the delta's leaf."""
+        """Returns a claim of which only the work leaf is known, and the leaf of its pseudo-gradient."""
         delta_root, _ = grow(hash_leaf(make_delta(slot)), LEAF, DEPTH, "delta", slot)
         solver = self.seats[SOLVER][slot].address
         leaf = compute_work_leaf(self.domain, 0, solver, SEGMENTS, delta_root, make_word("carried", slot))
         return name_claim(grow(leaf, SEGMENTS + 1, CLAIM_DEPTH, "claim", slot)[0], SEGMENTS)
 
     def list_order(self) -> list[int]:
-        """Slots in the order of the sum."""
+        """Returns the slots in the order in which claims are summed."""
         shards = assign_shards(self.rounds[0].beacon, self.case.solvers)
         return sorted(range(self.case.solvers), key=lambda slot: shards[slot])
 
     @property
     def inputs(self) -> bytes:
-        """What proves the leaf: as `bringLeaf` takes it."""
+        """The bytes that prove the leaf, as `bringLeaf` takes them."""
         parts = [make_base(name) + b"".join(path) for name, (_, path) in zip(NAMES, self.bases, strict=True)]
         for slot in self.list_order():
             _, delta_path = grow(b"", LEAF, DEPTH, "delta", slot)
@@ -248,13 +246,13 @@ class ContestPlay(BoundPlay):
     # --- The root -------------------------------------------------------------------------------------------
     @cached_property
     def leaf(self) -> bytes:
-        """The new W's, as its hash."""
+        """The hash of the leaf of the new W."""
         deltas = [make_delta(slot) for slot in self.list_order()]
         weights, momentum = (make_base(name) for name in NAMES)
         return hash_leaf(compute_outer_leaf(weights, momentum, deltas, RATE_BITS, RATE_BITS)[0])
 
     def list_groups(self) -> list[tuple[list[bytes], int]]:
-        """Nodes of each answer from the root down, and which of them leads to the leaf."""
+        """Returns the nodes of each answer from the root down, and which of them leads to the leaf."""
         groups: list[tuple[list[bytes], int]] = []
         node, index = self.leaf if self.is_right else make_word("wrong"), LEAF
         for levels in self._list_heights():
@@ -267,18 +265,18 @@ class ContestPlay(BoundPlay):
         return groups[::-1]
 
     def _list_heights(self) -> Iterator[int]:
-        """From the leaves upwards: the lowest group is of what is left over."""
+        """Yields the levels of each group from the leaves upwards; the lowest group has the remainder."""
         yield DEPTH % FANOUT_LEVELS or FANOUT_LEVELS
         yield from [FANOUT_LEVELS] * ((DEPTH - 1) // FANOUT_LEVELS)
 
     def make_root(self, number: int) -> bytes:
-        """Of the nodes that answers show."""
+        """Returns the root over the nodes that answers show."""
         return hash_words("touchstone.outer", *self.list_groups()[0][0])
 
 
 # --- Measuring ----------------------------------------------------------------------------------------------
 def measure_contests(chain: RoundChain, solvers: int) -> dict[str, Any]:
-    """Contests of a right root and of a wrong one, each down to its leaf."""
+    """Measures a contest of a right root and one of a wrong root, each down to its leaf."""
     play = ContestPlay(chain, Case(solvers, max(solvers, 6)))
     play.start()
     for slot in range(solvers):

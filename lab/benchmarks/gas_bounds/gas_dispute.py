@@ -1,4 +1,4 @@
-"""Disputes at the bounds: all answers, all moves, proofs with the longest sums, a conviction."""
+"""Measures disputes at the bounds: all answers and moves, proofs with the longest sums, a conviction."""
 
 from collections.abc import Iterator
 from dataclasses import astuple, replace
@@ -40,33 +40,35 @@ from touchstone.protocol.spec.task_spec import StepFacts
 
 TERMS = 4096
 MAX_NODES = MAX_BUFFERS = 1 << 16
-"""More than any model's program has."""
+"""More nodes and buffers than any model's program has."""
 LEAF_TERMS = MAX_TRACE_LEAF_BYTES // 4
 TRACE_DEPTH = (4 * MAX_ELEMENTS // MAX_TRACE_LEAF_BYTES - 1).bit_length()
 FIRST = 0x15555555
-"""Leaf from whose middle on terms lie: a sum of 4,096 then touches five."""
+"""The leaf in whose middle the terms begin, so that a sum of 4,096 terms touches five leaves."""
 OUTPUTS = Outputs(10_001, 21_845, 32_767, 43_691)
 SUMMED = (27_307, 38_229, 54_613)
-"""Buffers of the sum: its output and its operands."""
+"""The buffers of the sum: its output and its operands."""
 SHOWN = 60_001
-"""The buffer that leaves are demanded of."""
+"""The buffer whose leaves are demanded."""
 DEMANDS = 8
 SUM_NUMBER, WIDE_NUMBER = 43_690, 21_845
 CLAIM_DEPTH = 17
 SELECTED = 0x15555555
-"""The index that all terms of a selected sum have: no byte of it is zero."""
+"""The index of all terms of a selected sum; none of its bytes is zero."""
 START = FIRST * LEAF_TERMS + LEAF_TERMS // 2
 
 
 def make_sum(operation: Operation) -> Node:
-    """Of two runs: products, or the second one's elements where the first one has the element's index."""
+    """Returns a sum over two runs: of products, or of the second run's elements where the first has the
+    element's index."""
     output, first, second = (Access(buffer, START, (0,) * 7) for buffer in SUMMED)
     sizes, row = (SELECTED + 1, *(1,) * 6, TERMS), (*(0,) * 7, 1)
     return Node(operation, sizes, 1, output, (replace(first, strides=row), replace(second, strides=row)))
 
 
 def make_program(summing: Node) -> Program:
-    """As many buffers and nodes as there may be. The two nodes have as many loops as there may be."""
+    """Returns a program with as many buffers and nodes as allowed; both shown nodes have as many loops as
+    allowed."""
     one = Access(SHOWN, START, (0,) * 8)
     wide = Node(Operation.FINITE_SELECT, (1,) * 8, 0, one, (one, one, one))
     nodes = [wide] * MAX_NODES
@@ -75,7 +77,7 @@ def make_program(summing: Node) -> Program:
 
 
 def make_factors(*name: object) -> bytes:
-    """Numbers of very different sizes, a leaf of them: their sum is the dearest."""
+    """Returns a leaf of numbers of very different sizes, whose sum is the most expensive."""
     noise = make_noise(MAX_TRACE_LEAF_BYTES, *name)
     pieces = (noise[i : i + 4] for i in range(0, len(noise), 4))
     return b"".join(
@@ -85,7 +87,7 @@ def make_factors(*name: object) -> bytes:
 
 
 def make_facts(program: Program) -> StepFacts:
-    """The largest that a step may have."""
+    """Returns the largest facts that a step may have."""
     return StepFacts(
         compute_program_root(program), make_word("dataset"), make_word("scalars"), MAX_NODES, MAX_BUFFERS, 0,
         0x7FFF, 0x7FFF, 4, (1 << 40) - 1, (1 << 42) - 1, (1 << 31) - 1,
@@ -102,12 +104,12 @@ class DisputePlay(BoundPlay):
 
     # --- What is claimed ------------------------------------------------------------------------------------
     def make_claim(self, number: int, slot: int) -> bytes:
-        """Two boundaries are known."""
+        """Returns a claim of which two boundaries are known."""
         node = hash_node(*(self._make_boundary(boundary) for boundary in (SEGMENT, SEGMENT + 1)))
         return name_claim(grow(node, SEGMENT >> 1, CLAIM_DEPTH - 1, "claim")[0], self.segments)
 
     def make_header(self, step: int) -> StateHeader:
-        """The state before a step of the segment."""
+        """Returns the state before a step of the segment."""
         first, second, third = (make_word("state", tensor, step) for tensor in range(3))
         return StateHeader(first, second, third, SEGMENT * STEPS + step, SEGMENT * STEPS + step)
 
@@ -117,19 +119,19 @@ class DisputePlay(BoundPlay):
         return compute_boundary_leaf(self.domain, 0, solver, boundary, make_word("salt", boundary), root)
 
     def open_boundary(self, boundary: int) -> Any:
-        """As `postClaimRoots` takes it."""
+        """Returns a boundary as `postClaimRoots` takes it."""
         _, path = grow(b"", SEGMENT >> 1, CLAIM_DEPTH - 1, "claim")
         header, sibling = self.make_header((boundary - SEGMENT) * STEPS), self._make_boundary(boundary ^ 1)
         return astuple(header), make_word("salt", boundary), [sibling, *path]
 
     # --- The trace ------------------------------------------------------------------------------------------
     def make_leaf(self, buffer: int, index: int) -> bytes:
-        """One of the sum's."""
+        """Returns a leaf of a buffer of the sum."""
         return make_factors(buffer, index)
 
     @cached_property
     def runs(self) -> list[tuple[bytes, bytes, list[bytes]]]:
-        """Of the sum's output and operands: leaves, root, path."""
+        """Leaves, root and path of the sum's output and operands."""
         found = []
         for buffer in SUMMED:
             count = 1 if buffer == SUMMED[0] else 5
@@ -140,13 +142,13 @@ class DisputePlay(BoundPlay):
 
     @cached_property
     def shown(self) -> tuple[bytes, bytes, list[bytes]]:
-        """The leaf that is demanded: its bytes, root, path."""
+        """The demanded leaf: its bytes, root and path."""
         leaf = make_noise(MAX_TRACE_LEAF_BYTES, "shown")
         return leaf, *grow(hash_leaf(leaf), FIRST, TRACE_DEPTH, "shown")
 
     @cached_property
     def trace(self) -> Any:
-        """All levels over the roots of all buffers."""
+        """All levels of the tree over the roots of all buffers."""
         roots = [make_word("buffer", buffer) for buffer in range(MAX_BUFFERS)]
         end = self.make_header(STEPS)
         for buffer, root in zip(
@@ -159,13 +161,13 @@ class DisputePlay(BoundPlay):
         return compute_levels(roots)
 
     def prove_node(self, number: int) -> Any:
-        """As a demand and a proof take it."""
+        """Returns a node as a demand and a proof take it."""
         data, path = open_program_leaf(self.program, 2 + number)
         return number, data, path
 
     # --- Moves ----------------------------------------------------------------------------------------------
     def list_moves(self) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-        """Function, who moves (0: the claimant), the rest of the arguments."""
+        """Yields moves: the function, who moves (0: the claimant), the other arguments."""
         roots = [make_word("root", step) for step in range(STEPS + 1)]
         for step in (0, STEPS - 1, STEPS):
             roots[step] = compute_state_root(self.make_header(step))
@@ -188,14 +190,14 @@ class DisputePlay(BoundPlay):
 
 
 class SelectedPlay(DisputePlay):
-    """The same with a sum that all terms are selected for: each is copied before it is added."""
+    """The same, with a sum whose terms are all selected: each is copied before it is added."""
 
     program = make_program(make_sum(Operation.SELECTED_SUM))
     facts = make_facts(program)
     step_root = compute_step_root(facts)
 
     def make_leaf(self, buffer: int, index: int) -> bytes:
-        """The first operand is indices."""
+        """Returns a leaf; the first operand holds indices."""
         return (
             SELECTED.to_bytes(4, "little") * LEAF_TERMS
             if buffer == SUMMED[1]
@@ -204,18 +206,18 @@ class SelectedPlay(DisputePlay):
 
 
 class RejectPlay(BoundPlay):
-    """Two auditors make a claim void."""
+    """Lets two auditors make a claim void."""
 
     def list_words(self, slot: int, draw: int, is_late: bool) -> list[VoteWord]:
-        """A primary and a reserve."""
+        """Returns the verdicts of a primary and a reserve."""
         return [VoteWord.REJECT_STATE] * 2
 
 
 # --- Measuring ----------------------------------------------------------------------------------------------
 def measure_dispute(chain: RoundChain) -> dict[str, Any]:
-    """All moves of a dispute of a claim with the greatest leaves, up to a conviction, and the end of one in
-    which nothing is proven. defence: all of the claimant's; conviction: all of the opener's with the dearer
-    proof, against an auditor where that costs more."""
+    """Measures all moves of a dispute of a claim with the largest leaves up to a conviction, and the end of a
+    dispute in which nothing is proven. `defence` is the sum of the claimant's moves, `conviction` that of the
+    opener's with the more expensive proof, against an auditor if that costs more."""
     with chain.undone():
         selected = _play_dispute(SelectedPlay(chain, Case(1, 6)))
     gas = _play_dispute(DisputePlay(chain, Case(1, 6))) | measure_silence(chain)
@@ -232,7 +234,7 @@ def measure_dispute(chain: RoundChain) -> dict[str, Any]:
 
 
 def _play_dispute(play: DisputePlay) -> dict[str, int]:
-    """Gas by function."""
+    """Plays a dispute; returns gas by function."""
     play.start()
     play.play(0)
     challenger = play.make_challenger()
@@ -251,7 +253,8 @@ def _play_dispute(play: DisputePlay) -> dict[str, int]:
 
 
 def measure_silence(chain: RoundChain) -> dict[str, int]:
-    """Disputes that nobody answers, of a claim and of the vote that made it void: its pay is restored."""
+    """Measures disputes that nobody answers: of a claim, and of the vote that made it void, whose pay is
+    restored."""
     play = RejectPlay(chain, Case(1, 6))
     play.start()
     play.commit(0, 0)
@@ -273,7 +276,7 @@ def measure_silence(chain: RoundChain) -> dict[str, int]:
 
 
 def _end(play: BoundPlay, dispute: bytes) -> Sent:
-    """Ends a dispute after its clock, and takes that back."""
+    """Ends a dispute after its clock, and undoes that."""
     with play.chain.undone():
         play.chain.mine_to(play.chain.get_block() + BOUND_WINDOWS.respond + 1)
         return play.do(play.submitter, "Disputes", "end", play.task, dispute)

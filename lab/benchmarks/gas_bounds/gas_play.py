@@ -1,4 +1,4 @@
-"""Rounds of one task on the contracts, everybody awake: what benchmarks of gas play."""
+"""Plays rounds of one task on the contracts, all parties active, for the gas benchmarks."""
 
 from collections import Counter
 from dataclasses import asdict, astuple, dataclass, field
@@ -57,18 +57,19 @@ AMOUNTS = GameAmounts(
     finder_cap=10**18,
 )  # fmt: skip
 PAUSE_BLOCKS = 32
-"""Before the last commitment of a round: so that seats can settle before the ring comes round."""
+"""Blocks before the last commitment of a round, so that seats can settle before the ring reuses its
+entries."""
 WEALTH = 10**24
 TASK_ROUNDS, LEAVES, LEARNING_RATE_SUM = 1_000, 40, 1 << 60
 SCHEDULE = compute_levels(
     [compute_schedule_leaf(index, LEARNING_RATE_SUM) for index in range(TASK_ROUNDS * SEGMENTS)]
 )
-"""Tree over the learning rates of the whole task."""
+"""The tree over the learning rates of the whole task."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A size. is_refusing: a third of the primaries REJECT, and both reserves accept."""
+    """The size of a play. With `is_refusing` a third of the primaries REJECT, and both reserves accept."""
 
     solvers: int
     auditors: int
@@ -77,7 +78,7 @@ class Case:
 
 @dataclass
 class Round:
-    """What everybody knows of a round."""
+    """What every party knows of a round."""
 
     base: bytes
     beacon: bytes = b""
@@ -87,8 +88,8 @@ class Round:
 
 
 class Play:
-    """Rounds of one task, everybody awake. roots: of the first W and of its momentum; segments, draws: of a
-    claim."""
+    """Rounds of one task in which all parties are active. `roots` are those of the first W and its momentum;
+    `segments` and `draws` are those of a claim."""
 
     roots = (make_word("W"), make_word("zero"))
     segments, draws = SEGMENTS, DRAWS
@@ -120,21 +121,21 @@ class Play:
         return AMOUNTS.solver_stake if role == SOLVER else AMOUNTS.auditor_stake
 
     def do(self, sender: Member, contract: str, function: str, *arguments: Any) -> Sent:
-        """A call that must pass."""
+        """Sends a call that must pass."""
         sent = self.chain.send(sender.address, contract, function, *arguments)
         if sent.error is not None:
             raise RuntimeError(f"expected {contract}.{function} to pass, refused: {sent.error}")
         return sent
 
     def fund(self, member: Member, wei: int) -> None:
-        """So much credit, out of new tokens."""
+        """Gives a member this much credit, out of new tokens."""
         self.chain.ask(("anvil_setBalance", [member.address, hex(WEALTH)]))
         self.do(member, "DevToken", "mint", member.address, wei)
         self.do(member, "DevToken", "approve", self.chain.addresses["Purse"], wei)
         self.do(member, "Purse", "deposit", wei)
 
     def make_terms(self) -> tuple[Any, ...]:
-        """As `postTask` takes them."""
+        """Returns the terms as `postTask` takes them."""
         return (
             self.submitter.address, make_word("salt", self.case), *self.roots, SCHEDULE[-1][0],
             make_word("step"), 0, 0, LEAVES * 256, TASK_ROUNDS, self.segments * SEGMENT_STEPS, SEGMENT_STEPS,
@@ -143,11 +144,11 @@ class Play:
         )  # fmt: skip
 
     def make_claim(self, number: int, slot: int) -> bytes:
-        """The root of a claim's tree."""
+        """Returns the root of a claim's tree."""
         return make_word("claim", number, slot)
 
     def make_root(self, number: int) -> bytes:
-        """What a round is merged into."""
+        """Returns the root that a round is merged into."""
         return make_word("root", number)
 
     def _post(self) -> bytes:
@@ -158,7 +159,7 @@ class Play:
         return next(bytes(v["task"]) for _, name, v in sent.events if name == "TaskPosted")
 
     def start(self) -> None:
-        """Up to the first open round."""
+        """Plays up to the first open round."""
         self.do(self.submitter, "Rounds", "start", self.task)
         block = self._find_start()
         self.chain.mine_to(block)
@@ -173,7 +174,7 @@ class Play:
 
     # --- Rounds ---------------------------------------------------------------------------------------------
     def play(self, number: int) -> dict[str, list[Sent]]:
-        """One round: who sends what."""
+        """Plays one round; returns the transactions by kind."""
         sent = {"commit": [self.commit(number, slot) for slot in range(self.case.solvers - 1)]}
         self.chain.mine_to(self.chain.get_block() + PAUSE_BLOCKS)
         sent["commit"].append(self.commit(number, self.case.solvers - 1))
@@ -185,7 +186,7 @@ class Play:
         return sent
 
     def commit(self, number: int, slot: int) -> Sent:
-        """One solver's claim."""
+        """Commits one solver's claim."""
         known, root = self.rounds[number], self.make_claim(number, slot)
         known.claims.append(root)
         solver = self.seats[SOLVER][slot]
@@ -194,7 +195,8 @@ class Play:
         )
 
     def seal(self, number: int) -> Sent:
-        """The last commitment stands in the latest block and closes the round."""
+        """Records the randomness of the audits. The last commitment is in the latest block and closes the
+        round."""
         closed = self.chain.get_block()
         block = -(-(closed + WINDOWS.delay) // WINDOWS.draw_grid) * WINDOWS.draw_grid
         self.chain.mine_to(block)
@@ -208,7 +210,8 @@ class Play:
         return self.do(self.submitter, "Rounds", "sealAudits", self.task, number, header)
 
     def cast(self, number: int, is_late: bool) -> list[HandedVote]:
-        """Votes with openings in the order of slot, draw and rank; `signed` has them as they were signed."""
+        """Returns votes with openings in the order of slot, draw and rank; `signed` keeps them as they were
+        signed."""
         self.signed = []
         known, slots = self.rounds[number], self.case.solvers
         role, tag = (WHISTLEBLOWER, WHISTLEBLOWER_POOL) if is_late else (VERIFIER, VERIFIER_POOL)
@@ -241,13 +244,14 @@ class Play:
         return handed
 
     def list_words(self, slot: int, draw: int, is_late: bool) -> list[VoteWord]:
-        """What the ranks of a draw say, as far as they are asked. A late draw is decided by its primary."""
+        """Returns the verdicts of a draw's ranks, as many as are needed. A late draw is decided by its
+        primary."""
         if not is_late and self.case.is_refusing and (self.draws * slot + draw) % 3 == 0:
             return [VoteWord.REJECT_STATE, VoteWord.ACCEPT, VoteWord.ACCEPT]
         return [VoteWord.ACCEPT]
 
     def post(self, number: int, votes: list[HandedVote], late: list[HandedVote]) -> Sent:
-        """The root, signed by the least majority."""
+        """Posts the root, signed by the smallest majority."""
         known, many = self.rounds[number], self.case.solvers
         shards = assign_shards(known.beacon, many)
         merged = sorted(range(many), key=lambda slot: shards[slot])
@@ -265,7 +269,8 @@ class Play:
 
     # --- Settling -------------------------------------------------------------------------------------------
     def settle_due(self, newest: int) -> list[Sent]:
-        """Settles all seats up to the last round of each epoch that can be settled, and frees its storage."""
+        """Settles all seats up to the last round of each epoch that can be settled, and frees the epoch's
+        storage."""
         sent = []
         while (last := self.settled + EPOCH_ROUNDS - 1) < newest:
             (facts,) = self.chain.read("Rounds", "factsOf", self.task, last, last)
@@ -279,8 +284,8 @@ class Play:
 
     # --- Questions ------------------------------------------------------------------------------------------
     def measure_questions(self, number: int) -> dict[str, list[Sent]]:
-        """Asks about votes of a round, each answered with a whole leaf of both ends; disputes of votes and
-        of claims."""
+        """Measures queries about votes of a round, each answered with a whole leaf of both ends, and disputes
+        of votes and of claims."""
         asker = make_member("asker")
         self.fund(asker, 100 * AMOUNTS.ask_bond)
         sent: dict[str, list[Sent]] = {"ask": [], "answer": [], "dispute_vote": [], "dispute_claim": []}
@@ -299,7 +304,8 @@ class Play:
         return sent
 
     def _make_question(self, number: int, leaf: int) -> tuple[Any, Any]:
-        """A signed vote between two states that differ elsewhere, and the answer to an ask about a leaf."""
+        """Returns a signed vote between two states that differ elsewhere, and the answer to a query about a
+        leaf."""
         known, segment, auditor = self.rounds[number], 3, self.seats[VERIFIER][leaf]
         solver, salts = self.seats[SOLVER][0].address, (make_word("boundary"), make_word("seal"))
         (claimed, claimed_leaves), (own, own_leaves) = (
@@ -324,7 +330,8 @@ class Play:
         return (astuple(vote), *signature), answer
 
     def _make_end(self, number: int, segment: int, leaf: int, name: str) -> tuple[StateHeader, Any]:
-        """A state of which one leaf is known, the same for all names, and that leaf of its three tensors."""
+        """Returns a state of which one leaf is known, equal for all names, and that leaf of its three
+        tensors."""
         data, steps = b"\0\0\0\x3f" * 256, (segment + 1) * SEGMENT_STEPS
         paths = [[make_word(name, tensor, i) for i in range(6)] for tensor in range(3)]
         weights, first, second = (fold_path(hash_leaf(data), leaf, path) for path in paths)
@@ -332,7 +339,7 @@ class Play:
         return state, tuple((data, path) for path in paths)
 
     def check_pay(self) -> None:
-        """Everybody's credit is what its work earned."""
+        """Raises RuntimeError unless every credit is what the account's work earned."""
         for account, wei in self.owed.items():
             held = self.chain.read("Purse", "creditOf", account)
             if held != wei:

@@ -1,1 +1,1 @@
-"""The parts of `honest.py`: adversarial values, node layouts, real traces, lies, wrong wirings."""
+"""Parts of `honest.py`: adversarial values, node layouts, real traces, lies, wrong wirings."""

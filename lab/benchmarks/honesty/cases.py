@@ -1,8 +1,8 @@
-"""Single nodes of every kind over awkward operands: contiguous, transposed, with gaps, repeated; sums of 1 to
-4,096 terms.
+"""Makes single nodes of every kind over awkward operands.
 
-A layout names loops by letters, as einsum does: the output's loops, the reduced ones, and in which order each
-operand and the output lie in memory. A letter that is no loop makes a gap, or the rows of a table.
+Operands are contiguous, transposed, with gaps or repeated; sums have 1 to 4,096 terms. A layout names loops
+by letters, as einsum does: the output's loops, the reduced ones, and the order of each operand and of the
+output in memory. A letter that is no loop makes a gap, or the rows of a table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,48 +41,48 @@ class Sample:
     buffers: Mapping[int, Tensor]
 
     def view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-        """A view of a buffer; a first size of -1: as many as there are."""
+        """Returns a view of a buffer. A first size of -1 means as many as there are."""
         return look(self.buffers[access.buffer], access.offset, sizes, strides)
 
     def put(self, buffer: int, values: Tensor) -> "Sample":
-        """With other values in one buffer."""
+        """Returns the sample with other values in one buffer."""
         return Sample(self.node, {**self.buffers, buffer: values})
 
     def operand(self, place: int) -> Tensor:
-        """An operand over all loops."""
+        """Returns an operand over all loops."""
         return NodeViews(self.node, self.view).operand(place)
 
     @property
     def output(self) -> Tensor:
-        """What stands in the output, over its loops."""
+        """The values in the output, over its loops."""
         return NodeViews(self.node, self.view).output
 
     def compute(self) -> "Sample":
-        """With the output computed by the kernels that train, in a copy of its buffer."""
+        """Returns the sample with its output computed by the training kernels, in a copy of its buffer."""
         buffer = self.node.output.buffer
         computed = self.put(buffer, self.buffers[buffer].clone())
         make_kernel(self.node, computed.view)()
         return computed
 
     def move(self, device: str) -> "Sample":
-        """The same on a device."""
+        """Returns the sample on a device."""
         return Sample(self.node, {number: values.to(device) for number, values in self.buffers.items()})
 
     def check(self) -> NodeReport:
-        """The checker's word on all elements."""
+        """Returns the checker's report on all elements."""
         return check_node(self.node, self.view)
 
     def judge(self, number: int) -> Judgement:
-        """The referee's word on one element; it sees that element's operands only."""
+        """Returns the referee's verdict on one element, from that element's operands only."""
         return judge_element(self.node, number, self.fetch, self.fetch(*self.find(number)))
 
     def find(self, number: int) -> tuple[int, int]:
-        """Buffer and place of an output element."""
+        """Returns buffer and place of an output element."""
         output = self.node.output
         return output.buffer, locate(output, unravel(number, self.node.output_sizes))
 
     def fetch(self, buffer: int, element: int) -> int:
-        """Bits of a float32, or an index."""
+        """Returns the bits of a float32, or an index."""
         values = self.buffers[buffer].numpy()
         return int(values[element] if values.dtype == np.int64 else values.view(np.uint32)[element])
 
@@ -90,9 +90,9 @@ class Sample:
 # --- Layouts ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Layout:
-    """loops and reduced: letters in the node's order; output and reads: letters in the order of memory;
-    selected: the loop that an index is compared with, or the rows of a table. values: awkward; wild (in sums
-    too, so that they overflow); or plain, where every lie shows."""
+    """A layout of a node. `loops` and `reduced` are letters in the node's order, `output` and `reads` letters
+    in the order of memory. `selected` is the loop that an index is compared with, or the rows of a table.
+    `values` are `awkward`; `wild`, in sums too, so that they overflow; or `plain`, where every lie shows."""
 
     loops: str
     reduced: str
@@ -103,7 +103,7 @@ class Layout:
     values: str = "awkward"
 
     def shrink(self, factor: int) -> "Layout":
-        """With about so many times fewer elements."""
+        """Returns the layout with about `factor` times fewer elements."""
         sizes = dict(self.sizes)
         for letter in self.loops:
             taken = min(factor, max(1, sizes[letter] // 4)) if letter != self.selected else 1
@@ -111,7 +111,7 @@ class Layout:
         return replace(self, sizes=sizes)
 
     def build(self, operation: Operation) -> Node:
-        """The node; buffer 0 is the output, the operands follow."""
+        """Builds the node; buffer 0 is the output, the operands follow."""
         every = self.loops + self.reduced
         reads = tuple(self._access(n + 1, memory, every) for n, memory in enumerate(self.reads))
         selected = 0
@@ -131,17 +131,18 @@ class Layout:
         return prod(self.sizes[x] for x in memory[place + 1 :]) if place >= 0 else 0
 
     def count(self, memory: str) -> int:
-        """Elements of a buffer."""
+        """Returns the number of elements of a buffer."""
         return prod(self.sizes[letter] for letter in memory)
 
     def order(self, memory: str, values: Tensor) -> Tensor:
-        """Values drawn over letters in canonical order (gaps, loops, reduced), flat as they lie in memory."""
+        """Returns values that were drawn over letters in canonical order (gaps, loops, reduced), flat in the
+        order of memory."""
         canonical = self.canonical(memory)
         shaped = values.view([self.sizes[letter] for letter in canonical])
         return shaped.permute([canonical.index(letter) for letter in memory]).reshape(-1)
 
     def canonical(self, memory: str) -> str:
-        """Letters of a buffer, reduced ones last."""
+        """Returns the letters of a buffer in canonical order, reduced ones last."""
         return "".join(sorted(memory, key=(self.loops + self.reduced).find))
 
 
@@ -226,13 +227,13 @@ LAYOUTS: dict[Operation, tuple[Layout, ...]] = {
         *(_lay("i", "", "i", ",i,i", i=1 << 15) for _ in range(8)),
     ),
 }
-"""About a million elements of each kind."""
+"""Layouts with about a million elements of each kind."""
 POSITIVE = frozenset({Operation.SQUARE_ROOT, Operation.RECIPROCAL_ROOT, Operation.LOGARITHM})
 
 
 # --- Samples ------------------------------------------------------------------------------------------------
 def make_sample(operation: Operation, layout: Layout, generator: Generator) -> Sample:
-    """A node with operands; its output is still empty."""
+    """Makes a node with operands; its output is still empty."""
     buffers = {0: torch.zeros(layout.count(layout.output))}
     for place, memory in enumerate(layout.reads):
         if operation in INDEXED and place == 0:
@@ -246,7 +247,7 @@ def make_sample(operation: Operation, layout: Layout, generator: Generator) -> S
 
 
 def _draw_indices(size: int, count: int, generator: Generator) -> Tensor:
-    """Low ones far more often than high ones."""
+    """Draws indices, low ones far more often than high ones."""
     square = torch.rand(count, generator=generator).square()
     return (size * square.square()).long().clamp_(max=size - 1)
 

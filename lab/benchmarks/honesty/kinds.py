@@ -1,8 +1,7 @@
-"""What this process's kernels make of awkward operands and of real steps, against checker and referee.
+"""Compares this process's kernels with checker and referee, on awkward operands and real steps.
 
-The checker takes IEEE's word for single additions and products, as it computes them by the same library.
-Here these are compared with float64's as well, and the referee, in exact arithmetic, judges a sample of
-everything.
+The checker trusts single additions and products, because it computes them with the same library. So they are
+also compared with float64 here, and the referee judges a sample of everything in exact arithmetic.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,7 @@ from touchstone.protocol.spec.program import Node
 from touchstone.protocol.spec.program_operations import Operation
 
 ULP_RANGE = (2.0**-125, 2.0**127)
-"""Results whose error is counted in units in the last place: where neither flushing nor overflow is near."""
+"""The range of results whose error is counted in units in the last place: far from flushing and overflow."""
 FUNCTIONS: dict[Operation, Callable[[Tensor], Tensor]] = {
     Operation.EXPONENTIAL: torch.exp,
     Operation.LOGARITHM: torch.log,
@@ -36,16 +35,16 @@ ROUNDED: dict[Operation, Callable[..., Tensor]] = {
     Operation.SQUARE_ROOT: torch.sqrt,
 }
 JUDGED_TERMS = 3000
-"""Terms of the elements of one node that the referee judges."""
+"""The most terms of one node's elements that the referee judges."""
 JUDGED_ELEMENTS = 60
 FINGERPRINT_SHRINK = 128
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Of one kind. outside: elements that the checker calls so; worst_ratio: error over bound; worst_ulp: of
-    functions; misrounded: single operations that float64 rounds to something else; judged, convicted: by the
-    referee."""
+    """The results of one kind. `outside` counts elements that the checker finds outside their bounds.
+    `worst_ratio` is error over bound, `worst_ulp` that of functions. `misrounded` counts single operations
+    that float64 rounds to something else. `judged` and `convicted` are counts of the referee."""
 
     elements: int = 0
     outside: int = 0
@@ -56,7 +55,7 @@ class Seen:
     convicted: int = 0
 
     def add(self, other: "Seen") -> "Seen":
-        """Both."""
+        """Returns both results together."""
         sums = {name: getattr(self, name) + value for name, value in asdict(other).items()}
         largest = {
             name: max(getattr(self, name), getattr(other, name)) for name in ("worst_ratio", "worst_ulp")
@@ -65,11 +64,11 @@ class Seen:
 
 
 Kinds = Mapping[str, Seen]
-"""By the kind's name."""
+"""Results by the name of the kind."""
 
 
 def merge(*parts: Kinds) -> dict[str, Seen]:
-    """All together."""
+    """Returns all results together."""
     merged: dict[str, Seen] = {}
     for part in parts:
         for name, seen in part.items():
@@ -79,7 +78,7 @@ def merge(*parts: Kinds) -> dict[str, Seen]:
 
 # --- Single nodes -------------------------------------------------------------------------------------------
 def measure_kinds(seed: int, shrink: int, device: str = "cpu") -> dict[str, Seen]:
-    """Every layout of every kind on operands of this seed, computed on a device."""
+    """Measures every layout of every kind on operands of this seed, computed on a device."""
     generator, random = torch.Generator().manual_seed(seed), Random(seed)
     kinds = {}
     with np.errstate(all="ignore"):
@@ -93,7 +92,7 @@ def measure_kinds(seed: int, shrink: int, device: str = "cpu") -> dict[str, Seen
 
 
 def measure_sample(sample: Sample, random: Random) -> Seen:
-    """One node as the kernels computed it."""
+    """Measures one node as the kernels computed it."""
     report, kind = sample.check(), sample.node.operation
     chosen = choose_elements(sample.node, random)
     judged = [sample.judge(element) for element in {report.element, *chosen}]
@@ -109,13 +108,13 @@ def measure_sample(sample: Sample, random: Random) -> Seen:
 
 
 def choose_elements(node: Node, random: Random) -> list[int]:
-    """Some for the referee."""
+    """Chooses some elements for the referee."""
     count = min(node.elements, JUDGED_ELEMENTS, max(1, JUDGED_TERMS // node.terms))
     return random.sample(range(node.elements), count)
 
 
 def _measure_ulp(sample: Sample, function: Callable[[Tensor], Tensor]) -> float:
-    """The largest |claimed - exact| / ulp(exact), exact in float64."""
+    """Returns the largest |claimed - exact| / ulp(exact), with exact in float64."""
     exact = function(sample.operand(0).double())
     is_counted = (exact.abs() >= ULP_RANGE[0]) & (exact.abs() < ULP_RANGE[1])
     exact, claimed = exact[is_counted], sample.output[is_counted]
@@ -124,14 +123,15 @@ def _measure_ulp(sample: Sample, function: Callable[[Tensor], Tensor]) -> float:
 
 
 def _count_misrounded(sample: Sample, function: Callable[..., Tensor]) -> int:
-    """Elements other than float64's result, rounded (which is right: Figueroa, 1995)."""
+    """Counts elements that differ from float64's rounded result, which is right (Figueroa, 1995)."""
     operands = [sample.operand(place).double() for place in range(len(sample.node.operands))]
     right, claimed = function(*operands).float(), sample.output
     return int(((right != claimed) & ~(right.isnan() & claimed.isnan())).sum())
 
 
 def compute_fingerprints() -> dict[str, str]:
-    """By kind: a hash of results from operands that are the same in every process, to tell kernels apart."""
+    """Returns, by kind, a hash of results from operands that are the same in every process, to tell kernels
+    apart."""
     prints = {}
     for kind, layouts in LAYOUTS.items():
         digest, generator = sha256(), torch.Generator().manual_seed(0)
@@ -149,14 +149,14 @@ def compute_fingerprints() -> dict[str, str]:
 # --- Traces -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TraceSeen:
-    """faults: what the checker names."""
+    """Results of a trace; `faults` are those that the checker names."""
 
     kinds: Kinds
     faults: tuple[str, ...]
 
 
 def measure_trace(model: str, step: Step, seed: int, device: str = "cpu") -> TraceSeen:
-    """A step recorded on a device: every element by the checker, some of each kind by the referee."""
+    """Measures a step recorded on a device: the checker sees every element, the referee some of each kind."""
     built = build_step(model)
     buffers = step.record(built, device)
     report = TraceChecker(built.program).check(buffers.__getitem__)
@@ -168,7 +168,7 @@ def measure_trace(model: str, step: Step, seed: int, device: str = "cpu") -> Tra
 def _judge_some(
     nodes: tuple[Node, ...], buffers: Mapping[int, Tensor], random: Random
 ) -> Iterator[dict[str, Seen]]:
-    """One element of a node of each kind."""
+    """Yields the referee's verdict on one element of a node of each kind."""
     for kind in {node.operation for node in nodes}:
         node = random.choice([node for node in nodes if node.operation is kind])
         judgement = Sample(node, buffers).judge(random.randrange(node.elements))

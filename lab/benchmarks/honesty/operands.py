@@ -1,7 +1,7 @@
-"""Operands at which a careless bound, or a careless machine, would fail: flat float32 values by the million.
+"""Draws operands on which a careless bound, or a careless machine, would fail: flat float32 values.
 
-Ordinary numbers, all magnitudes, subnormals, exact powers of two, ties, signed zeros, what cancels, what is
-on the edge of overflow; rows for sums in which rounding always goes one way. All are fixed by a generator.
+Ordinary numbers, all magnitudes, subnormals, exact powers of two, ties, signed zeros, values that cancel or
+nearly overflow, and rows for sums in which rounding always goes one way. A generator fixes all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,46 +17,46 @@ EDGES = torch.tensor([
     0.0, -0.0, 1.0, 2.0**-149, 2.0**-127, 2.0**-126 - 2.0**-149, 2.0**-126, 2.0**-125, 2.0**-100, 2.0**-24,
     3 * 2.0**-24, 1 - 2.0**-24, 1 + 2.0**-23, 3.0, 88.7, 103.3, 2.0**24 + 2, 2.0**127, 3.4028234663852886e38,
 ])  # fmt: skip
-"""Zeros, neighbours of 1 and of the least normal number, ends of the range."""
+"""Zeros, neighbours of 1 and of the least normal number, and the ends of the range."""
 NOT_FINITE = torch.tensor([inf, -inf, nan])
 
 
 # --- Single values ------------------------------------------------------------------------------------------
 def draw_integers(low: int, high: int, count: int, generator: Generator) -> Tensor:
-    """int64 [count], low <= x < high."""
+    """Draws int64 [count], low <= x < high."""
     return torch.randint(low, high, (count,), generator=generator)
 
 
 def draw_patterns(low: int, high: int, count: int, generator: Generator) -> Tensor:
-    """Numbers of either sign whose magnitude has a bit pattern from `low` to below `high`."""
+    """Draws numbers of either sign whose magnitude has a bit pattern from `low` to below `high`."""
     sign = draw_integers(0, 2, count, generator) * SIGN
     return (draw_integers(low, high, count, generator) + sign).int().view(torch.float32)
 
 
 def draw_ordinary(count: int, generator: Generator) -> Tensor:
-    """Standard normal."""
+    """Draws from the standard normal distribution."""
     return torch.randn(count, generator=generator)
 
 
 def draw_wide(count: int, generator: Generator, exponent: int = 60) -> Tensor:
-    """Normal, times a power of two between 2^-exponent and 2^exponent."""
+    """Draws normal numbers times a power of two between 2^-exponent and 2^exponent."""
     return draw_ordinary(count, generator) * draw_integers(-exponent, exponent + 1, count, generator).exp2()
 
 
 def draw_powers(count: int, generator: Generator) -> Tensor:
-    """Powers of two of either sign, the whole normal range."""
+    """Draws powers of two of either sign, over the whole normal range."""
     return (
         draw_patterns(1, 255, count, generator).view(torch.int32).bitwise_left_shift(23).view(torch.float32)
     )
 
 
 def draw_whole(count: int, generator: Generator) -> Tensor:
-    """Integers of up to 25 bits: their sums and products are ties again and again."""
+    """Draws integers of up to 25 bits, whose sums and products are often ties."""
     return draw_integers(-(1 << 25), 1 << 25, count, generator).float()
 
 
 def draw_edges(count: int, generator: Generator) -> Tensor:
-    """One of EDGES, of either sign."""
+    """Draws from EDGES, with either sign."""
     picked = EDGES[draw_integers(0, EDGES.numel(), count, generator)]
     return picked * (1 - 2 * draw_integers(0, 2, count, generator))
 
@@ -72,17 +72,18 @@ FLAVOURS: tuple[Draw, ...] = (
     lambda count, generator: draw_patterns(0, 2 * NORMAL, count, generator),
     lambda count, generator: draw_patterns(INFINITY - (1 << 24), INFINITY, count, generator),
 )
-"""The last three: any finite pattern; subnormals and their neighbours; the largest numbers."""
+"""Kinds of values. The last three are any finite pattern, subnormals and their neighbours, and the largest
+numbers."""
 
 
 def draw_mixed(count: int, generator: Generator) -> Tensor:
-    """Each value of a flavour of its own."""
+    """Draws each value from another kind in FLAVOURS."""
     return _pick(torch.stack([draw(count, generator) for draw in FLAVOURS]), generator)
 
 
 def draw_partners(a: Tensor, generator: Generator) -> Tensor:
-    """Second operands: independent; equal; opposite, or one bit beside it; half an ulp (a tie of a sum); such
-    that the product is near 2^-126, near 2^128."""
+    """Draws second operands: independent; equal; opposite, or one bit beside it; half an ulp (a tie of a
+    sum); or such that the product is near 2^-126 or 2^128."""
     count = a.numel()
     beside = draw_integers(-1, 2, count, generator).int()
     half_ulp = a.view(torch.int32).bitwise_and(INFINITY).view(torch.float32) * 2.0**-24
@@ -95,18 +96,18 @@ def draw_partners(a: Tensor, generator: Generator) -> Tensor:
 
 
 def draw_conditions(count: int, generator: Generator) -> Tensor:
-    """A third of them not finite."""
+    """Draws values of which a third are not finite."""
     lost = NOT_FINITE[draw_integers(0, 3, count, generator)]
     return torch.where(draw_integers(0, 3, count, generator) == 0, lost, draw_mixed(count, generator))
 
 
 def draw_thresholds(count: int, generator: Generator) -> Tensor:
-    """Not negative."""
+    """Draws values that are not negative."""
     return draw_mixed(count, generator).abs()
 
 
 def _pick(choices: Tensor, generator: Generator) -> Tensor:
-    """One of choices [n, count] for each place."""
+    """Picks one of choices [n, count] for each place."""
     places = draw_integers(0, choices.shape[0], choices.shape[1], generator)
     return choices.gather(0, places.unsqueeze(0)).squeeze(0)
 
@@ -119,12 +120,12 @@ SWEEPS: dict[Operation, tuple[tuple[float, float], ...]] = {
     Operation.RECIPROCAL_ROOT: ((2.0**-126, 3.4e38), (1.0, 4.0), (1e-12, 1e3)),
     Operation.SQUARE_ROOT: ((2.0**-149, 3.4e38), (1.0, 4.0), (1e-20, 1e3)),
 }
-"""From, to; the same sign: all patterns between them are equally likely."""
+"""Ranges (from, to) of one sign, in which all patterns are equally likely."""
 
 
 def draw_sweep(operation: Operation, count: int, generator: Generator) -> Tensor:
-    """Three quarters evenly over the patterns of the function's SWEEPS, each at a place of its own in its
-    share; the rest mixed."""
+    """Draws three quarters evenly over the ranges in SWEEPS, each at a random place in its share; the rest
+    mixed."""
     ranges = SWEEPS[operation]
     share = 3 * count // (4 * len(ranges))
     parts = [_sweep(low, high, share, generator) for low, high in ranges]
@@ -146,7 +147,7 @@ def _flat(draw: Draw) -> DrawRows:
 
 
 def _join(rows: int, terms: int, generator: Generator, sign: float) -> Tensor:
-    """The second half repeats the first, times sign."""
+    """Draws rows whose second half repeats the first, times `sign`."""
     x = torch.randn(rows, terms, generator=generator)
     half = terms // 2
     x[:, half : 2 * half] = sign * x[:, :half]
@@ -154,7 +155,7 @@ def _join(rows: int, terms: int, generator: Generator, sign: float) -> Tensor:
 
 
 def _stick(rows: int, terms: int, generator: Generator) -> Tensor:
-    """One large term among many of half its ulp: in order of size each addition is a tie that loses it."""
+    """Draws one large term among many of half its ulp. Added in order of size, each is a tie that is lost."""
     scale = draw_integers(-20, 20, rows, generator).exp2().unsqueeze(1)
     x = (scale * 2.0**-24).expand(rows, terms).clone()
     place = draw_integers(0, 2, rows, generator) * draw_integers(0, terms, rows, generator)
@@ -162,7 +163,7 @@ def _stick(rows: int, terms: int, generator: Generator) -> Tensor:
 
 
 def _dwarf(rows: int, terms: int, generator: Generator) -> Tensor:
-    """Small terms between two huge ones that cancel."""
+    """Draws small terms between two huge ones that cancel."""
     x = torch.randn(rows, terms, generator=generator)
     if terms > 2:
         x[:, 0], x[:, -1] = 1e12, -1e12
@@ -181,12 +182,13 @@ ROWS: tuple[DrawRows, ...] = (
     _flat(lambda count, generator: draw_patterns(0, 2 * NORMAL, count, generator)),
     _flat(lambda count, generator: draw_integers(-1, 2, count, generator) * torch.tensor(2.0**-63)),
 )
-"""Ordinary, of one sign, cancelling, repeated (a cancelling row times it cancels), sticky, dwarfed, ties, of
-all sizes, subnormal, and zeros with products near the least normal number."""
+"""Kinds of rows: ordinary, of one sign, cancelling, repeated (times a cancelling row they cancel), sticky,
+dwarfed, ties, of all sizes, subnormal, and zeros with products near the least normal number."""
 
 
 def draw_rows(shape: Sequence[int], terms: int, generator: Generator) -> Tensor:
-    """float32 of `shape`, whose last dimensions hold `terms` values that are summed; kinds of rows mixed."""
+    """Draws float32 of `shape`, whose last dimensions hold the `terms` values of a sum, with mixed kinds of
+    rows."""
     rows = prod(shape) // terms
     kinds = draw_integers(0, len(ROWS), rows, generator)
     result = torch.empty(rows, terms)

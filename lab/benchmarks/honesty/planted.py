@@ -1,17 +1,13 @@
-"""Steps of a real training run with whole traces, and lies planted into single elements: which are found?
+"""Plants lies into single elements of honest traces, and counts which are found.
 
-Steps of a real training run whose whole traces are looked at: from the initial model, out of the warm-up,
-and from late in training.
+The traces are of steps of a real training run: from the initial model, from the warm-up, and from late in
+training. One process trains on the standard library's text and stores what each step reads; others record its
+trace on their kernels.
 
-One process trains on the standard library's text and stores what each step reads; others record its trace on
-their kernels.
-
-Lies in single elements: errors of twice the bound, and results of wrong wirings. Who finds them?
-
-A lie counts as found where the checker names that node and that element, nothing else, and the referee
-convicts it from the element's own operands. What a wrong wiring gives is compared with the right result
-first: equal values, and exact results so close that an honest machine could have given either, are no lie
-and are drawn again.
+Lies are errors of twice the bound, and results of wrong wirings. A lie is found if the checker names that
+node and that element and nothing else, and the referee convicts it from the element's own operands. The
+result of a wrong wiring is first compared with the right one. Equal values, and exact results so close that
+an honest machine could have given either, are no lies and are drawn again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,43 +52,43 @@ MODELS = {
     "small": (DecoderConfig(256, 64, 192, 3, 4, 4, DEMO_MODEL.context_tokens), DEFAULT_CHUNK_TERMS),
     "demo": (DEMO_MODEL, DEFAULT_CHUNK_TERMS),
 }
-"""34,000, 0.2 million and 0.97 million parameters; longest sum."""
+"""Models of 34,000, 0.2 million and 0.97 million parameters, each with its longest sum."""
 STAGES = ("initial", "warm-up", "late")
 TRAINED_STEPS = 4 * INNER_STEPS
-"""The learning rate rises over the first INNER_STEPS; the last INNER_STEPS are late."""
+"""The learning rate rises over the first INNER_STEPS; the last INNER_STEPS are late ones."""
 SCHEDULE = ScheduleConfig(PEAK_LEARNING_RATE, warmup_steps=INNER_STEPS, total_steps=TRAINED_STEPS)
 BEACON = sha256(b"honest").digest()
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step reads: W, m, v, a batch and the scalars."""
+    """The inputs of one step: W, m, v, a batch and the scalars."""
 
     vectors: tuple[Tensor, Tensor, Tensor]
     batch: Batch
     scalars: Tensor
 
     def save(self, path: Path) -> None:
-        """To a safetensors file."""
+        """Writes the inputs to a safetensors file."""
         names = ("w", "m", "v", "tokens", "labels", "scalars")
         save_file(dict(zip(names, (*self.vectors, *self.batch, self.scalars), strict=True)), path)
 
     def record(self, built: BuiltProgram, device: str = "cpu") -> dict[int, Tensor]:
-        """The whole trace, computed on a device: every buffer of the program, flat."""
+        """Records the whole trace on a device: every buffer of the program, flat."""
         interpreter = Interpreter(built.program, built.constants, keeps_all=True, device=device)
         interpreter.run(self.vectors, *self.batch, self.scalars)
         return {number: tensor.cpu() for number, tensor in interpreter.tensors.items()}
 
 
 def build_step(model: str) -> BuiltProgram:
-    """The program of a step of one of MODELS."""
+    """Builds the program of a step of one of MODELS."""
     config, chunk_terms = MODELS[model]
     tokens = config.context_tokens
     return build_program(DecoderStep(config, AdamW(), SEQUENCES_PER_STEP, tokens, chunk_terms))
 
 
 def load_step(path: Path) -> Step:
-    """What `save` wrote."""
+    """Reads what `save` wrote."""
     tensors = load_file(path)
     vectors = (tensors["w"], tensors["m"], tensors["v"])
     return Step(vectors, Batch(tensors["tokens"], tensors["labels"]), tensors["scalars"])
@@ -106,7 +102,7 @@ class Training:
     corpus: Corpus
 
     def choose(self, stage: str, count: int) -> list[Step]:
-        """`count` steps of a stage: of as many initial models, or evenly out of one run."""
+        """Returns `count` steps of a stage: from different initial models, or evenly out of one run."""
         if stage == "initial":
             return [self._take(self._begin(seed), shard=1 + seed) for seed in range(count)]
         first = 1 if stage == "warm-up" else TRAINED_STEPS - INNER_STEPS
@@ -130,7 +126,7 @@ class Training:
 
 
 def open_training(model: str, data: bytes) -> Training:
-    """The demo's task with one of MODELS."""
+    """Opens the demo's task with one of MODELS."""
     config, chunk_terms = MODELS[model]
     demo = build_training(data, SCHEDULE)
     tokens = config.context_tokens
@@ -139,9 +135,9 @@ def open_training(model: str, data: bytes) -> Training:
 
 
 SHRINK = 64
-"""Single nodes have so many times fewer elements than in the campaign."""
+"""Single nodes have this many times fewer elements than in the campaign."""
 DRAWS = 6
-"""Elements of one wrong wiring that are looked at."""
+"""Elements of one wrong wiring that are examined."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ class Subject:
         return Sample(self.program.nodes[self.number], self.buffers)
 
     def is_found(self, element: int, value: float) -> bool:
-        """Whether both the checker and the referee see that `value` at `element` is a lie, all else being
+        """Returns whether both checker and referee see that `value` at `element` is a lie, if all else is
         honest."""
         sample = self.sample
         buffer, place = sample.find(element)
@@ -173,7 +169,7 @@ class Subject:
 
 
 def list_subjects(program: Program, buffers: Mapping[int, Tensor]) -> dict[Operation, list[Subject]]:
-    """By kind: the nodes of a trace."""
+    """Returns the nodes of a trace by kind."""
     subjects: dict[Operation, list[Subject]] = {kind: [] for kind in BOUNDED_OPERATIONS}
     for number, node in enumerate(program.nodes):
         subjects[node.operation].append(Subject(program, number, buffers))
@@ -181,7 +177,7 @@ def list_subjects(program: Program, buffers: Mapping[int, Tensor]) -> dict[Opera
 
 
 def make_single(kind: Operation) -> list[Subject]:
-    """Single nodes of a kind over ordinary operands."""
+    """Makes single nodes of a kind over ordinary operands."""
     generator = torch.Generator().manual_seed(kind)
     return [
         _wrap(make_sample(kind, replace(layout.shrink(SHRINK), values="plain"), generator).compute())
@@ -190,7 +186,7 @@ def make_single(kind: Operation) -> list[Subject]:
 
 
 def _wrap(sample: Sample) -> Subject:
-    """A program of one node."""
+    """Returns a program of one node."""
     buffers = tuple(
         Buffer(Role.TENSOR if values.is_floating_point() else Role.TOKENS, values.numel())
         for _, values in sorted(sample.buffers.items())
@@ -201,8 +197,9 @@ def _wrap(sample: Sample) -> Subject:
 # --- Tallies ------------------------------------------------------------------------------------------------
 @dataclass
 class Tally:
-    """tried: lies; found: of these; same: wrong wirings that gave the very same values; close: elements of
-    others within what an honest machine might have given; missed: a line for each lie that was not found."""
+    """Counts of lies: `tried` and `found`. `same` counts wrong wirings that gave equal values, `close`
+    elements within what an honest machine might have given. `missed` has a line for each lie that was not
+    found."""
 
     tried: int = 0
     found: int = 0
@@ -211,7 +208,7 @@ class Tally:
     missed: list[str] = field(default_factory=list)
 
     def note(self, subject: Subject, lie: str, element: int, value: float) -> None:
-        """Plant a lie and look for it."""
+        """Plants a lie and looks for it."""
         is_found = subject.is_found(element, value)
         self.tried += 1
         self.found += is_found
@@ -222,8 +219,8 @@ class Tally:
 
 # --- Errors -------------------------------------------------------------------------------------------------
 def plant_errors(subjects: list[Subject], count: int, random: Random) -> Tally:
-    """Twice the bound off, up and down, in `count` elements, of nodes in turn; one bit where the bound is
-    zero."""
+    """Plants errors of twice the bound, up and down, in `count` elements of the nodes in turn; one bit if the
+    bound is zero."""
     tally, turns = Tally(), random.sample(subjects, len(subjects))
     for number in range(count):
         subject = turns[number % len(turns)]
@@ -250,7 +247,7 @@ def _find_errors(sample: Sample, element: int) -> Iterator[float]:
 
 
 def _round_away(value: Fraction, sign: int) -> np.float32:
-    """float32 at `value`, or next to it on the side of `sign`."""
+    """Returns the float32 at `value`, or the next one on the side of `sign`."""
     rounded = np.float32(nearest(value))
     is_away = sign * (Fraction(float(rounded)) - value) >= 0
     return rounded if is_away else np.nextafter(rounded, np.float32(sign * inf))
@@ -258,7 +255,7 @@ def _round_away(value: Fraction, sign: int) -> np.float32:
 
 # --- Wirings ------------------------------------------------------------------------------------------------
 def plant_wirings(subjects: list[Subject], count: int, random: Random) -> dict[str, Tally]:
-    """By wiring: at least `count` lies, as far as it makes a difference anywhere."""
+    """Plants at least `count` lies of each wiring, if it makes a difference anywhere."""
     tallies = {}
     for name in WIRINGS:
         tally = tallies[name] = Tally()
@@ -270,7 +267,7 @@ def plant_wirings(subjects: list[Subject], count: int, random: Random) -> dict[s
 
 
 def _plant_wiring(subject: Subject, name: str, tally: Tally, random: Random) -> None:
-    """The first wrong wiring of this node that makes a difference."""
+    """Plants the first wrong wiring of this node that makes a difference."""
     right = subject.sample
     for wrong in list_wrong(name, right, random):
         computed = wrong.compute()
@@ -291,8 +288,8 @@ def _read(sample: Sample, element: int) -> float:
 
 
 def _is_apart(right: Judgement, wrong: Judgement) -> bool:
-    """Whether no honest machine that computes the one could give what a machine gives that computes the
-    other: the exact results are further apart than both bounds, and not both flushed."""
+    """Returns whether no honest machine that computes one result could also give the other: the exact results
+    are further apart than both bounds, and not both flushed."""
     if right.exact is None or wrong.exact is None or wrong.distance is None:
         return False
     if max(abs(right.exact), abs(wrong.exact)) < LEAST_NORMAL:

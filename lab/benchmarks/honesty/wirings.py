@@ -1,7 +1,7 @@
-"""Wrong ways to compute a node: the next row, another buffer, a term left out, another operation.
+"""Computes nodes wrongly: the next row, another buffer, a term left out, another operation.
 
-Each is a node with operands of its own over the same output elements, so that the kernels compute it and the
-referee says what it should give.
+Each is a node with operands of its own over the same output elements, so that kernels can compute it, and the
+referee knows the right result.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from touchstone.protocol.spec.program import Access, Node
 from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
 
 NEW_BUFFER = -1
-"""Numbers from here down are no program's."""
+"""Buffer numbers from here down belong to no program."""
 OTHERS: dict[Operation, tuple[Operation, ...]] = {
     Operation.SUM: (Operation.MAXIMUM_OF,),
     Operation.MAXIMUM_OF: (Operation.SUM,),
@@ -34,19 +34,19 @@ OTHERS: dict[Operation, tuple[Operation, ...]] = {
     Operation.FLUSH: (Operation.MAXIMUM, Operation.MINIMUM, Operation.SUBTRACT),
     Operation.COPY: (Operation.SIGMOID,),
 }
-"""What may be computed in place of an operation, from the same operands."""
+"""Operations that take the same operands, by the operation that they may replace."""
 NEUTRAL = {
     Operation.ADD: 0.0, Operation.SUBTRACT: 0.0, Operation.MULTIPLY: 1.0, Operation.DIVIDE: 1.0,
     Operation.PRODUCT_SUM: 1.0,
 }  # fmt: skip
 SIDED = frozenset({Operation.SUBTRACT, Operation.DIVIDE, Operation.EQUAL_SELECT, Operation.FINITE_SELECT})
-"""Operations whose last two operands are not alike."""
+"""Operations whose last two operands cannot be exchanged."""
 Wire = Callable[[Sample, Random], Iterator[Sample]]
-"""From a node and its operands to wrong ones; they may lie outside their buffers."""
+"""Yields wrong operands for a node; they may lie outside their buffers."""
 
 
 def list_wrong(name: str, sample: Sample, random: Random) -> list[Sample]:
-    """All wrong samples of one of WIRINGS that stay inside the buffers, in random order."""
+    """Returns all wrong samples of one of WIRINGS that stay inside the buffers, in random order."""
     wrong = [other for other in WIRINGS[name](sample, random) if _fits(other)]
     random.shuffle(wrong)
     return wrong
@@ -71,34 +71,35 @@ def _rewire(sample: Sample, place: int, access: Access) -> Sample:
 
 
 def _shift(sample: Sample, place: int, distance: int) -> Sample:
-    """An operand read so many elements further on; behind the end of its buffer comes the start."""
+    """Returns the sample with an operand read `distance` elements further on; the end of the buffer wraps
+    around."""
     access, moved = sample.node.operands[place], NEW_BUFFER - place
     rolled = sample.put(moved, sample.buffers[access.buffer].roll(-distance))
     return _rewire(rolled, place, replace(access, buffer=moved))
 
 
 def _values(node: Node) -> range:
-    """Places of the operands that are no index."""
+    """Returns the places of the operands that are not an index."""
     return range(int(node.operation in INDEXED), len(node.operands))
 
 
 # --- Places -------------------------------------------------------------------------------------------------
 def read_neighbour(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """An operand, or the index, one further or one back along a loop."""
+    """Reads an operand or the index one place further or back along a loop."""
     for place, access in enumerate(sample.node.operands):
         for stride in set(access.strides) - {0}:
             yield from (_shift(sample, place, sign * stride) for sign in (1, -1))
 
 
 def read_other_number(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """The number beside the right one."""
+    """Reads the number beside a single number."""
     for place in _values(sample.node):
         if not any(sample.node.operands[place].strides):
             yield from (_shift(sample, place, sign) for sign in (1, -1))
 
 
 def read_transposed(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Two loops of an operand exchanged."""
+    """Exchanges two loops of an operand."""
     for place in _values(sample.node):
         access = sample.node.operands[place]
         for i, j in combinations(range(len(access.strides)), 2):
@@ -109,7 +110,7 @@ def read_transposed(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 
 def read_other_buffer(sample: Sample, random: Random) -> Iterator[Sample]:
-    """Another tensor in place of an operand."""
+    """Reads another tensor in place of an operand."""
     floats = [b for b, values in sample.buffers.items() if values.is_floating_point()]
     for place in _values(sample.node):
         access = sample.node.operands[place]
@@ -119,7 +120,7 @@ def read_other_buffer(sample: Sample, random: Random) -> Iterator[Sample]:
 
 
 def read_other_element(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """All operands as the element beside has them: its result in the wrong place."""
+    """Reads the operands of the next element, so that its result lies in the wrong place."""
     for loop in range(len(sample.node.output_sizes)):
         for sign in (1, -1):
             other = sample
@@ -129,21 +130,21 @@ def read_other_element(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 
 def read_twice(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """One operand in place of another."""
+    """Reads one operand in place of another."""
     for a, b in combinations(_values(sample.node), 2):
         yield _rewire(sample, b, sample.node.operands[a])
         yield _rewire(sample, a, sample.node.operands[b])
 
 
 def swap_operands(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """The last two exchanged: b - a for a - b, the other branch."""
+    """Exchanges the last two operands: b - a for a - b, or the other branch."""
     if sample.node.operation in SIDED:
         *first, a, b = sample.node.operands
         yield Sample(replace(sample.node, operands=(*first, b, a)), sample.buffers)
 
 
 def shift_index(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Each index one higher, the highest 0."""
+    """Raises each index by one; the highest becomes 0."""
     if sample.node.operation in INDEXED:
         buffer = sample.node.operands[0].buffer
         indices = sample.buffers[buffer]
@@ -152,7 +153,7 @@ def shift_index(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 # --- Terms --------------------------------------------------------------------------------------------------
 def read_other_chunk(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """An operand's next or last chunk of terms."""
+    """Reads the next or the last chunk of terms of an operand."""
     node = sample.node
     for place in _values(node):
         for loop in range(len(node.output_sizes), len(node.sizes)):
@@ -162,7 +163,7 @@ def read_other_chunk(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 
 def leave_term_out(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """The last or the first of a reduced loop's terms."""
+    """Leaves out the last or the first term of a reduced loop."""
     node = sample.node
     for loop in range(len(node.output_sizes), len(node.sizes)):
         sizes = tuple(size - (n == loop) for n, size in enumerate(node.sizes))
@@ -174,7 +175,7 @@ def leave_term_out(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 
 def double_term(sample: Sample, random: Random) -> Iterator[Sample]:
-    """One of a reduced loop's terms counts twice."""
+    """Counts one term of a reduced loop twice."""
     node = sample.node
     if node.operation in REDUCTIONS:
         place = _values(node)[-1]
@@ -189,7 +190,8 @@ def double_term(sample: Sample, random: Random) -> Iterator[Sample]:
 
 # --- Operations ---------------------------------------------------------------------------------------------
 def use_other_operation(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Add for subtract, the smaller for the larger, another function, all terms for the selected ones."""
+    """Uses another operation: add for subtract, the smaller for the larger, another function, all terms for
+    the selected ones."""
     node = sample.node
     for operation in OTHERS.get(node.operation, ()):
         yield Sample(replace(node, operation=operation), sample.buffers)
@@ -199,13 +201,13 @@ def use_other_operation(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 
 def leave_operand_out(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Nothing added, a factor of 1."""
+    """Leaves an operand out: adds nothing, or multiplies by 1."""
     if (number := NEUTRAL.get(sample.node.operation)) is not None:
         yield from _replace_by_number(sample, 1, number)
 
 
 def skip_flush(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Nothing is too small; or everything is."""
+    """Flushes nothing, or everything."""
     if sample.node.operation is Operation.FLUSH:
         yield from _replace_by_number(sample, 1, 0.0)
         yield from _replace_by_number(sample, 1, 2.0**100)
@@ -217,7 +219,7 @@ def _replace_by_number(sample: Sample, place: int, number: float) -> Iterator[Sa
 
 
 def lose_bits(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Operands of products rounded to bfloat16."""
+    """Rounds the operands of products to bfloat16."""
     if sample.node.operation is Operation.PRODUCT_SUM:
         for buffer in {access.buffer for access in sample.node.operands}:
             yield sample.put(buffer, sample.buffers[buffer].bfloat16().float())

@@ -1,1 +1,1 @@
-"""Cheats set loose on verifiers: at the compute seam, on a real chain, and in money."""
+"""Attacks on verifiers: on computed segments, on a real chain, and in money."""

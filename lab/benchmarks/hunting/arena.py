@@ -1,8 +1,7 @@
-"""Audited segments: honest starts of several models and stages, the ends that verifiers on other kernels
-reach from them, and the limits that these give.
+"""Replays segments honestly on several kernels, and derives the limits for the attacks on them.
 
-One process trains the rounds of a task and keeps the starts of its segments; each kernel configuration, a
-process of its own, replays all of them. The limits of an arena come from these honest replays alone.
+One process trains the rounds of a task and keeps the starts of its segments; each kernel configuration
+replays all of them in its own process. The limits of an arena come from these honest replays alone.
 """
 
 import argparse
@@ -43,7 +42,7 @@ from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingS
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {"mouse": (DecoderConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}
-"""11,000, 34,000, 0.2 million and 0.97 million parameters; longest sum."""
+"""Models of 11,000, 34,000, 0.2 million and 0.97 million parameters, each with its longest sum."""
 BATCHES = {"mouse": (8, 32), "tiny": (8, 32), "small": (8, 64), "demo": (8, 128)}
 """Rows and tokens of a step."""
 WARMUP_STEPS = 20
@@ -54,7 +53,7 @@ HELDOUT_ROWS = 8
 
 @dataclass(frozen=True)
 class Arena:
-    """A task and how it is cut. attacked: of every so many segments one is attacked; all calibrate."""
+    """A task and its segments. Of every `attacked` segments one is attacked; all of them calibrate."""
 
     model: str
     segment_steps: int
@@ -66,20 +65,21 @@ class Arena:
 
     @property
     def name(self) -> str:
-        """File name, and name in the report."""
+        """The name of its files, and its name in the report."""
         return f"{self.model}-k{self.segment_steps}-s{self.seed}"
 
     def list_stages(self) -> list[int]:
-        """The global steps at which segments start."""
+        """Returns the global steps at which segments start."""
         return list(range(0, self.rounds * self.inner_steps, self.segment_steps))
 
     def list_attacked(self) -> list[int]:
-        """Those of the segments that are attacked: spread over rounds and stages, the first one included."""
+        """Returns the starts of the attacked segments. They are spread over rounds and stages; the first
+        segment is one of them."""
         return self.list_stages()[:: self.attacked]
 
 
 class Ground:
-    """An arena with its data: what every process rebuilds from the arena's numbers."""
+    """An arena with its data, which every process rebuilds from the arena's numbers."""
 
     def __init__(self, arena: Arena, folder: Path) -> None:
         self.arena, self.folder = arena, folder
@@ -97,29 +97,29 @@ class Ground:
 
     @cached_property
     def parameter_count(self) -> int:
-        """Elements of W."""
+        """The number of elements of W."""
         return get_step(self.spec).parameters
 
     def get_batches(self, stage: int) -> GetBatch:
-        """The data that was assigned for the round of a stage."""
+        """Returns the data that is assigned for the round of a stage."""
         beacon = sha256(bytes([stage // self.arena.inner_steps])).digest()
         return lambda step: get_batch(self.corpus, self.spec, beacon, self.arena.seed, step)
 
     def get_inner_step(self, stage: int) -> int:
-        """The stage's place in its round."""
+        """Returns the stage's step in its round."""
         return stage % self.arena.inner_steps
 
     def replay(self, start: TrainingState, stage: int) -> TrainingState:
-        """The segment from `start`, honestly."""
+        """Replays the segment from `start`, honestly."""
         steps, first, batches = self.arena.segment_steps, self.get_inner_step(stage), self.get_batches(stage)
         return train_segment(start, self.spec, batches, first, steps)[0]
 
     def sum_rates(self, stage: int) -> float:
-        """L of the segment."""
+        """Returns L of the segment, the sum of its learning rates."""
         return self.count_rates(stage, self.arena.segment_steps) * 2.0**-LEARNING_RATE_FRACTION_BITS
 
     def count_rates(self, stage: int, steps: int) -> int:
-        """L of so many steps from a multiple of them in units of 2^-64, as in a schedule leaf."""
+        """Returns L of `steps` steps from a multiple of them, in units of 2^-64, as in a schedule leaf."""
         return compute_learning_rate_sum(self.spec.schedule, stage // steps, steps, self.arena.inner_steps)
 
     # --- Files ----------------------------------------------------------------------------------------------
@@ -135,16 +135,17 @@ class Ground:
         return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
 
     def load_start(self, stage: int) -> TrainingState:
-        """The state that everybody starts from."""
+        """Reads the state that all start from."""
         return self.load("start", stage, 0)
 
     def load_end(self, configuration: KernelConfiguration, stage: int) -> TrainingState:
-        """What a verifier on this configuration made of it."""
+        """Reads the end that a verifier on this configuration computed."""
         return self.load(configuration.name, stage, self.arena.segment_steps)
 
 
 def build_spec(arena: Arena) -> TrainingSpec:
-    """The arena's task: the demo's optimizer, a warm-up, and another one after each reset of the moments."""
+    """Returns the arena's task: the demo's optimizer, a warm-up, and another warm-up after each reset of the
+    moments."""
     config, chunk_terms = MODELS[arena.model]
     total = arena.rounds * arena.inner_steps
     schedule = ScheduleConfig(PEAK_LEARNING_RATE, WARMUP_STEPS, total, inner_warmup_steps=INNER_WARMUP_STEPS)
@@ -163,7 +164,7 @@ def build_spec(arena: Arena) -> TrainingSpec:
 
 # --- Honest work --------------------------------------------------------------------------------------------
 def make_starts(ground: Ground) -> None:
-    """Trains all rounds once, moments reset at each start; stores where every segment starts."""
+    """Trains all rounds once, with moments reset at each start, and stores the start of every segment."""
     arena = ground.arena
     state = begin_round(draw_first(ground.spec), 0)
     for stage in arena.list_stages():
@@ -183,7 +184,7 @@ def run_worker(folder: Path, arenas: Sequence[Arena], configuration: KernelConfi
 
 
 def start_worker(folder: Path, quick: bool, configuration: KernelConfiguration) -> None:
-    """Runs `run_worker` in a process with the configuration's environment; waits for it."""
+    """Runs `run_worker` in a process with the configuration's environment, and waits for it."""
     environment = {
         **os.environ,
         "ATEN_CPU_CAPABILITY": configuration.cpu_capability,
@@ -198,15 +199,15 @@ def start_worker(folder: Path, quick: bool, configuration: KernelConfiguration) 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The limits of an arena, and how many honest pairs they rest on."""
+    """The limits of an arena, and the number of honest pairs that they rest on."""
 
     limits: Limits
     pairs: int
 
 
 def calibrate(ground: Ground, configurations: Sequence[KernelConfiguration]) -> Calibrated:
-    """Limits from all ordered pairs of configurations on all segments, by the rule by which a task gets its
-    own: ten times the largest honest distance."""
+    """Returns limits from all ordered pairs of configurations on all segments, by the same rule as for a
+    task: ten times the largest honest distance."""
     distances = []
     for stage in ground.arena.list_stages():
         ends = [ground.load_end(configuration, stage) for configuration in configurations]
@@ -227,18 +228,18 @@ QUICK = (Arena("mouse", 5, 20, 1, attacked=2),)
 
 
 def list_arenas(quick: bool) -> tuple[Arena, ...]:
-    """What is fought over."""
+    """Returns the arenas."""
     return QUICK if quick else FULL
 
 
 def list_verifiers(quick: bool) -> tuple[KernelConfiguration, ...]:
-    """The kernels that replay: all that this machine offers, or every second of them."""
+    """Returns the kernels that replay: all of this machine, or every second one."""
     every = list_configurations(list_cpu_capabilities())
     return every[::2] if quick and len(every) > 3 else every
 
 
 def main() -> None:
-    """A worker: replays all segments on one configuration."""
+    """Runs a worker, which replays all segments on one configuration."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("threads", type=int)

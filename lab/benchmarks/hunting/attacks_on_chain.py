@@ -1,7 +1,7 @@
-"""Attacks as solvers of real rounds: Anvil, the contracts, HTTPS between the parties, three honest verifiers.
+"""Plays attacks as solvers of real rounds: Anvil, the contracts, HTTPS, three honest verifiers.
 
-Several cheats train at once beside an honest solver. Whoever is drawn replays, compares, votes and disputes;
-a play is over when every cheat is convicted or the task is closed.
+Several cheats train at once beside an honest solver. The drawn auditors replay, compare, vote and dispute. A
+play is over when every cheat is convicted or the task is closed.
 """
 
 import argparse
@@ -47,13 +47,14 @@ WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=40, respond=200, dispute=3_000,
     ask=8_400,
 )  # fmt: skip
-"""Idle blocks cost nothing; where somebody is at work one takes two seconds."""
+"""Windows. Idle blocks cost no time; a block in which a party works takes two seconds."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attack ended. status: its claim's, or CONVICTED; by: the call that convicted it;
-    slashed: of its stake, wei; is_idle: it changed no bit of any segment, and so was no cheat here."""
+    """The outcome of an attack. `status` is that of its claim, or CONVICTED; `by` is the call that convicted
+    it; `slashed` is the lost stake in wei. `is_idle` says that it changed no bit of any segment, and so was
+    no cheat."""
 
     number: str
     name: str
@@ -75,8 +76,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Played:
-    """One play: how each attack ended, what became of the honest claim, and what honest parties and
-    accomplices lost, wei."""
+    """The outcome of a play: how each attack ended, the status of the honest claim, and what honest parties
+    and accomplices lost, in wei."""
 
     outcomes: tuple[Outcome, ...]
     honest_status: str
@@ -88,12 +89,12 @@ class Play(Protocol):
     """A play that needs a folder."""
 
     def __call__(self, folder: Path) -> Coroutine[Any, Any, Played]:
-        """Play it."""
+        """Runs the play in a folder."""
 
 
 def build_round_plan(limits: Limits, solvers: int) -> RoundPlan:
-    """One round of four segments on the smallest model under its calibrated limits; the learning rate rises
-    all the time, so that no attack on the schedule is idle."""
+    """Returns one round of four segments on the smallest model under its calibrated limits. The learning rate
+    rises all the time, so that every attack on the schedule changes something."""
     rows, tokens = BATCHES[MODEL]
     return respecify_plan(
         TINY_PLAN,
@@ -112,7 +113,7 @@ def build_round_plan(limits: Limits, solvers: int) -> RoundPlan:
 
 
 async def play_round(folder: Path, limits: Limits, attacks: Sequence[Attack]) -> Played:
-    """Each attack as a solver, one honest solver beside them."""
+    """Plays each attack as a solver, with one honest solver beside them."""
     changed: set[str] = set()
     cast = {f"cheat-{n}": make_attacker(attack, changed) for n, attack in enumerate(attacks)}
     cast |= {HONEST: SOLVER} | {f"verifier-{n}": VERIFIER for n in range(VERIFIERS)}
@@ -120,8 +121,8 @@ async def play_round(folder: Path, limits: Limits, attacks: Sequence[Attack]) ->
 
 
 async def play_collusion(folder: Path, limits: Limits, attack: Attack) -> Played:
-    """One attack, and half of the verifiers on its side; every accepted claim is audited again, late. Played
-    to the task's end: accomplices fall after the cheat."""
+    """Plays one attack with half of the verifiers on its side. Every accepted claim is audited again, late.
+    The task is played to its end, because accomplices are convicted after the cheat."""
     changed: set[str] = set()
     cast = {"cheat-0": make_attacker(attack, changed), HONEST: SOLVER}
     known = dict[str, str]()
@@ -146,7 +147,8 @@ async def _play(
     changed: set[str],
     known: dict[str, str] | None = None,
 ) -> Played:
-    """known: gets all accounts by name, for accomplices, whose fall is waited for."""
+    """Plays a round. `known` gets all accounts by name, so that the conviction of accomplices can be
+    awaited."""
     cheats = {f"cheat-{n}" for n in range(len(attacks))}
     last: dict[str, Any] = {}
 
@@ -182,14 +184,14 @@ async def _play(
 
 
 def deal(attacks: Sequence[Attack], at_once: int = CHEATS_AT_ONCE) -> Iterator[Sequence[Attack]]:
-    """The attacks of each play."""
+    """Yields the attacks of each play."""
     for start in range(0, len(attacks), at_once):
         yield attacks[start : start + at_once]
 
 
 # --- A process of its own -----------------------------------------------------------------------------------
 def play_all(limits: Limits, quick: bool) -> dict[str, Any]:
-    """All attacks, or three of them; then one with half of the verifiers on its side."""
+    """Plays all attacks, or three of them, then one with half of the verifiers on its side."""
     chosen = [attack for attack in ATTACKS if not quick or attack.name in QUICK_NAMES]
     started, played = time.monotonic(), []
     for attacks in deal(chosen):
@@ -212,24 +214,24 @@ def play_all(limits: Limits, quick: bool) -> dict[str, Any]:
 
 
 def play_once(play: Play) -> Played:
-    """One play in a folder of its own, in which cheats compute as they like."""
+    """Runs one play in its own folder, with cheating allowed."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
         allow_cheating(monkeypatch)
         return asyncio.run(play(folder=Path(folder)))
 
 
 def write_limits(path: Path, limits: Limits) -> None:
-    """For a process that plays."""
+    """Writes limits for another process."""
     path.write_text(json.dumps(asdict(limits)))
 
 
 def read_limits(path: Path) -> Limits:
-    """What `write_limits` wrote."""
+    """Reads what `write_limits` wrote."""
     return Limits(**json.loads(path.read_text()))
 
 
 def main() -> None:
-    """Plays under the limits in a file; writes what happened to another."""
+    """Plays under the limits in one file, and writes the outcomes to another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("limits", type=Path)
     parser.add_argument("result", type=Path)

@@ -1,8 +1,8 @@
-"""What an attack earns beyond honest work, in tokens, at a task's sampling, amounts and figures.
+"""Computes what an attack earns beyond honest work, in tokens, with a task's sampling and amounts.
 
 Everything is counted in the cheat's favour: it spoils the segments for which the balance is best, and is its
-own finder and submitter. A claim that honest auditors reject is void; whether it costs the seat too is what
-was seen of it.
+own finder and submitter. A claim that honest auditors reject is void. Whether the seat is lost too is taken
+from the measured attack.
 """
 
 import tempfile
@@ -33,28 +33,28 @@ class Deal:
 
     @property
     def loss(self) -> Fraction:
-        """What a convicted solver loses beside the pay of its claim, wei."""
+        """What a convicted solver loses besides the pay of its claim, in wei."""
         return Fraction(compute_burned(self.terms.amounts.solver_stake, self.terms.amounts.finder_cap))
 
     @property
     def audit_loss(self) -> Fraction:
-        """What a convicted auditor loses beside the pay of its vote, wei."""
+        """What a convicted auditor loses besides the pay of its vote, in wei."""
         return Fraction(compute_burned(self.terms.amounts.auditor_stake, self.terms.amounts.finder_cap))
 
     @property
     def audit_price(self) -> Fraction:
-        """What the replay of one segment costs, wei."""
+        """The cost of replaying one segment, in wei."""
         return Fraction(self.figures.cost, self.terms.segment_count)
 
     def list_cheats(self, detected: Fraction, owned: Fraction) -> Iterator[Cheat]:
-        """Whole claims with so many false segments, at their best places. detected: the chance that an honest
-        auditor sees a false segment that it replays; owned: the cheat's share of auditors."""
+        """Returns the best ways to spoil segments of whole claims. `detected` is the chance that an honest
+        auditor notices a false segment that it replays; `owned` is the cheat's share of auditors."""
         sampling = replace(read_sampling(self.terms, self.figures), detection=detected, owned=owned)
         return (one for one in list_cheats(sampling) if one.segments == self.terms.segment_count)
 
 
 def read_deal(task_file: Path = TASK_FILE) -> Deal:
-    """That of a task file, whose dataset is not needed; the demo's."""
+    """Returns the deal of a task file, by default the demo's; its dataset is not needed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "task.toml")
         path.write_text(task_file.read_text())
@@ -64,7 +64,7 @@ def read_deal(task_file: Path = TASK_FILE) -> Deal:
 
 
 def to_tokens(wei: Fraction | int) -> Fraction:
-    """Whole tokens."""
+    """Converts wei to tokens."""
     return Fraction(wei) / TOKEN_WEI
 
 
@@ -72,9 +72,9 @@ def to_tokens(wei: Fraction | int) -> Fraction:
 def compute_net(
     deal: Deal, saved: float, detected: float, owned: Fraction = Fraction(0), convicted: float = 1.0
 ) -> Fraction:
-    """Tokens, of the best choice of segments to spoil: compute saved, less what is lost when caught. Below
-    zero: honest work earns more. convicted: the share of those caught that lose their seat, not the claim
-    alone."""
+    """Returns, for the best choice of segments to spoil, the compute that was saved less what is lost when
+    caught, in tokens. Below zero, honest work earns more. `convicted` is the share of caught claims that also
+    lose their seat."""
     pay, cost = deal.terms.amounts.solver_pay, deal.figures.cost
     best = max(
         (1 - one.computed) * Fraction(saved) * cost
@@ -88,7 +88,7 @@ def compute_net(
 def compute_bearable_gain(
     deal: Deal, detected: float, owned: Fraction = Fraction(0), convicted: float = 1.0
 ) -> Fraction:
-    """What one spoiled segment must be worth to an outsider before it pays, tokens."""
+    """Returns what one spoiled segment must be worth to an outsider before it pays, in tokens."""
     pay = deal.terms.amounts.solver_pay
     one = min(deal.list_cheats(Fraction(detected), owned), key=lambda cheat: cheat.spoiled)
     risk = one.voided * pay + one.caught * Fraction(convicted) * deal.loss
@@ -98,7 +98,7 @@ def compute_bearable_gain(
 # --- Everybody else -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Play:
-    """An attack that is not a false computation. net: tokens beyond honest work."""
+    """An attack that is not a false computation. `net` is what it earns beyond honest work, in tokens."""
 
     number: str
     name: str
@@ -106,7 +106,7 @@ class Play:
 
 
 def list_plays(deal: Deal) -> tuple[Play, ...]:
-    """What they earn beyond honest work."""
+    """Returns these attacks with what they earn beyond honest work."""
     amounts = deal.terms.amounts
     lie = deal.audit_price - amounts.audit_pay - deal.audit_loss
     copied = deal.audit_price - compute_fall(deal) * (amounts.audit_pay + deal.audit_loss)
@@ -134,17 +134,17 @@ def list_plays(deal: Deal) -> tuple[Play, ...]:
 
 
 def compute_fall(deal: Deal) -> Fraction:
-    """The chance that a claim without any work falls although one verifier hands in what its solver gave it:
-    somebody else is drawn first onto another segment, or audits late. Then a whistleblower looks at the steps
-    of the verifier's own vote."""
+    """Returns the chance that a claim without any work is rejected although one verifier votes as its solver
+    wants: another auditor is drawn for another segment, or audits late. Then a whistleblower judges the steps
+    of that verifier's own vote."""
     late = Fraction(deal.terms.late_chance, LATE_RATE_ONE)
     others = Fraction(1, deal.terms.least_verifiers) ** (deal.terms.draws - 1)
     return 1 - others * (1 - late)
 
 
 def compute_serving_net(deal: Deal) -> Fraction:
-    """Of the best way of refusing to serve whoever is not one's own, wei, worth the V that the task states to
-    bear."""
+    """Returns what the best way of refusing to serve other auditors earns, in wei, if a merged claim is worth
+    the V that the task states."""
     gain = deal.figures.assumed_withholding_gain
     return max(
         one.compute_gain(gain) - compute_taken_fees(deal.terms, deal.figures, one)

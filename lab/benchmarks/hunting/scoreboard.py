@@ -1,4 +1,4 @@
-"""The scoreboard: docs/scoreboard.md and .svg, written from docs/scoreboard.json and from nothing else.
+"""Writes the scoreboard, docs/scoreboard.md and .svg, from docs/scoreboard.json alone.
 
 The JSON holds the figures of the last full run of `./dev attacks`. A test writes both pages again and
 compares.
@@ -18,8 +18,8 @@ from tests.e2e.world import AMOUNTS
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TINY_SEAT_WEI = AMOUNTS.auditor_stake
 POISON_NATS = 2.178
-"""Loss of the sentence that docs/decisions/0011-chunks.md steers towards, where nobody steers: what has to be
-gained before the model says it."""
+"""The loss of the sentence that docs/decisions/0011-chunks.md steers towards if nobody steers. This much must
+be gained before the model says the sentence."""
 DIGITS = 4
 KEPT = (
     "number",
@@ -44,7 +44,7 @@ Figures = dict[str, Any]
 
 
 def distil(report: dict[str, Any]) -> Figures:
-    """What the pages show of a report, in four digits."""
+    """Returns the figures of a report that the pages show, with four digits."""
     honest, chain = report["honest"], report["chain"]
     counts = ("replays", "start_states", "configurations", "rejected", "noise", "ill_conditioned")
     figures = {
@@ -65,7 +65,7 @@ def distil(report: dict[str, Any]) -> Figures:
 
 
 def _round(value: Any) -> Any:
-    """The same with every float in four digits, so that the pages do not change with the last bit."""
+    """Rounds every float to four digits, so that the pages do not change with the last bit."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
@@ -74,8 +74,8 @@ def _round(value: Any) -> Any:
 
 
 def keep_campaign(figures: Figures, published: Figures) -> Figures:
-    """The figures with the honest campaign that was published, where it has more replays: how far honest
-    machines lie apart does not hang on who attacks."""
+    """Returns the figures with the published honest campaign, if that has more replays. The distances of
+    honest machines do not depend on the attacks."""
     mine, kept = figures["honest"], published["honest"]
     has_more = kept is not None and (mine is None or kept["replays"] > mine["replays"])
     return {**figures, "honest": kept, "is_honest_kept": True} if has_more else figures
@@ -92,7 +92,7 @@ def publish(report: dict[str, Any]) -> None:
 
 # --- The page -----------------------------------------------------------------------------------------------
 def build_page(figures: Figures) -> str:
-    """docs/scoreboard.md."""
+    """Returns the text of docs/scoreboard.md."""
     sections = (
         _introduce(figures),
         _describe_honest(figures),
@@ -263,14 +263,14 @@ def _notify(value: float) -> str:
 WIDTH, LEFT, RIGHT, TOP = 900, 290, 24, 56
 ROW, BARS = 13, 90
 LOW, HIGH = -5, 11
-"""Powers of ten of the axis."""
+"""Powers of ten at the ends of the axis."""
 ROC = 240
 HONEST_COLOUR, CHEAT_COLOUR, LIMIT_COLOUR = "#3c8d5a", "#1b6ca8", "#c8553d"
 
 
 def build_chart(figures: Figures) -> str:
-    """docs/scoreboard.svg: honest and cheat distances on one axis, the limit drawn in, and beneath how many
-    are told apart."""
+    """Returns docs/scoreboard.svg: honest and cheating distances on one axis with the limit, and below it how
+    well they can be told apart."""
     attacks = [attack for attack in figures["attacks"] if attack["number"] != "23"]
     bottom = TOP + BARS + ROW * len(attacks) + 16
     height = bottom + 40 + ROC + 60
@@ -289,7 +289,7 @@ def build_chart(figures: Figures) -> str:
 
 
 def _place(value: float) -> float:
-    """From a distance to a place across."""
+    """Returns the horizontal place of a distance."""
     power = min(max(log10(max(value, 10.0**LOW)), LOW), HIGH)
     return LEFT + (power - LOW) / (HIGH - LOW) * (WIDTH - LEFT - RIGHT)
 
@@ -308,7 +308,7 @@ def _draw_limit(bottom: float) -> Iterator[str]:
 
 
 def _draw_honest(figures: Figures) -> Iterator[str]:
-    """Bars: honest pairs by tenths of a decade; the campaign counts in RATIO_UNIT."""
+    """Draws bars: honest pairs by tenths of a decade; the campaign counts in RATIO_UNIT."""
     yield draw_text(LEFT - 8, TOP + BARS / 2, "honest machines (share of pairs, log)", "end", 10)
     if figures["honest"] is None:
         return
@@ -327,7 +327,7 @@ def _draw_honest(figures: Figures) -> Iterator[str]:
 
 
 def _draw_attack(place: int, attack: dict[str, Any]) -> Iterator[str]:
-    """A line from the smallest distance to the largest, a dot at the median."""
+    """Draws a line from the smallest distance to the largest, with a dot at the median."""
     y = TOP + BARS + ROW * place + ROW / 2
     yield draw_text(LEFT - 8, y + 3, f"{attack['number']}  {attack['name']}", "end", 10)
     if attack["samples"]:
@@ -337,7 +337,7 @@ def _draw_attack(place: int, attack: dict[str, Any]) -> Iterator[str]:
 
 
 def list_roc(figures: Figures) -> list[tuple[float, float, float]]:
-    """(threshold over the limit, share of honest pairs beyond it, share of cheats beyond it)."""
+    """Returns (threshold over the limit, share of honest pairs beyond it, share of cheats beyond it)."""
     if figures["honest"] is None:
         return []
     honest, cheats = figures["honest"]["histogram"], figures["histogram"]
@@ -349,7 +349,7 @@ def list_roc(figures: Figures) -> list[tuple[float, float, float]]:
 
 
 def _draw_roc(figures: Figures, top: float) -> Iterator[str]:
-    """False alarms across (log), detection upwards, for every threshold."""
+    """Draws false alarms (horizontal, log) against detection (vertical), for every threshold."""
     points = list_roc(figures)
     left, right = LEFT, WIDTH - RIGHT
     yield draw_text(

@@ -1,15 +1,12 @@
-"""What verifiers say of every attack, segment by segment, by the functions that auditors use; distances
-counted.
+"""Lets verifiers judge every attack, segment by segment, with the functions that nodes use.
 
-Distances counted by tenths of a decade, and what share of them lies beyond a threshold.
+The limits were calibrated from honest replays of the same model. Distances are counted by tenths of a decade,
+with the share that lies beyond a threshold.
 
-What verifiers say of every attack, segment by segment: the words of an auditor, by the very functions that
-nodes judge with, under limits that were calibrated from honest replays of the same model.
-
-A claim that is rejected is void. Before anybody disputes it, a node looks at the steps that the claimant
-shows (`tests/attacks/defence.py`: the lie in the last step, or shared evenly): inside the limits at each step
-it keeps its seat. A claim that has the very bits of an honest one is no cheat and is not counted: clipping
-left out where nothing is clipped, a schedule that is ahead where it is flat.
+A rejected claim is void. Before a node disputes it, the node judges the steps that the claimant shows
+(`tests/attacks/defence.py`: the lie in the last step, or shared evenly). If each step lies inside the limits,
+the claimant keeps its seat. A claim with the very bits of an honest one is no cheat and is not counted:
+clipping left out where nothing is clipped, a schedule that is ahead where it is flat.
 """
 
 import tempfile
@@ -52,7 +49,7 @@ BINS_PER_DECADE = 10
 
 
 def count_decades(values: Sequence[float]) -> dict[str, Any]:
-    """How many values lie in each tenth of a decade from 10^-4; those below all in the first."""
+    """Counts the values in each tenth of a decade from 10^-4; smaller values count in the first."""
     places = [_find_bin(value) for value in values]
     counts = [0] * (max(places, default=-1) + 1)
     for place in places:
@@ -66,13 +63,13 @@ def _find_bin(value: float) -> int:
 
 
 def list_bins(histogram: dict[str, Any]) -> list[tuple[float, int]]:
-    """(lower edge, count) of every bin."""
+    """Returns (lower edge, count) of every bin."""
     first, each = histogram["first_decade"], histogram["bins_per_decade"]
     return [(10.0 ** (first + place / each), count) for place, count in enumerate(histogram["counts"])]
 
 
 def compute_share_beyond(histogram: dict[str, Any], threshold: float) -> float:
-    """The share of values in bins that lie at `threshold` or above it."""
+    """Returns the share of values in bins at or above `threshold`."""
     bins = list_bins(histogram)
     total = sum(count for _, count in bins)
     beyond = sum(count for edge, count in bins if edge >= threshold * (1 - 1e-9))
@@ -80,17 +77,17 @@ def compute_share_beyond(histogram: dict[str, Any], threshold: float) -> float:
 
 
 DRIFT_REACH = 10
-"""Times the steps of a segment: an end farther beyond the limits than that is not tried to be shared over its
-steps. Even shares bring it down by no more than the number of steps."""
+"""A multiple of a segment's steps. If an end is farther beyond the limits than that, sharing it over the
+steps is not tried, because that divides the excess at most by the number of steps."""
 
 
 @dataclass
 class Tally:
-    """One attack over all samples. A sample is one claim seen by one verifier. excesses: distances in units
-    of the limit, by arena; weakest: where the smallest one was; step_excess: the least to which a defence
-    brought the worst step of a rejected claim; kept: rejected claims each of whose steps could lie inside;
-    moved: the largest distance of W over the update's norm; loss: the largest difference of the held-out loss
-    at a segment's end, nats; idle: claims that changed nothing."""
+    """The results of one attack over all samples; a sample is one claim judged by one verifier. `excesses`
+    are distances in units of the limit, by arena; `weakest` is the place of the smallest. `step_excess` is
+    the least worst step that a defence of a rejected claim reached; `kept` counts rejected claims with a
+    defence inside the limits. `moved` is the largest distance of W over the update's norm, `loss` the largest
+    change of the held-out loss at a segment's end, in nats. `idle` counts claims that changed nothing."""
 
     number: str
     name: str
@@ -116,26 +113,26 @@ class Tally:
         return min((value for values in self.excesses.values() for value in values), default=0.0)
 
     def add(self, arena: str, place: str, excess: float, is_rejected: bool) -> None:
-        """One more sample."""
+        """Adds a sample."""
         self.weakest = place if not self.samples or excess < self.margin else self.weakest
         self.samples += 1
         self.rejected += is_rejected
         self.excesses.setdefault(arena, []).append(excess)
 
     def add_defence(self, step_excess: float) -> None:
-        """What the best defence of a rejected claim came to."""
+        """Adds the result of the best defence of a rejected claim."""
         self.step_excess = min(self.step_excess, step_excess)
         self.kept += step_excess <= 1
 
     def add_harm(self, moved: float, loss: float) -> None:
-        """What a claim would do to the model."""
+        """Adds what a claim would do to the model."""
         self.moved, self.loss = max(self.moved, moved), max(self.loss, loss, key=abs)
 
 
 @dataclass
 class Segment:
-    """An attacked segment: its place, its start and what each verifier made of it; their states' headers, all
-    in the shelf."""
+    """An attacked segment: its place, its start, and each verifier's end; the headers of these states, all in
+    the store."""
 
     ground: Ground
     stage: int
@@ -143,7 +140,7 @@ class Segment:
     ends: dict[str, TrainingState]
     headers: dict[str, StateHeader]
     honest: tuple[TrainingState, ...]
-    """In the program's bits and in plain PyTorch's, which attacks are made of."""
+    """The honest end in the program's bits, and in plain PyTorch's, from which attacks are made."""
     about: AuditTask
     states: StateStore
 
@@ -160,11 +157,11 @@ class Segment:
 
     @cached_property
     def heldout_loss(self) -> float:
-        """Of the honest end."""
+        """The held-out loss of the honest end."""
         return self.measure(self.honest[0])
 
     def measure(self, state: TrainingState) -> float:
-        """The loss on the held-out text, nats a token."""
+        """Returns the loss on the held-out text, in nats a token."""
         return compute_heldout_loss(state.weights, self.ground.heldout, get_model(self.ground.spec))
 
 
@@ -175,7 +172,7 @@ def open_segment(
     limits: Calibrated,
     states: StateStore,
 ) -> Segment:
-    """A segment with everything honest that belongs to it."""
+    """Opens a segment with its honest start and ends."""
     start = ground.load_start(stage)
     ends = {one.name: ground.load_end(one, stage) for one in configurations}
     headers = {name: states.keep(end) for name, end in ends.items()}
@@ -185,7 +182,7 @@ def open_segment(
 
 
 def read_task(ground: Ground, limits: Limits) -> AuditTask:
-    """What an auditor knows of an arena's task."""
+    """Returns what an auditor knows of an arena's task."""
     arena, count = ground.arena, ground.parameter_count
     rates = tuple(ground.count_rates(stage, arena.segment_steps) for stage in arena.list_stages())
     steps = (arena.inner_steps, arena.segment_steps)
@@ -196,7 +193,7 @@ def read_task(ground: Ground, limits: Limits) -> AuditTask:
 
 # --- Attacks on states --------------------------------------------------------------------------------------
 def judge_attack(segment: Segment, attack: Attack, tally: Tally) -> None:
-    """Plays the attack on the segment and lets every verifier judge; then the claimant defends itself."""
+    """Plays the attack on the segment and lets every verifier judge it; then the claimant defends itself."""
     ground, stage = segment.ground, segment.stage
     steps, first = ground.arena.segment_steps, ground.get_inner_step(stage)
     claimed, _ = attack.train(segment.start, ground.spec, ground.get_batches(stage), first, steps)
@@ -211,7 +208,7 @@ def judge_attack(segment: Segment, attack: Attack, tally: Tally) -> None:
 
 
 def _judge_claim(segment: Segment, claimed: TrainingState, tally: Tally) -> bool:
-    """Whether any verifier rejects the claimed end."""
+    """Returns whether any verifier rejects the claimed end."""
     ground, limits = segment.ground, segment.about.limits
     header, rate = segment.states.keep(claimed), segment.about.get_rate_sum(*segment.place)
     found = []
@@ -224,7 +221,8 @@ def _judge_claim(segment: Segment, claimed: TrainingState, tally: Tally) -> bool
 
 
 def measure_harm(segment: Segment, claimed: TrainingState) -> tuple[float, float]:
-    """By how much of the update's norm W is elsewhere, and what that does to the held-out loss, nats."""
+    """Returns how far W is off, as a share of the update's norm, and how that changes the held-out loss, in
+    nats."""
     honest = segment.honest[0]
     update = (honest.weights - segment.start.weights).double().norm()
     moved = (claimed.weights - honest.weights).double().norm() / update
@@ -232,8 +230,8 @@ def measure_harm(segment: Segment, claimed: TrainingState) -> tuple[float, float
 
 
 def defend(segment: Segment, claimed: TrainingState) -> float:
-    """The worst step of the best defence, in limits of a step, as seen on this process's kernels. The lie in
-    the last step; shared evenly where that does not do and it can."""
+    """Returns the worst step of the best defence, in limits of a step, on this process's kernels. The lie is
+    put into the last step; if that exceeds the limits, it is also shared evenly."""
     ground, steps = segment.ground, segment.ground.arena.segment_steps
     end, rate = segment.honest[0], segment.about.get_rate_sum(*segment.place)
     at_once = _exceed(segment, claimed, end, segment.stage + steps - 1)
@@ -255,9 +253,8 @@ def _exceed(segment: Segment, shown: TrainingState, honest: TrainingState, step:
 
 # --- Forged pseudo-gradients --------------------------------------------------------------------------------
 def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
-    """What an auditor finds who computes the pseudo-gradient again from the opened end: a leaf that differs.
-
-    Its limit is no difference at all, and its distance is counted in quanta of the block."""
+    """Judges a forged pseudo-gradient: an auditor computes it again from the opened end, and any different
+    leaf is a fault. The distance is counted in quanta of the block."""
     start, end = segment.start.weights, segment.honest[0].weights
     truth, claimed = encode_delta(start, end), forgery.forge(start, end)
     if claimed == truth:
@@ -269,7 +266,7 @@ def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
 
 
 def _find_forgery(segment: Segment, delta: bytes) -> bool:
-    """Whether an auditor's word on this pseudo-gradient is REJECT_DELTA."""
+    """Returns whether an auditor votes REJECT_DELTA on this pseudo-gradient."""
     root = build_delta_tree(delta).root
     segment.states.store.put_delta(root, delta)
     segment.states.keep(segment.start)
@@ -279,7 +276,7 @@ def _find_forgery(segment: Segment, delta: bytes) -> bool:
 
 
 def _measure_quanta(truth: bytes, claimed: bytes, parameter_count: int) -> float:
-    """The largest difference of an element, in quanta of the true block."""
+    """Returns the largest difference of an element, in quanta of the true block."""
     assert len(truth) == len(claimed) == count_delta_bytes(parameter_count)
     blocks = torch.frombuffer(bytearray(truth), dtype=torch.uint8).view(-1, DELTA_BLOCK_BYTES)
     quantum = torch.exp2(blocks[:, 0].double() - SCALE_EXPONENT_BIAS)
@@ -292,7 +289,7 @@ def _measure_quanta(truth: bytes, claimed: bytes, parameter_count: int) -> float
 def judge_all(
     grounds: Sequence[tuple[Ground, Calibrated]], configurations: Sequence[KernelConfiguration]
 ) -> list[Tally]:
-    """Every attack on every attacked segment."""
+    """Judges every attack on every attacked segment."""
     tallies = [Tally(attack.number, attack.name) for attack in ATTACKS]
     forged = [Tally(forgery.number, forgery.name) for forgery in FORGERIES]
     started = time.monotonic()
@@ -309,7 +306,7 @@ def judge_all(
 def _iterate_segments(
     ground: Ground, configurations: Sequence[KernelConfiguration], limits: Calibrated
 ) -> Iterator[Segment]:
-    """Each with a store of its own, which is gone afterwards."""
+    """Yields each segment with its own store, which is deleted afterwards."""
     for stage in ground.arena.list_attacked():
         with tempfile.TemporaryDirectory(dir=ground.folder) as folder:
             store = BlobStore(Path(folder, "store"), is_durable=False)

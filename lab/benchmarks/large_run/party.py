@@ -1,4 +1,4 @@
-"""One party of the large task, in a process of its own: memory bounded, kernels chosen, its bytes counted.
+"""Runs one party of the large task in its own process, with limited memory and counted bytes.
 
 The false solver is honest until a global step; from then on one operation of each of its steps errs, and it
 defends that. It computes as `tests.e2e.planted` does, but holds no trace: a tensor is hashed and shown while
@@ -59,8 +59,8 @@ NOTE_NAME = "measured.json"
 
 @dataclass(frozen=True)
 class LargeOrder(Order):
-    """memory_mb and device: what the node's configuration says; onednn: whether its kernels may be oneDNN's;
-    first_false_step: global step from which a cheat errs."""
+    """The order for a party. `memory_mb` and `device` are the node's settings, `onednn` says whether its
+    kernels may be oneDNN's, and `first_false_step` is the global step from which a cheat errs."""
 
     memory_mb: int = 0
     device: str = "cpu"
@@ -72,8 +72,8 @@ class LargeOrder(Order):
 def run_planted(
     operation: Operation, state: TrainingState, spec: TrainingSpec, batch: Batch, keep: Keep | None = None
 ) -> tuple[TrainingState, float]:
-    """One step whose last node of a kind errs in its last element: the next state, and the loss (nats).
-    keep: is shown each tensor once, while it is in memory."""
+    """Runs one step in which the last node of a kind errs in its last element; returns the next state, and
+    the loss in nats. `keep` gets each tensor once, while it is in memory."""
     built = get_program(spec)
     program, target = built.program, find_node(built, operation)
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=spec.numeric_format)
@@ -94,7 +94,7 @@ def run_planted(
 
 
 def make_planted(operation: Operation) -> Compute:
-    """Trains, and traces, with the error. No more than a step's own tensors is in memory."""
+    """Trains and traces with the error. Only one step's tensors are in memory at a time."""
 
     def train(
         state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
@@ -144,14 +144,14 @@ def make_planted(operation: Operation) -> Compute:
 # --- What is noted ------------------------------------------------------------------------------------------
 @dataclass
 class Notes:
-    """What a party has read of the dataset. rows: (first token, tokens) of each row that a step was computed
-    on; a row that is read again counts once, for nothing is fetched twice."""
+    """Notes which rows of the dataset a party has used: (first token, tokens) of each row that a step was
+    computed on. A row that is used again counts once, because it is not fetched twice."""
 
     path: Path
     rows: set[tuple[int, int]] = field(default_factory=set)
 
     def watch(self, read: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """`PartedCorpus.read_rows`, its rows noted."""
+        """Returns `PartedCorpus.read_rows` so that its rows are noted."""
 
         def noted(corpus: PartedCorpus, starts: Any, length: int) -> Tensor:
             self.rows |= {(int(start), length) for start in starts}
@@ -160,7 +160,7 @@ class Notes:
         return noted
 
     def list_duties(self, corpus: Corpus, view: View, block: int) -> Iterator[Duty[Any]]:
-        """No duty: at each block what was counted so far is written down."""
+        """Writes down the counts at each block; lists no duty."""
         assert isinstance(corpus, PartedCorpus)
         ref, size = corpus.parts.outline.ref, corpus.spec.token_bytes
         counted = count_rows(self.rows, size, ref.key.kind.leaf_bytes)
@@ -171,7 +171,8 @@ class Notes:
 
 
 def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) -> dict[str, int]:
-    """held_bytes: what the rows hold; touched_bytes: of the leaves that they lie in, each once."""
+    """Returns `held_bytes`, the bytes in the rows, and `touched_bytes`, those of the leaves in which the rows
+    lie."""
     leaves = set[int]()
     for start, length in rows:
         last = ((start + length) * token_bytes - 1) // leaf_bytes
@@ -182,8 +183,8 @@ def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) ->
 
 # --- The party ----------------------------------------------------------------------------------------------
 def hold_back(list_duties: ListDuties[Any], view: View, block: int) -> Iterator[Duty[Any] | Wait]:
-    """A verifier's duties in disputes, but it opens none while somebody's is open: one is measured, and three
-    traces at once are more than one machine computes."""
+    """Yields a verifier's duties in disputes, but opens no dispute while another one is open. One dispute is
+    measured, and three traces at once would be too much for one machine."""
     is_open = any(one.is_open for one in get_inner(view).disputes.values())
     for one in list_duties(view, block):
         if not (is_open and isinstance(one, OpenDispute)):
@@ -191,14 +192,14 @@ def hold_back(list_duties: ListDuties[Any], view: View, block: int) -> Iterator[
 
 
 def hold_back_openings(room: Room[Any]) -> Room[Any]:
-    """A room as it is; the one that opens disputes opens one at a time."""
+    """Returns the room; if it opens disputes, it opens one at a time."""
     is_it = get_lister(room) is next_actions
     return replace(room, list_duties=partial(hold_back, room.list_duties)) if is_it else room
 
 
 def make_large_part(order: Order, line: Line) -> Part:
-    """The rooms of the member's role, and the notes. What the demo does not choose is put in for this process
-    alone: the node's memory and device, and whether its kernels are oneDNN's."""
+    """Returns the rooms of the member's role, with the notes. It sets for this process what the demo does not
+    choose: memory, device, and whether kernels are oneDNN's."""
     assert isinstance(order, LargeOrder)
     patch, notes = pytest.MonkeyPatch(), Notes(order.home / NOTE_NAME)
     configure = partial(NodeConfig, memory_mb=order.memory_mb, device=order.device)
@@ -228,7 +229,7 @@ VOTE = re.compile(r"(round \d+ .*): (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
 LOOK_S = 2.0
 INCOMING, SHARED_BYTES = "incoming", 1 << 16
-"""The folder of a store where blobs are written; the least size of a blob that homes share."""
+"""The folder of a store in which blobs are written, and the least size of a blob that homes share."""
 MILESTONES = frozenset(
     {
         "TaskPosted", "RoundOpened", "ClaimTaken", "RoundClosed", "AuditsDrawn", "VotesCounted", "RootPosted",
@@ -239,14 +240,15 @@ MILESTONES = frozenset(
 
 @dataclass
 class Clock:
-    """seconds: of each stage, in their order; events: (name, block, seconds since the chain's start)."""
+    """Measured times. `seconds` are by stage, in order; `events` are (name, block, seconds since the chain's
+    start)."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     events: list[tuple[str, int, float]] = field(default_factory=list)
 
     @contextmanager
     def time(self, stage: str) -> Iterator[None]:
-        """What the block takes."""
+        """Measures the `with` block."""
         begun_s = time.monotonic()
         try:
             yield
@@ -255,7 +257,7 @@ class Clock:
             print(f"{stage}: {self.seconds[stage]} s", flush=True)
 
     def list_milestones(self) -> list[tuple[str, float]]:
-        """Of the play: what came next, and seconds since the one before."""
+        """Returns the milestones of the play, each with the seconds since the one before."""
         found, before_s = list[tuple[str, float]](), 0.0
         for name, _, seen_s in self.events:
             if name in MILESTONES:
@@ -266,13 +268,13 @@ class Clock:
 
 @dataclass
 class TimedWatch(Watch):
-    """Notes when each event was seen, and who was convicted, for whatever reason."""
+    """Notes when each event was seen, and which seats were convicted for any reason."""
 
     clock: Clock = field(default_factory=Clock)
     convicted: list[str] = field(default_factory=list)
 
     async def take(self, batch: LogBatch) -> None:
-        """Note a batch, and tell it."""
+        """Takes a batch, and notes its events."""
         seen_s = round(self.seconds(), 1)
         self.clock.events += [(one.name, one.block_number, seen_s) for one in batch.events]
         await super().take(batch)
@@ -282,13 +284,14 @@ class TimedWatch(Watch):
 
 @dataclass
 class Heard:
-    """What parties said. votes: (who, of which claim, word); traces: (who, fetched bytes, all bytes)."""
+    """What parties reported. `votes` are (party, claim, verdict), `traces` (party, fetched bytes, all
+    bytes)."""
 
     votes: list[tuple[str, str, str]] = field(default_factory=list)
     traces: list[tuple[str, int, int]] = field(default_factory=list)
 
     def hear(self, name: str, line: str) -> None:
-        """A line of a party."""
+        """Takes a line of a party."""
         if vote := VOTE.search(line):
             self.votes.append((name, vote[1], vote[2]))
         if fetched := FETCHED.search(line):
@@ -296,7 +299,7 @@ class Heard:
 
 
 def read_peak_bytes(pid: int | str) -> int:
-    """The most that a process held in memory (VmHWM); 0 where it is gone."""
+    """Returns the most memory that a process held (VmHWM); 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -305,9 +308,9 @@ def read_peak_bytes(pid: int | str) -> int:
 
 
 def share_blobs(homes: Path) -> int:
-    """Make equal large blobs of different homes one file; bytes that this saved. Their names are their roots,
-    and a store never changes a blob, so a hard link is as good as a copy. On machines of their own nodes hold
-    them apart."""
+    """Replaces equal large blobs of different homes by hard links; returns the saved bytes. A blob's name is
+    its root and a store never changes a blob, so a link is as good as a copy. On separate machines nodes hold
+    their own copies."""
     known: dict[tuple[str, str], Path] = {}
     saved = 0
     for path in sorted(homes.glob("*/blobs/*/*")):
@@ -328,9 +331,9 @@ def share_blobs(homes: Path) -> int:
 
 @dataclass
 class Disk:
-    """used_bytes: by how much the file system below a folder grew at most; what others write there counts
-    too. shared_bytes: of blobs that several homes hold, which lie on this one disk only once. Without that
-    the play would need twice the disk."""
+    """Disk use. `used_bytes` is the largest growth of the file system below a folder, including what others
+    write there. `shared_bytes` are those of blobs that several homes hold, which lie only once on this disk;
+    otherwise the play would need twice the disk."""
 
     folder: Path
     homes: Path
@@ -338,7 +341,7 @@ class Disk:
     shared_bytes: int = 0
 
     async def watch(self) -> None:
-        """Look for ever."""
+        """Measures without end."""
         first = shutil.disk_usage(self.folder).free
         while True:
             self.shared_bytes += await asyncio.to_thread(share_blobs, self.homes)

@@ -1,6 +1,4 @@
-"""What the chain brings of others' doing: votes in call data, logs, refusals of contracts, texts of tasks,
-and signatures.
-"""
+"""Parsers of what strangers put on the chain: votes, logs, contract errors, tasks, and signatures."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,7 +43,7 @@ PLACE = int(VoteWord.ACCEPT) << 40
 
 # --- Votes in calls -----------------------------------------------------------------------------------------
 def make_state() -> GameState:
-    """A game with claims and drawn audits, whose members are accounts of a chain."""
+    """Returns a game with claims and drawn audits, whose members are accounts of a chain."""
     state = make_world().play(is_drawn).state
     seats = {number: replace(seat, account=find_address(number)) for number, seat in state.seats.items()}
     return replace(state, seats=seats, rounds={i: _name_solvers(one) for i, one in state.rounds.items()})
@@ -57,13 +55,13 @@ def _name_solvers(game_round: GameRound) -> GameRound:
 
 
 def read_call(state: GameState, data: bytes) -> None:
-    """All votes of a call, and what each says of this game."""
+    """Reads all votes of a call, and what each says about this game."""
     for index, handed in votes_on_chain._decode_call(data):
         votes_on_chain._rebuild(state, index, handed)
 
 
 def list_calls(state: GameState) -> tuple[bytes, ...]:
-    """Calls that hand votes in, with and without openings."""
+    """Returns calls that hand votes in, with and without openings."""
     slots = sorted(state.rounds[0].claims)[:2]
     words = [bytes([n]) * WORD for n in range(1, 8)]
     votes = [HandedVote(slot << 64 | PLACE, *words) for slot in slots]
@@ -75,7 +73,7 @@ def list_calls(state: GameState) -> tuple[bytes, ...]:
 
 # --- Logs ---------------------------------------------------------------------------------------------------
 def make_log(number: int, entry: Entry) -> bytes:
-    """A log as an input: its contract, how many topics it has, the topics, the data."""
+    """Encodes a log as an input: its contract, the number of topics, the topics, the data."""
     indexed = [p for p in entry.inputs if p.is_indexed]
     plain = [p for p in entry.inputs if not p.is_indexed]
     topics = [b"h" * WORD if p.is_hashed else encode_values([p], [make_sample(p)]) for p in indexed]
@@ -84,7 +82,7 @@ def make_log(number: int, entry: Entry) -> bytes:
 
 
 def read_log(registry: AbiRegistry, data: bytes) -> None:
-    """The event of a log; an endpoint that it announces is looked at too."""
+    """Reads the event of a log, and an endpoint that it announces."""
     number, count, rest = data[:1], int.from_bytes(data[1:2], "big") % 6, data[2:]
     topics = [rest[at : at + WORD] for at in range(0, min(WORD * count, len(rest)), WORD)]
     address = find_address(int.from_bytes(number, "big"))
@@ -98,7 +96,7 @@ def read_log(registry: AbiRegistry, data: bytes) -> None:
 
 
 def take_posted(entry: Entry, data: bytes) -> None:
-    """A task that somebody posted, whatever its terms and its text: each node folds it beside its own."""
+    """Folds a task that somebody posted, with any terms and text; each node folds it beside its own task."""
     submitter = encode_values([entry.inputs[1]], [find_address(1)])
     arguments = decode_event(entry, [entry.digest, TASK, submitter], data)
     event = Event("Tasks", entry.name, arguments, 7, 0, TASK, TASK)
@@ -107,19 +105,19 @@ def take_posted(entry: Entry, data: bytes) -> None:
 
 
 def find_address(number: int) -> str:
-    """Of the n-th contract."""
+    """Returns the address of the n-th contract."""
     return f"0x{number:040x}"
 
 
 # --- Texts, refusals, signatures ----------------------------------------------------------------------------
 def read_text(spec: TaskSpec, data: bytes) -> None:
-    """A task's text, and whether it breaks a rule."""
+    """Reads a task's text, and checks whether it breaks a rule."""
     training = decode_training(data)
     refuse_broken(find_training_malformations(replace(spec, training=training)))
 
 
 def make_withholdings() -> tuple[bytes, ...]:
-    """The data of all custom errors, and of a bare reason."""
+    """Returns the data of all custom errors, and of a bare reason."""
     entries = list_entries("error")
     reason = (
         bytes.fromhex("08c379a0")
@@ -133,14 +131,14 @@ def make_withholdings() -> tuple[bytes, ...]:
 
 
 def sign_request() -> tuple[bytes, Callable[[bytes], object]]:
-    """A signature, and who looks for its signer."""
+    """Returns a signature, and a function that recovers its signer."""
     request = Request("GET", "/", "0x" + "1c" * 20, 7, b"n" * WORD)
     signature = sign_statement(make_key(1), request, DOMAIN)
     return signature, lambda data: recover_signer(request, data, DOMAIN, "stranger")
 
 
 def list_parsers() -> Iterator[Parser]:
-    """One for each kind of thing."""
+    """Yields a parser for each kind of data."""
     state, spec = make_state(), sample_task()
     yield Parser("votes in calls", list_calls(state), lambda data: read_call(state, data), 6.0)
     registry = make_registry({find_address(n): name for n, name in enumerate(GAME_CONTRACTS.values())})

@@ -1,7 +1,7 @@
-"""One parser of what strangers send, and its damaged inputs: flipped bits, cuts, splices, deep nesting.
+"""Damages valid inputs of a parser of what strangers send.
 
-Damages valid inputs: flipped bits, cuts, splices, repeated fields, huge numbers, deep nesting, bytes that
-are no UTF-8. The same seed gives the same inputs.
+Damages are flipped bits, cuts, splices, repeated fields, huge numbers, deep nesting, and bytes that are not
+UTF-8. The same seed gives the same inputs.
 """
 
 import random
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Parser:
-    """seeds: valid inputs; parse: reads one, as a node does; share: of all inputs, relative to the others.
-    Dear ones, which recover a signature or build a tree, get less."""
+    """A parser. `seeds` are valid inputs, `parse` reads one as a node does. `share` is its share of all
+    inputs, relative to the others. Slow parsers, which recover a signature or build a tree, get less."""
 
     name: str
     seeds: tuple[bytes, ...]
@@ -22,7 +22,7 @@ class Parser:
 
 
 MOST_BYTES = 1 << 18
-"""Of an input: more than any limit on a message."""
+"""The most bytes of an input, more than any limit on a message."""
 NO_UTF8 = (b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x00", b"\xef\xbb\xbf")
 HUGE = (
     b"9" * 400,
@@ -37,13 +37,13 @@ HUGE = (
 OTHERS = (b"null", b"true", b"[]", b"{}", b'""', b"NaN", b"-", b'"\\ud800"', b'"\\u0000"')
 DEPTHS = (10, 1_000, 20_000)
 DAMAGES = (1, 1, 1, 2, 2, 3, 6)
-"""How many at once, each as often as it stands here."""
+"""The number of damages in one input is drawn from these."""
 _NUMBER = re.compile(rb"\d+")
 _FIELD = re.compile(rb'"\w+":(?:"[^"]*"|[\w.+-]+),?|[\w-]+: [^\r\n]*\r\n')
 
 
 class Mutator:
-    """One stream of damaged inputs."""
+    """A stream of damaged inputs."""
 
     def __init__(self, seed: str) -> None:
         self.dice = random.Random(seed)
@@ -63,8 +63,8 @@ class Mutator:
         )
 
     def make(self, seeds: Sequence[bytes]) -> bytes:
-        """One of `seeds`, damaged once or more; now and then as it is, so that what follows a parser's last
-        check is reached too."""
+        """Returns one of `seeds`, damaged once or more. A few are returned undamaged, so that code after a
+        parser's last check is reached too."""
         data = self.dice.choice(seeds)
         if self.dice.random() < 0.01:
             return data
@@ -143,7 +143,7 @@ class Mutator:
         return data + self.dice.choice((b"\0", b" ", b"\xff", b"\n")) * self.dice.choice((1, 31, 32, 20_000))
 
     def _fill_word(self, data: bytes) -> bytes:
-        """A word of the ABI: the largest, one far behind the end, a small one."""
+        """Replaces a word of the ABI: by the largest, one far behind the end, or a small one."""
         place = self._place(data) // 32 * 32 + self.dice.choice((0, 0, 4))
         value = self.dice.choice((-1, 1 << 255, 1 << 63, 1 << 32, len(data), 32, 1, 0, self._place(data)))
         return data[:place] + (value % (1 << 256)).to_bytes(32, "big") + data[place + 32 :]

@@ -1,4 +1,4 @@
-"""What a task's submitter hands to nodes: the bytes of a program and of a layout."""
+"""Parsers of what a task's submitter hands to nodes: the bytes of a program and of a layout."""
 
 from collections.abc import Iterator
 
@@ -15,21 +15,21 @@ from touchstone.step.record_step import RecordedStep, Shape, record_step
 
 
 def record(numeric_format: str, layers: int = 0) -> RecordedStep:
-    """A step of few nodes."""
+    """Records a step of few nodes."""
     torch.manual_seed(0)
     shape = Shape(1, 2, numeric_format, 128)
     return record_step(PlainDecoder(5, 4, layers, 1, 2), shape, optimizer=SGD())
 
 
 def read_program(data: bytes) -> None:
-    """As a node reads it before it fetches a constant."""
+    """Reads a program as a node does before it fetches a constant."""
     program = decode_program(data)
     require_step(program)
     require_form(program)
 
 
 def list_parsers() -> Iterator[Parser]:
-    """One for each."""
+    """Yields a parser for each."""
     steps = [record("float32"), record("exact15"), record("float32", layers=1)]
     programs = tuple(encode_program(step.built.program) for step in steps)
     yield Parser("programs", programs, read_program)

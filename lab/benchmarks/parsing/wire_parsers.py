@@ -1,7 +1,7 @@
-"""What comes over the wire: requests, signatures of them, ranges, endpoints, blobs, and all messages in JSON.
+"""Parsers of what peers send: requests, signatures, ranges, endpoints, blobs, and JSON messages.
 
-Whole requests go through the server's own handler. Messages are those of handlers, the wire's own, and files
-that others hand out.
+Whole requests go through the server's own handler. Messages are those of handlers, those of the wire itself,
+and files that others hand out.
 """
 
 import asyncio
@@ -64,13 +64,13 @@ FORMS: tuple[Form[Any], ...] = (
     round_reports.REPORTS_FORM,
     deployment.FORM,
 )
-"""Whose samples are made from their types alone."""
+"""Forms whose samples are made from their types alone."""
 DRAND = b'{"round":7,"randomness":"%s","signature":"%s"}' % (b"ab" * 32, b"cd" * 48)
 SIGNATURE = bytes(range(64))
 
 
 def make_sample(kind: inspect.Type) -> Any:
-    """A valid value of a type, as JSON holds it."""
+    """Returns a valid value of a type, as JSON holds it."""
     match kind:
         case inspect.StructType() | inspect.DataclassType():
             return {field.encode_name: make_sample(field.type) for field in kind.fields}
@@ -90,7 +90,7 @@ def make_sample(kind: inspect.Type) -> Any:
 
 
 def read_values(message: object) -> None:
-    """What a node makes of a message that has the right form."""
+    """Does what a node does with a message of the right form."""
     match message:
         case audit.BoundarySaid():
             message.read()
@@ -111,12 +111,12 @@ def read_values(message: object) -> None:
 
 
 def read_message(form: Form[Any]) -> Callable[[bytes], None]:
-    """Reads a message of a form, and its values."""
+    """Returns a function that reads a message of a form, and its values."""
     return lambda data: read_values(form.decode(data, SAMPLE_ACCOUNT, "here"))
 
 
 def list_message_parsers() -> Iterator[Parser]:
-    """One for each kind."""
+    """Yields a parser for each kind of message."""
     for form in FORMS:
         sample = msgspec.json.encode(make_sample(inspect.type_info(form.kind)))
         yield Parser(f"message {form.kind.__name__}", (sample,), read_message(form))
@@ -139,14 +139,14 @@ LIMITS = WireLimits(
     address_burst_requests=MANY, strangers_per_second=MANY, strangers_burst=MANY,
     reports_per_second=MANY, burst_reports=MANY,
 )  # fmt: skip
-"""No input is refused for the number of those before it."""
+"""Limits so high that no input is refused because of earlier ones."""
 TURNS = 60
-"""Of the loop, after which a request that is not answered counts as one whose end is awaited."""
+"""Turns of the loop after which a request without an answer counts as incomplete."""
 ELEMENTS = 1_000
 
 
 class ServerCrash(Exception):
-    """The server answered 500: a handler raised what nobody declared."""
+    """The server answered 500, because a handler raised an undeclared error."""
 
 
 class Pipe(asyncio.Transport):
@@ -157,39 +157,39 @@ class Pipe(asyncio.Transport):
         self.written, self.is_closed = bytearray(), False
 
     def write(self, data: Any) -> None:
-        """Keeps it."""
+        """Keeps the data."""
         self.written += data
 
     def writelines(self, list_of_data: Any) -> None:
-        """Keeps all."""
+        """Keeps all of the data."""
         self.written += b"".join(list_of_data)
 
     def is_closing(self) -> bool:
-        """Whether the server has hung up."""
+        """Returns whether the server has hung up."""
         return self.is_closed
 
     def close(self) -> None:
-        """The server hangs up."""
+        """Notes that the server has hung up."""
         self.is_closed = True
 
     def abort(self) -> None:
-        """The server hangs up."""
+        """Notes that the server has hung up."""
         self.is_closed = True
 
     def get_write_buffer_size(self) -> int:
-        """Nothing waits."""
+        """Returns 0: nothing waits."""
         return 0
 
     def pause_reading(self) -> None:
-        """All is there already."""
+        """Does nothing: all data is there already."""
 
     def resume_reading(self) -> None:
-        """All is there already."""
+        """Does nothing: all data is there already."""
 
 
 class Listening:
-    """A server without a socket, and a loop of its own that runs while it is fed. is_open: it asks for no
-    signature, so that what lies behind is reached."""
+    """A server without a socket, with its own loop that runs while it is fed. With `is_open` it asks for no
+    signature, so that the code behind it is reached."""
 
     def __init__(self, folder: Path, is_open: bool) -> None:
         self._loop = asyncio.new_event_loop()
@@ -217,7 +217,7 @@ class Listening:
             self._broken.append(error)
 
     def feed(self, data: bytes) -> bytes:
-        """What one connection that sends `data` is answered. Raises ServerCrash where that is a 500."""
+        """Returns the answer to one connection that sends `data`. Raises ServerCrash if it is a 500."""
         return self._loop.run_until_complete(self._feed(data))
 
     async def _feed(self, data: bytes) -> bytes:
@@ -241,31 +241,31 @@ class Listening:
 
 
 async def answer_handler(account: str, body: bytes) -> Message:
-    """A handler that reads its message."""
+    """Reads the message of a request."""
     return make_form(AskOuter).decode(body, account)
 
 
 # --- Signatures of requests ---------------------------------------------------------------------------------
 def make_verifier() -> RequestVerifier:
-    """Whose clock stands still, so that no seed grows stale."""
+    """Returns a verifier with a stopped clock, so that no seed expires."""
     return RequestVerifier(SERVER, DOMAIN, lambda account: True, lambda: NOW_S)
 
 
 def sign(method: str, path: str, salt: str = "") -> dict[str, str]:
-    """The header of a request, the same each time; another one with another salt."""
+    """Returns the headers of a signed request, the same each time; another `salt` gives another one."""
     nonce = sha256(f"{path}{salt}".encode()).digest()
     signature = sign_statement(make_key(1), Request(method, path, SERVER, NOW_S, nonce), DOMAIN)
     return {HEADER: encode_message(Proof(ACCOUNT, NOW_S, nonce, signature)).decode()}
 
 
 def check_proof(verifier: RequestVerifier, data: bytes) -> None:
-    """A header as the server reads it: what is no UTF-8 comes as lone surrogates."""
+    """Reads a header as the server does: bytes that are not UTF-8 become lone surrogates."""
     verifier.verify("GET", "/status", CIMultiDict({HEADER: data.decode("utf-8", "surrogateescape")}))
 
 
 # --- Requests -----------------------------------------------------------------------------------------------
 def format_request(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
-    """The bytes of a request."""
+    """Returns the bytes of a request."""
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: peer",
@@ -275,7 +275,7 @@ def format_request(method: str, path: str, headers: dict[str, str], body: bytes 
 
 
 def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
-    """One of each route, signed."""
+    """Returns a signed request for each route."""
     body = encode_message(AskOuter(b"t" * 32, b"r" * 32))
     blob, chunks = (
         request_paths.format_path(route, ref.key) for route in (request_paths.BLOB, request_paths.CHUNKS)
@@ -295,7 +295,7 @@ def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
 
 
 def read_endpoint(data: bytes) -> None:
-    """What somebody announced, as the client makes a URL of it."""
+    """Reads an announced endpoint, and makes a URL of it as the client does."""
     peer = Peer(ACCOUNT, data.decode(errors="replace"), bytes(32))
     URL(peer.format_url("/status"))
 
@@ -308,7 +308,7 @@ ENDPOINTS = (
 
 # --- Blobs --------------------------------------------------------------------------------------------------
 def judge_blob(ref: BlobRef, data: bytes) -> None:
-    """A blob that comes in two pieces."""
+    """Reads a blob that comes in two pieces."""
     verifier = BlobVerifier(ref, source="stranger")
     for piece in (data[: len(data) // 3], data[len(data) // 3 :]):
         verifier.update(piece)
@@ -316,19 +316,19 @@ def judge_blob(ref: BlobRef, data: bytes) -> None:
 
 
 def judge_chunks(ref: BlobRef, data: bytes) -> None:
-    """What a peer says the hashes of a blob's chunks are; then a first piece."""
+    """Reads a peer's list of the hashes of a blob's chunks, then a first piece."""
     BlobVerifier(ref, source="stranger", chunk_roots=split_roots(data)).update(data)
 
 
 def refer_roots() -> tuple[bytes, BlobRef]:
-    """A list of roots, and its reference."""
+    """Returns a list of roots, and its reference."""
     data = b"".join(sha256(bytes([n])).digest() for n in range(9))
     size = BlobRef(BlobKey(BlobKind.ROOTS, ZERO_WORD), len(data))
     return data, BlobRef(BlobKey(BlobKind.ROOTS, hash_chunk(data, size)), len(data))
 
 
 def refer_chunks() -> tuple[bytes, BlobRef]:
-    """Hashes of three chunks, and the blob that they would be of."""
+    """Returns hashes of three chunks, and the reference of their blob."""
     roots = [sha256(bytes([n])).digest() for n in range(3)]
     key = BlobKey(BlobKind.TENSOR, fold_chunks(roots, BlobKind.TENSOR))
     chunk = BlobRef(key, 4).chunk_bytes
@@ -338,13 +338,13 @@ def refer_chunks() -> tuple[bytes, BlobRef]:
 def make_blob_parser(
     name: str, made: tuple[bytes, BlobRef], judge: Callable[[BlobRef, bytes], None]
 ) -> Parser:
-    """Of one kind of blob."""
+    """Returns a parser for one kind of blob."""
     data, ref = made
     return Parser(name, (data,), lambda given: judge(ref, given))
 
 
 def list_parsers() -> Iterator[Parser]:
-    """One for each kind of thing."""
+    """Yields a parser for each kind of data."""
     folder = Path(tempfile.mkdtemp())
     closed, opened = Listening(folder, False), Listening(folder, True)
     requests = list_requests(closed.ref)

@@ -1,9 +1,9 @@
-"""What a node does with changed programs: refuse each with a reason, or train it as it was told.
+"""Gives changed programs to a node, which must refuse each with a reason, or train it as announced.
 
-A program that is taken is run once in two ways. Harm is: memory beyond what was told; another exception than
-a refusal; a number that the referee would call a fault, though this machine computed honestly; in exact
-formats bits that differ between two kinds of kernels. A process that dies is harm too, so batches run in
-processes of their own.
+An accepted program is run once in two ways. Harm is: more memory than announced; an exception that is no
+refusal; a number that the referee would call a fault, although this machine computed honestly; in exact
+formats, bits that differ between two kinds of kernels. A process that dies is harm too, so each batch runs in
+its own process.
 """
 
 import argparse
@@ -38,15 +38,15 @@ from touchstone.step.record_step import RecordedStep, Shape, record_step
 FORMATS = ("float32", "exact15", "exact20")
 ROWS, TOKENS, VOCABULARY = 2, 6, 13
 MOST_BYTES, MOST_OPERATIONS = 1 << 28, 10**8
-"""What the node of this benchmark takes on: more is refused once it was told."""
+"""The most bytes and operations that this benchmark's node accepts; larger programs are refused."""
 ELEMENTS = 3
-"""Of each node that are looked at as a referee would."""
+"""Elements of each node that are judged as a referee would."""
 SECONDS = 900.0
-"""So long may a batch take, on however slow a machine: then it hangs."""
+"""The most seconds of a batch, on however slow a machine; after that it counts as hung."""
 
 
 class Harm(Exception):
-    """What a changed program did."""
+    """The harm that a changed program did."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Setting:
 
 
 def open_setting(numeric_format: str) -> Setting:
-    """A plain decoder of two heads."""
+    """Records a plain decoder of two heads."""
     torch.manual_seed(5)
     step = record_step(PlainDecoder(VOCABULARY, 8, 1, 2, TOKENS), Shape(ROWS, TOKENS, numeric_format, 128))
     named = NamedBytes(bytes(32), 1)
@@ -71,8 +71,8 @@ def open_setting(numeric_format: str) -> Setting:
 
 
 def take(setting: Setting, program: Program, dice: Random) -> None:
-    """What a node does with a program that a task names. Raises InvalidInput where it refuses it, Harm where
-    it should have."""
+    """Does what a node does with a program that a task names. Raises InvalidInput if the node refuses it,
+    Harm if it should have."""
     program = decode_program(encode_program(program))
     training = replace(setting.training, program_root=compute_program_root(program))
     require_fit(training, program, setting.step.layout, setting.step.layout.count)
@@ -137,7 +137,7 @@ def _draw_inputs(setting: Setting) -> tuple[tuple[Tensor, Tensor, Tensor], Tenso
 
 
 def _has_same_bits(one: Tensor, other: Tensor) -> bool:
-    """Where no NaN is; all NaN are one."""
+    """Returns whether two tensors have the same bits; all NaN count as equal."""
     if one.dtype is not torch.float32:
         return torch.equal(one, other)
     is_number = ~one.isnan()
@@ -153,11 +153,11 @@ def _compare_bits(program: Program, one: Interpreter, other: Interpreter) -> Non
 
 
 def _judge(program: Program, traced: Interpreter, numeric_format: str, dice: Random) -> None:
-    """Some elements of each node, as the referee computes them."""
+    """Judges some elements of each node as the referee computes them."""
     kept: dict[int, list[int]] = {}
 
     def read(buffer: int, element: int) -> int:
-        """Bits, or a quantized value."""
+        """Returns bits, or a quantized value."""
         if buffer not in kept:
             values = traced.tensors[buffer].flatten()
             if values.dtype is torch.float32:
@@ -186,7 +186,7 @@ def _judge(program: Program, traced: Interpreter, numeric_format: str, dice: Ran
 
 # --- Batches ------------------------------------------------------------------------------------------------
 def run_batch(numeric_format: str, seed: str, count: int) -> dict[str, object]:
-    """Counts of so many programs, and of each harm its first words."""
+    """Returns the counts over `count` programs, and the first words about each harm."""
     pin_kernels(1)
     setting, found = open_setting(numeric_format), Counter[str]()
     mutator, dice, harms = ProgramMutator(setting.step.built.program, seed), Random(seed), list[str]()
@@ -204,7 +204,7 @@ def run_batch(numeric_format: str, seed: str, count: int) -> dict[str, object]:
 
 
 def run_all(programs: int, batch: int, seed: int) -> dict[str, object]:
-    """All formats in turn, batch by batch, each in a process."""
+    """Runs all formats in turn, batch by batch, each in its own process."""
     total, harms, number = Counter[str](), list[str](), 0
     while total["tried"] < programs:
         named = (FORMATS[number % len(FORMATS)], f"{seed}-{number}", str(batch))

@@ -18,7 +18,7 @@ class Block(nn.Module):
         self.down = nn.Linear(2 * width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[rows, tokens, width] to the same."""
+        """Maps [rows, tokens, width] to the same shape."""
         rows, tokens, width = x.shape
         parts = self.qkv(self.norm1(x)).view(rows, tokens, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 3, 0, 1, 4).unbind()
@@ -29,7 +29,7 @@ class Block(nn.Module):
 
 
 class PlainDecoder(nn.Module):
-    """Logits of the next token."""
+    """Returns the logits of the next token."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, context: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class PlainDecoder(nn.Module):
         self.head = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """int64 [rows, tokens] to float32 [rows, tokens, vocabulary]."""
+        """Maps int64 [rows, tokens] to float32 [rows, tokens, vocabulary]."""
         places = self.places(torch.arange(tokens.shape[1]))
         logits: Tensor = self.head(self.norm(self.blocks(self.tokens(tokens) + places)))
         return logits

@@ -1,4 +1,4 @@
-"""A recorded step as a task on a real chain: posted, trained two rounds, audited, and a lie convicted."""
+"""Plays a recorded step as a task on a real chain: posted, trained two rounds, audited, a lie convicted."""
 
 import asyncio
 import time
@@ -26,8 +26,8 @@ CHEAT = "cheat"
 
 @dataclass(frozen=True)
 class Played:
-    """rounds_merged: claims of both honest solvers are in each; lie_convicted: the cheat's seat fell, and
-    nobody else's; why_not: what parties said, where it did not come to that."""
+    """The outcome. `rounds_merged` counts rounds with the claims of both honest solvers. `lie_convicted` says
+    that the cheat's seat was convicted and no other. `why_not` is what parties reported if that failed."""
 
     rounds_merged: int
     lie_convicted: bool
@@ -36,7 +36,7 @@ class Played:
 
 
 def play(folder: Path, step: StepFiles) -> Played:
-    """Two honest solvers, one that errs in one operation and defends it, and three verifiers."""
+    """Plays with two honest solvers, one that errs in one operation and defends it, and three verifiers."""
     begun = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
         allow_cheating(patch)

@@ -1,4 +1,4 @@
-"""Programs that differ from valid ones in a few places, as a hostile submitter would make them."""
+"""Changes valid programs in a few places, as a hostile submitter would."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,12 +8,12 @@ from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Buffer, Node, 
 from touchstone.protocol.spec.program_operations import OPERAND_COUNTS, QUANTIZED_LIMITS, Operation
 
 CHANGES = (1, 1, 1, 2, 3)
-"""How many at once, each as often as it stands here."""
+"""The number of changes in one program is drawn from these."""
 NEAR = (-64, -8, -2, -1, 1, 2, 8, 64)
 
 
 class ProgramMutator:
-    """One stream of changed programs; the same seed gives the same ones."""
+    """A stream of changed programs; the same seed gives the same ones."""
 
     def __init__(self, program: Program, seed: str) -> None:
         self._program, self._dice = program, Random(seed)
@@ -24,7 +24,7 @@ class ProgramMutator:
         )  # fmt: skip
 
     def make(self) -> Program:
-        """The next one."""
+        """Returns the next changed program."""
         program = self._program
         for _ in range(self._dice.choice(CHANGES)):
             program = self._dice.choice(self._ways)(program)
@@ -62,7 +62,7 @@ class ProgramMutator:
         return replace(node, selected=self._dice.choice((0, 1, node.selected + 1, *QUANTIZED_LIMITS)))
 
     def _swap_loops(self, program: Program, node: Node) -> Node:
-        """Two loops of the output change places everywhere: the same elements in another order."""
+        """Exchanges two loops of the output everywhere: the same elements in another order."""
         count = len(node.output_sizes)
         if count < 2:
             return node

@@ -45,13 +45,13 @@ CLASSES: dict[str, tuple[str, Fields]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """make: the module."""
+    """A recipe. `make` returns the module."""
 
     make: Callable[[], nn.Module]
     optimizer: Optimizer = AdamW()
 
     def record(self, numeric_format: str) -> tuple[RecordedStep, nn.Module]:
-        """The step, and the module that it is of."""
+        """Records the step; returns it with its module."""
         torch.manual_seed(7)
         module = self.make().eval()
         shape = Shape(ROWS, TOKENS, numeric_format, CHUNK_TERMS)
@@ -61,7 +61,7 @@ class Recipe:
 
 
 def make_class(name: str) -> nn.Module:
-    """A fresh model of a class of transformers."""
+    """Makes a fresh model of a class of transformers."""
     import transformers  # noqa: PLC0415
 
     class_name, fields = CLASSES[name]
@@ -71,12 +71,13 @@ def make_class(name: str) -> nn.Module:
 
 
 def make_plain() -> nn.Module:
-    """The plain module."""
+    """Makes the plain module."""
     return PlainDecoder(VOCABULARY, 16, 1, 2, TOKENS)
 
 
 def make_adapted() -> nn.Module:
-    """A class of transformers with adapters: the base has more than fifty times their elements."""
+    """Makes a class of transformers with adapters; the base has more than fifty times as many elements as
+    they have."""
     module = make_class("Llama")
     add_lora(module, Lora(1, 2, ("q_proj", "v_proj")))
     return module

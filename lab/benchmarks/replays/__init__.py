@@ -1,1 +1,1 @@
-"""Honest replays by the hundred thousand: machines, training runs, and the judging of all pairs."""
+"""Honest replays by the hundred thousand: machines, training runs, and the judgement of all pairs."""

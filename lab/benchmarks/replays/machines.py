@@ -1,24 +1,17 @@
-"""The machines of the campaign: kernel configurations as processes that replay, and judge steps, as they
-are told.
+"""Imitates different machines by processes with other kernels, which replay and judge steps on request.
 
-The machines of the campaign: kernel configurations, and sums taken as other hardware takes them.
+One kind of machine offers few ways to multiply matrices: many of the 24 configurations of `honest.py` give
+the same bits. The specification allows any order of a sum (docs/spec.md, section 8). So some workers add as
+other hardware does: in two halves (split-K, as on GPUs), backwards, or in float64.
 
-A machine of one kind offers few ways to multiply matrices: of `honest.py`'s 24 configurations many
-give the same bits. The specification allows any order of a sum (docs/spec.md, section 8), so some workers
-take theirs as other hardware does: in two halves (split-K, as GPUs), backwards, or in float64.
+One machine shows each state of a segment, and another judges each step from the state before it, as
+`whistleblower/step_judging.py` does and with the same functions; states come from a folder instead of a peer.
+A worker also searches a trace for a fault, as the opener of a dispute does.
 
-What the opener of a dispute does: it looks for a fault in the trace of the step that it names.
-
-One machine shows each state of a segment; another one judges each step from the state before it.
-
-The rule is that of `actions/dispute/step_judging.py`, with the same functions; states come from a folder
-instead of the wire.
-
-Workers: one process for each machine, that lives as long as the campaign and replays what it is told.
-
-A line to a worker is a question about a track in JSON, and it answers with a line. It replays each segment
-from the stored starts and stores the ends; it stores the states of each step of a segment, or all of one
-step; or it judges those of another machine. Only one works at a time, so that the campaign takes one core.
+There is one process for each machine, which lives as long as the campaign. A line to it is a question about a
+track in JSON, and it answers with a line. It replays each segment from the stored starts and stores the ends;
+it stores the states of each step of a segment, or all of one step; or it judges those of another machine.
+Only one works at a time, so that the campaign takes one core.
 """
 
 import json
@@ -54,7 +47,7 @@ from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 from touchstone.scripts.calibration.measuring import SEED
 
 Product = Callable[..., Tensor]
-"""Of two matrices, or batches of them, `out` as in `torch.mm`: where it is missing a new tensor."""
+"""Multiplies two matrices, or batches of them; `out` as in `torch.mm`, a new tensor if missing."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +59,19 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """Short and unique."""
+        """A short, unique name."""
         return f"{self.configuration.name}-{self.sums}"
 
     def set_up(self) -> None:
-        """Makes this process compute so. Its environment is `configuration.environment` already."""
+        """Makes this process compute in this way. Its environment must be `configuration.environment`
+        already."""
         pin_kernels(self.configuration.threads, self.configuration.onednn)
         take_sums(SUMS[self.sums])
 
 
 def list_machines() -> tuple[Machine, ...]:
-    """Thirteen, each of whose settings differs from another's in something; one kind of vector
-    instructions gives fewer."""
+    """Returns thirteen machines that differ in their settings, or fewer if the processor has one kind of
+    vector instructions."""
     best, *others = list_cpu_capabilities()
     last = others[-1] if others else best
     every = (
@@ -113,7 +107,7 @@ def _keep(product: Product) -> Product:
 
 
 def _split(product: Product) -> Product:
-    """The first half of the terms and the second, added."""
+    """Adds the first half of the terms and the second."""
 
     def run(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
         half = a.shape[-1] // 2
@@ -127,7 +121,7 @@ def _split(product: Product) -> Product:
 
 
 def _reverse(product: Product) -> Product:
-    """The last term first."""
+    """Adds the last term first."""
 
     def run(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
         return product(a.flip(-1), b.flip(-2), out=_allocate(a, b) if out is None else out)
@@ -136,7 +130,7 @@ def _reverse(product: Product) -> Product:
 
 
 def _widen(product: Product) -> Product:
-    """Products and sums in float64, rounded once."""
+    """Multiplies and adds in float64, and rounds once."""
 
     def run(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
         out = _allocate(a, b) if out is None else out
@@ -154,7 +148,7 @@ SUMS: dict[str, Callable[[Any], Any]] = {
 
 
 TRACE = "trace"
-"""File name of the one trace that is stored at a time."""
+"""The file name of the one trace that is stored at a time."""
 
 
 def show_trace(workplace: Workplace, machine: str, segment: Segment, step: int) -> None:
@@ -170,8 +164,8 @@ def show_trace(workplace: Workplace, machine: str, segment: Segment, step: int) 
 
 
 def search_fault(workplace: Workplace, claimant: str, segment: Segment, step: int) -> str:
-    """The first element of the stored trace that is outside its bound, or an input that is not the task's;
-    empty where there is none. As `whistleblower/prosecuting.py` searches."""
+    """Returns the first element of the stored trace that is outside its bound, or an input that is not the
+    task's; empty if there is none. It searches as `whistleblower/prosecuting.py` does."""
     training = workplace.training
     built, stored = get_program(training), load_file(workplace.folder / TRACE)
 
@@ -190,7 +184,7 @@ def search_fault(workplace: Workplace, claimant: str, segment: Segment, step: in
 def _read_inputs(
     workplace: Workplace, machine: str, segment: Segment, step: int
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor, Tensor]:
-    """W, m and v, tokens, labels, scalars."""
+    """Returns W, m and v, tokens, labels, scalars."""
     start: TrainingState = workplace.load(name_step(machine, step), segment, step)
     batch = workplace.get_batches(segment)(segment.inner_step + step)
     scalars = compute_scalars(workplace.training, start.local_step, start.global_step)
@@ -198,7 +192,7 @@ def _read_inputs(
 
 
 def name_step(machine: str, step: int) -> str:
-    """Under which name a machine's state after so many steps of a segment is stored."""
+    """Returns the name of a machine's state after `step` steps of a segment."""
     return f"{machine}.{step}"
 
 
@@ -212,8 +206,8 @@ def show_steps(workplace: Workplace, machine: str, segment: Segment) -> None:
 
 
 def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: Limits) -> list[Verdict]:
-    """How far each claimed step lies from what this process computes from the claimed state before it, up to
-    the first one beyond the limits that is no noise of its own."""
+    """Returns the distance of each claimed step from what this process computes from the claimed state before
+    it, up to the first one that exceeds the limits by more than the process's own noise."""
     training, batches, found = workplace.training, workplace.get_batches(segment), list[Verdict]()
     for step in range(segment.steps):
         before, after = (workplace.load(name_step(claimant, at), segment, at) for at in (step, step + 1))
@@ -264,16 +258,16 @@ class Worker:
         self._ask("show", track, segment)
 
     def judge_steps(self, track: Track, segment: int, claimant: str, limits: Limits) -> list[Verdict]:
-        """What this machine finds of the steps that another one has stored."""
+        """Returns this machine's verdicts on the steps that another one has stored."""
         answer = self._ask("judge", track, segment, claimant, asdict(limits))
         return [Verdict(**found) for found in answer]
 
     def show_trace(self, track: Track, segment: int, step: int) -> None:
-        """Waits until all that this machine computes in one of its steps is stored."""
+        """Waits until everything that this machine computes in one step is stored."""
         self._ask("trace", track, segment, step)
 
     def search_fault(self, track: Track, segment: int, step: int, claimant: str) -> str:
-        """The fault that this machine finds in another one's stored trace; empty where there is none."""
+        """Returns the fault that this machine finds in another one's stored trace; empty if there is none."""
         return str(self._ask("search", track, segment, step, claimant))
 
     def _ask(self, what: str, track: Track, *details: Any) -> Any:
@@ -293,7 +287,7 @@ class Worker:
 
 @contextmanager
 def run_workers(machines: Sequence[Machine], folder: Path) -> Iterator[list[Worker]]:
-    """A worker for each machine; all have ended when the block has."""
+    """Runs a worker for each machine; all have ended at the end of the block."""
     workers = [Worker(machine, folder) for machine in machines]
     try:
         yield workers
@@ -328,7 +322,7 @@ def _answer(machine: Machine, workplace: Workplace, what: str, details: Sequence
 
 
 def main() -> None:
-    """With a folder and a machine in JSON: work."""
+    """Works with a folder and a machine in JSON."""
     folder, text = sys.argv[1:]
     content = json.loads(text)
     work(Path(folder), Machine(Configuration(**content["configuration"]), content["sums"]))

@@ -1,19 +1,11 @@
-"""The training whose segments are replayed, its unstable phases, and all ordered pairs of machines on a
-segment.
+"""Defines the training runs to replay, their unstable phases, and compares all pairs of machines.
 
-Phases of training in which machines drift apart: high learning rates, and data that hardly change.
+A *track* is one run of four rounds from weights and data of its own seed. As in the demo, moments are reset
+at each round's start and all solvers' models are merged at its end. Each segment has its own start state. In
+unstable phases machines drift apart: high learning rates, and data that hardly change.
 
-The training whose segments are replayed: models, seeds, stages.
-
-A *track* is one run of four rounds from weights and data of its own seed, moments reset at each round's
-start and all solvers' models merged at its end, as the demo trains; each of its segments has a start state
-that no other has.
-
-How a node judged once that knew a segment's own noise (docs/decisions/0024-conditioning.md); nodes go by
-the limits now.
-
-All ordered pairs of machines on a segment: what lies between their results, and what a verifier says of
-it.
+A node once judged with a segment's own noise (docs/decisions/0024-conditioning.md); nodes use only the limits
+now. The older rule is kept here for comparison.
 """
 
 import itertools
@@ -52,7 +44,8 @@ CONSTANT_TOKEN = 32
 
 @dataclass(frozen=True)
 class Phase:
-    """What is changed of a run. rate: times the schedule's learning rates; data: a name of `bend_batches`."""
+    """Changes of a run. `rate` multiplies the schedule's learning rates; `data` is a name in
+    `bend_batches`."""
 
     rate: int = 1
     data: str = "drawn"
@@ -69,13 +62,13 @@ PHASES = {
 
 
 def raise_rates(schedule: ScheduleConfig, phase: Phase) -> ScheduleConfig:
-    """The schedule with all its learning rates times the phase's factor."""
+    """Returns the schedule with its learning rates times the phase's factor."""
     return replace(schedule, peak_learning_rate=nearest(phase.rate * schedule.peak_learning_rate))
 
 
 def bend_batches(get_batch: GetBatch, phase: Phase) -> GetBatch:
-    """drawn: the batches as they are; first: each step of a round gets the batch of its first step; constant:
-    all tokens are equal."""
+    """Returns batches by the phase's `data`. `drawn`: the usual batches; `first`: each step of a round gets
+    the batch of its first step; `constant`: all tokens are equal."""
 
     def get_constant(step: int) -> Batch:
         return Batch(*(torch.full_like(part, CONSTANT_TOKEN) for part in get_batch(step)))
@@ -85,14 +78,14 @@ def bend_batches(get_batch: GetBatch, phase: Phase) -> GetBatch:
 
 
 def list_segments(slots: int, steps: int) -> tuple[Segment, ...]:
-    """Every segment of the demo, by round, solver's slot and place."""
+    """Returns every segment of the demo, by round, solver's slot and place."""
     places = itertools.product(range(ROUNDS), range(slots), range(0, INNER_STEPS, steps))
     return tuple(Segment(r, slot, i, steps, r * INNER_STEPS + i) for r, slot, i in places)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A model, rows of its context's length in a batch, and k."""
+    """A model, the rows of a batch (of the context's length), and k."""
 
     model: DecoderConfig
     rows: int
@@ -106,13 +99,13 @@ SHAPES = {
     "small": Shape(DecoderConfig(256, 64, 168, 3, 4, 2, 64), 4, 5),
     "demo": Shape(DEMO_MODEL, 8, 10),
 }
-"""14,000 (also in long segments), 0.17 million and 0.97 million parameters."""
+"""Models of 14,000 (also in long segments), 0.17 million and 0.97 million parameters."""
 
 
 @dataclass(frozen=True)
 class Track:
-    """A run: what it trains, what it is for ("calibration" or "campaign"), its seed, how many solvers train,
-    and in which of PHASES."""
+    """A run: its shape, its purpose ("calibration" or "campaign"), its seed, the number of solvers, and a
+    name in PHASES."""
 
     shape: str
     purpose: str
@@ -122,13 +115,13 @@ class Track:
 
     @property
     def name(self) -> str:
-        """File name of what was measured. Runs that differ in their phase alone have one name and begin
+        """The file name of its measurements. Runs that differ only in their phase have one name and begin
         alike."""
         return f"{self.shape}-{self.purpose}-{self.seed}"
 
 
 def open_track(track: Track, folder: Path) -> Workplace:
-    """The track's training; states are stored under `folder`."""
+    """Opens the track's training; states are stored under `folder`."""
     shape, phase = SHAPES[track.shape], PHASES[track.phase]
     spec, corpus = _open_task(track.shape)
     seed = sha256(track.name.encode()).digest()
@@ -152,7 +145,7 @@ def _open_task(name: str) -> tuple[TrainingSpec, Corpus]:
 
 
 def name_stage(segment: Segment) -> str:
-    """Which part of training a segment is of."""
+    """Returns the part of training to which a segment belongs."""
     if segment.inner_step == 0:
         return "zero moments"
     if segment.round == 0:
@@ -162,54 +155,53 @@ def name_stage(segment: Segment) -> str:
 
 
 def list_tracks(shape: str, purpose: str, count: int, solvers: int) -> Iterator[Track]:
-    """`count` runs of a model."""
+    """Returns `count` runs of a model."""
     return (Track(shape, purpose, seed, solvers) for seed in range(count))
 
 
 NOISE_CAP = 100.0
-"""In limits: noise excuses nothing beyond. Whoever claims a state from which training on its data is
-chaos would else be free to claim anything after it; work that was not done lies hundreds of times beyond."""
+"""The largest noise that excuses a distance, in limits. Otherwise a claimant could choose a state from which
+training is chaotic, and then claim anything. Work that was not done lies hundreds of times beyond."""
 
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What a node's own two results of a segment differ by, and what two of the same start on other data do:
-    the largest distances of W, m and v in limits."""
+    """The largest distances of W, m and v, in limits: between a node's own two results of a segment, and
+    between two from the same start on other data."""
 
     own: tuple[float, float, float]
     usual: tuple[float, float, float]
 
     @property
     def is_ill(self) -> bool:
-        """Whether this segment multiplies noise as others do not."""
+        """Whether this segment multiplies noise more than others do."""
         pairs = zip(self.own, self.usual, strict=True)
         return any(own > ILL_CONDITIONED_RATIO * usual for own, usual in pairs)
 
 
 def stands_out(excess: float, conditioning: Conditioning) -> bool:
-    """Whether a distance (in limits) cannot be a segment's noise. Where the segment is ill-conditioned it
-    has to lie beyond as many times the own noise as the limits lie beyond what honest machines
-    showed elsewhere, or beyond NOISE_CAP."""
+    """Returns whether a distance (in limits) cannot be a segment's noise. In an ill-conditioned segment it
+    must exceed the own noise by the margin that limits have over honest machines, or exceed NOISE_CAP."""
     own_noise = max(conditioning.own) if conditioning.is_ill else 0.0
     return excess > min(max(1.0, MARGIN * own_noise), NOISE_CAP)
 
 
 def is_noise(verdict: Verdict, conditioning: Conditioning) -> bool:
-    """Whether somebody who knows the segment's conditioning takes what lies beyond the limits for noise."""
+    """Returns whether a distance beyond the limits counts as noise for a judge that knows the segment's
+    conditioning."""
     return verdict.exceeds_limits and not stands_out(verdict.excess, conditioning)
 
 
 QUANTITIES = ("first_moment", "second_moment", "weights")
 RATIO_UNIT = 0.4
-"""In limits: ratios are told in 4 times the largest distance that was calibrated."""
+"""The unit of ratios, in limits: 4 times the largest calibrated distance."""
 Result = TypeVar("Result")
 
 
 @dataclass
 class Judged:
-    """Counts over pairs; noise: those beyond the limits that are no farther off than the segment's own noise
-    lets machines part (`pairs.py`). `ratios`: the distance of each pair in RATIO_UNIT, by quantity, in its
-    order."""
+    """Counts over pairs. `noise` counts those beyond the limits by no more than the segment's own noise
+    allows. `ratios` are the distances of the pairs in RATIO_UNIT, by quantity."""
 
     replays: int = 0
     identical: int = 0
@@ -219,15 +211,15 @@ class Judged:
 
 
 def measure_pairs(ends: Sequence[TrainingState], rates: float) -> list[Distances]:
-    """Distances of all ordered pairs."""
+    """Returns the distances of all ordered pairs."""
     return [d for _, d in compare_pairs(ends, lambda a, b: measure_distances(a, b, rates, FLOORS))]
 
 
 def judge_pairs(
     ends: Sequence[TrainingState], rate_sum: int, limits: Limits, noise: tuple[Distances, Distances]
 ) -> Judged:
-    """A claimant and a verifier for each ordered pair of machines. noise: the segment's own, and what is
-    usual in its run."""
+    """Judges each ordered pair of machines as claimant and verifier. `noise` is the segment's own noise, and
+    the usual one in its run."""
     own, usual = (measure_ratios(distances, limits) for distances in noise)
     judged, conditioning = Judged(), Conditioning(_order(own), _order(usual))
 
@@ -251,7 +243,7 @@ def _order(ratios: dict[str, float]) -> tuple[float, float, float]:
 
 
 def measure_ratios(distances: Distances, limits: Limits) -> dict[str, float]:
-    """Distances in units of tau, by quantity."""
+    """Returns distances in units of tau, by quantity."""
     taus = {"first_moment": limits.tau_m, "second_moment": limits.tau_v, "weights": limits.tau_w}
     return {name: getattr(distances, name) / (tau * 2.0**-64) for name, tau in taus.items()}
 
@@ -259,7 +251,8 @@ def measure_ratios(distances: Distances, limits: Limits) -> dict[str, float]:
 def compare_pairs(
     ends: Sequence[TrainingState], look: Callable[[TrainingState, TrainingState], Result]
 ) -> Iterator[tuple[bool, Result]]:
-    """(same bits, what `get_view` says) for each ordered pair. Pairs of the same bits are looked at once."""
+    """Yields, for each ordered pair, whether the bits are the same, and what `look` returns. Pairs with the
+    same bits are looked at once."""
     prints = [_hash(end) for end in ends]
     known: dict[tuple[bytes, bytes], Result] = {}
     for a, b in itertools.permutations(range(len(ends)), 2):

@@ -1,1 +1,1 @@
-"""What strangers do to a node, and what is seen of it from outside."""
+"""Strangers that disturb a node, and what others observe of it."""

@@ -1,5 +1,5 @@
-"""Strangers at work against one node, in a process of their own: slow readers, half-open connections,
-malformed requests. Each kind comes from network addresses of its own, as strangers would.
+"""Disturbs one node from a separate process: slow readers, half-open connections, malformed requests. Each
+kind comes from network addresses of its own, as strangers would.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 
 READERS = 24
 STREAMS = 4
-"""of each reader"""
+"""The streams of each reader."""
 HALF_OPEN = 3_000
 MALFORMED_S = 60.0
 SPEAKERS = 8
@@ -34,12 +34,12 @@ PAUSE_S = 0.5
 BATCH = 100
 """Connections that are opened between two pauses."""
 NICE = 19
-"""The strangers' own processor time is not the node's: on one machine they yield to everybody."""
+"""The nice level of the strangers: on one machine their processor time must not slow the node down."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """The node that is disturbed. path: of a blob that is open to anybody who signs."""
+    """The disturbed node. `path` is that of a blob that any account may read."""
 
     account: str
     url: str
@@ -55,7 +55,7 @@ class Target:
 
     @property
     def domain(self) -> SigningDomain:
-        """What requests are signed for."""
+        """The domain that requests are signed for."""
         return SigningDomain(self.chain_id, self.contract)
 
     @property
@@ -65,12 +65,12 @@ class Target:
         return parts.hostname or "", parts.port or 0
 
     def to_json(self) -> str:
-        """For the command line of the process."""
+        """Returns the target for the command line of the process."""
         return json.dumps(asdict(self))
 
 
 async def read_slowly(target: Target, number: int, seen: Counter[str]) -> None:
-    """A stranger that holds its streams and reads none of them; refused or dropped, it comes again."""
+    """Opens streams and reads none of them. If it is refused or dropped, it connects again."""
     signer = RequestSigner(AccountKey(Account.create()), target.domain)
     peer, pin = target.peer, aiohttp.Fingerprint(bytes.fromhex(target.fingerprint))
     connector = aiohttp.TCPConnector(local_addr=(f"127.0.1.{1 + number}", 0), limit=0)
@@ -92,7 +92,7 @@ async def read_slowly(target: Target, number: int, seen: Counter[str]) -> None:
 
 
 async def hold_half_open(target: Target, seen: Counter[str]) -> None:
-    """So many connections without a handshake; what the node gives up is opened again."""
+    """Holds HALF_OPEN connections without a handshake; those that the node closes are opened again."""
     held: list[socket.socket] = []
     while True:
         held = [one for one in held if _is_open(one)]
@@ -121,7 +121,7 @@ def _is_open(one: socket.socket) -> bool:
 
 
 async def speak_garbage(target: Target, number: int, seen: Counter[str]) -> None:
-    """Handshakes, then what is no request, and requests that nobody signed, for a minute."""
+    """Makes handshakes, then sends bytes that are no request, and unsigned requests, for a minute."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     end = asyncio.get_running_loop().time() + MALFORMED_S
@@ -141,7 +141,7 @@ async def speak_garbage(target: Target, number: int, seen: Counter[str]) -> None
 
 
 async def work(target: Target) -> None:
-    """Until SIGTERM; prints what was seen."""
+    """Works until SIGTERM, then prints its counts."""
     seen, stopped = Counter[str](), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     tasks = [asyncio.create_task(read_slowly(target, number, seen)) for number in range(READERS)]
@@ -156,7 +156,7 @@ async def work(target: Target) -> None:
 
 
 def main() -> None:
-    """The process. Its argument: the target in JSON."""
+    """Runs the process. Its argument is the target in JSON."""
     os.nice(NICE)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

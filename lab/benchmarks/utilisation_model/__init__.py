@@ -1,1 +1,1 @@
-"""A simulation of a round: how short may it be, and what stands in the way?"""
+"""Simulates rounds: how short can they be, and what keeps them from being shorter?"""

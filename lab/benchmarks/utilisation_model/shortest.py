@@ -1,9 +1,9 @@
-"""The shortest round that keeps solvers busy, as tables and as docs/utilisation.svg, and two runs of others.
+"""Finds the shortest round that keeps solvers busy, and draws docs/utilisation.svg.
 
-What would have to be faster for a shorter round; and of two runs of others, as they were reported: what would
-this protocol give there, and what would it need? Where a figure of theirs is not known it is worked out from
-those that are (`docs/decisions/0036-utilisation.md`). The picture has a panel for each block time and a line
-for each bandwidth, and a background of its own, so that it reads the same on light and dark pages.
+It also says what would have to be faster for a shorter round, and what this protocol would give and need in
+two published runs of others. Figures of theirs that are not known are computed from those that are
+(`docs/decisions/0036-utilisation.md`). The picture has a panel for each block time, a line for each
+bandwidth, and its own background, so that it reads the same on light and dark pages.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,14 +25,14 @@ from lab.benchmarks.utilisation_model.simulation import (
 LEAST = 0.96
 SHORTEST_S, LONGEST_S = 0.01, 1e9
 HALVINGS = 22
-"""From a factor of two down to a few millionths."""
+"""Halvings that narrow a factor of two down to a few millionths."""
 A_LITTLE_SHORTER = 0.9
-"""Of the shortest round: what is lost there keeps it from being shorter."""
+"""A share of the shortest round. What is lost in a round of this length keeps rounds from being shorter."""
 
 
 def find_least(is_enough: Callable[[float], bool], low: float, high: float) -> float | None:
-    """About the least value from which something holds, None where it does not hold at `high` either. Blocks
-    make steps, so it is one that holds where a hair less does not."""
+    """Returns about the least value for which something holds, None if it does not hold at `high` either.
+    Because of blocks it holds there, and not for a slightly smaller value."""
     value = low
     while not is_enough(value):
         if value >= high:
@@ -48,7 +48,7 @@ def find_least(is_enough: Callable[[float], bool], low: float, high: float) -> f
 def find_round(
     setting: Setting, constants: Constants, least: float = LEAST, free: frozenset[str] = NOTHING
 ) -> float | None:
-    """Training seconds of the shortest round with that utilisation; None where there is none."""
+    """Returns the training seconds of the shortest round with this utilisation; None if there is none."""
 
     def is_enough(train_s: float) -> bool:
         return simulate(setting, constants, train_s, free).utilisation >= least
@@ -57,15 +57,15 @@ def find_round(
 
 
 def find_bottleneck(setting: Setting, constants: Constants, train_s: float) -> str:
-    """The part without which rounds of this length would have the highest utilisation."""
+    """Returns the part without which rounds of this length would have the highest utilisation."""
     return max(PARTS, key=lambda part: simulate(setting, constants, train_s, frozenset({part})).utilisation)
 
 
 def find_bandwidth(
     setting: Setting, constants: Constants, train_s: float, least: float = LEAST
 ) -> float | None:
-    """By which factor both directions of every link must be faster for that utilisation in rounds of
-    `train_s`; None where no factor is enough."""
+    """Returns by which factor every link must be faster in both directions for this utilisation in rounds of
+    `train_s`; None if no factor is enough."""
 
     def is_enough(factor: float) -> bool:
         up, down = factor * setting.up_bytes_s, factor * setting.down_bytes_s
@@ -76,18 +76,19 @@ def find_bandwidth(
 
 
 NODE_CORES = 64
-"""Of a machine with eight accelerators."""
+"""Cores of a machine with eight accelerators."""
 ACCELERATOR_CORES = 4_096
-"""As many cores' worth: what is bound by memory there, where a core here moves a gigabyte a second."""
+"""Cores' worth of an accelerator in work that is bound by memory; a core here moves a gigabyte a second."""
 FAST_MBIT_S = 10_000
-"""What a node in a data centre has."""
+"""The link of a node in a data centre."""
 SMALL_DELTA_BYTES = 4 / 146
-"""of a parameter: float32 made 146 times smaller."""
+"""Bytes of a parameter: float32 made 146 times smaller."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """train_s: training of a round; reported: the utilisation that its authors give."""
+    """A published run. `train_s` is the training of a round, `reported` the utilisation that its authors
+    give."""
 
     name: str
     setting: Setting
@@ -96,14 +97,14 @@ class Case:
 
 
 def compute_ring_mbit_s(parameters: float, nodes: int, seconds: float) -> float:
-    """The speed at which an all-reduce of a byte a parameter takes so long: each node sends and receives
-    2 (n - 1) / n of it."""
+    """Returns the speed at which an all-reduce of a byte a parameter takes `seconds`: each node sends and
+    receives 2 (n - 1) / n of it."""
     return 2 * (nodes - 1) / nodes * parameters * 8 / 1e6 / seconds
 
 
 def make_intellect(utilisation: float) -> Case:
-    """INTELLECT-1: 10 B parameters, 14 nodes, 38 minutes of training a round. Its links are those that make
-    an all-reduce take what the utilisation leaves."""
+    """Returns INTELLECT-1: 10 B parameters, 14 nodes, 38 minutes of training a round. Its links are as fast
+    as the reported utilisation implies for an all-reduce."""
     parameters, nodes, train_s = 10e9, 14, 38 * 60.0
     mbit_s = compute_ring_mbit_s(parameters, nodes, train_s / utilisation - train_s)
     speed = to_bytes_s(mbit_s)
@@ -112,8 +113,8 @@ def make_intellect(utilisation: float) -> Case:
 
 
 def make_covenant() -> Case:
-    """Covenant-72B: 20 peers a round, 110 Mbit/s up and 500 down, pseudo-gradients 146 times smaller than
-    float32, through a store. Training is what 70 s of exchange at 94.5 % leave."""
+    """Returns Covenant-72B: 20 peers a round, 110 Mbit/s up and 500 down, pseudo-gradients 146 times smaller
+    than float32, through a store. Its training time follows from 70 s of exchange at 94.5 %."""
     utilisation, exchange_s = 0.945, 70.0
     train_s = exchange_s * utilisation / (1 - utilisation)
     setting = Setting(
@@ -127,8 +128,8 @@ CASES = (make_intellect(0.830), make_intellect(0.957), make_covenant())
 
 
 def list_changes(setting: Setting) -> dict[str, Setting]:
-    """The setting with nodes as they are built, and with one thing after the other that it would need; what
-    it has already is left out."""
+    """Returns the setting as nodes are built now, then with one improvement after the other; those that it
+    already has are left out."""
     fast = to_bytes_s(FAST_MBIT_S)
     steps: dict[str, dict[str, Any]] = {
         "as nodes are built: one core hashes, encodes, merges": {},
@@ -150,7 +151,7 @@ def list_changes(setting: Setting) -> dict[str, Setting]:
 
 
 def show_case(case: Case, constants: Constants) -> dict[str, Any]:
-    """What the protocol gives in rounds of that length, by what is changed."""
+    """Returns what the protocol gives in rounds of that length, for each change."""
     return {
         "name": case.name,
         "params": case.setting.parameters,
@@ -165,8 +166,9 @@ def show_case(case: Case, constants: Constants) -> dict[str, Any]:
 
 
 def show_variant(name: str, setting: Setting, constants: Constants, train_s: float) -> dict[str, Any]:
-    """Utilisation in rounds of that length and what it is lost by; the shortest round with 0.96 of it; by
-    which factor links must be faster for 0.96 in rounds of that length, None where that is not enough."""
+    """Returns the utilisation in rounds of that length and its bottleneck, the shortest round with 0.96, and
+    the factor by which links must be faster for 0.96 in rounds of that length (None if that is not
+    enough)."""
     shortest, factor = find_round(setting, constants), find_bandwidth(setting, constants, train_s)
     return {
         "change": name,
@@ -180,13 +182,13 @@ def show_variant(name: str, setting: Setting, constants: Constants, train_s: flo
 PARAMETERS = (1e7, 1e8, 1e9, 1e10)
 MBIT_S = (100, 1_000, 10_000)
 CORES = (1, 16)
-"""As the node is built: one core hashes, encodes and merges; and as it could be."""
+"""One core hashes, encodes and merges, as nodes are built now; and as they could be."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """round_s: training of the shortest round with utilisation of 0.96 or more, None where no round is long
-    enough, as solvers differ too much."""
+    """A row of the table. `round_s` is the training of the shortest round with a utilisation of 0.96 or more,
+    None if no round is long enough because solvers differ too much."""
 
     params: float
     mbit_s: int
@@ -197,7 +199,7 @@ class Row:
 
 
 def make_row(params: float, mbit_s: int, block_s: int, cores: int, constants: Constants) -> Row:
-    """One row."""
+    """Makes one row."""
     speed = to_bytes_s(mbit_s)
     setting = Setting(params, speed, speed, BLOCKS[block_s], cores=cores)
     shortest = find_round(setting, constants)
@@ -209,7 +211,7 @@ def make_row(params: float, mbit_s: int, block_s: int, cores: int, constants: Co
 def make_table(
     constants: Constants, parameters: Sequence[float] = PARAMETERS, cores: Sequence[int] = CORES
 ) -> list[Row]:
-    """All rows."""
+    """Makes all rows."""
     return [
         make_row(params, mbit_s, block_s, count, constants)
         for count in cores
@@ -220,7 +222,7 @@ def make_table(
 
 
 def show_row(row: Row) -> dict[str, Any]:
-    """As JSON, rounded to a tenth of a second."""
+    """Returns a row as JSON, rounded to a tenth of a second."""
     return {
         name: round(value, 1) if isinstance(value, float) else value for name, value in asdict(row).items()
     }
@@ -230,14 +232,14 @@ WIDTH, HEIGHT = 860, 400
 LEFT, TOP, PANEL, BETWEEN, TALL = 70, 62, 350, 60, 240
 COLOURS = {100: "#c8553d", 1_000: "#1b6ca8", 10_000: "#3c8d5a"}
 DASHES = {1: "", 16: ' stroke-dasharray="5 4"'}
-"""By cores."""
+"""Line styles by cores."""
 SIZES = {1e7: "10 M", 1e8: "100 M", 1e9: "1 B", 1e10: "10 B"}
 MARKS = {60.0: "1 min", 600.0: "10 min", 3_600.0: "1 h", 86_400.0: "1 day"}
 TITLE = "Shortest round in which solvers train 96 % of the time"
 
 
 def build_chart(rows: Sequence[Row]) -> str:
-    """The whole picture. Raises ValueError where no row has a round."""
+    """Returns the whole picture. Raises ValueError if no row has a round."""
     powers = _find_powers(rows)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -253,7 +255,7 @@ def build_chart(rows: Sequence[Row]) -> str:
 
 
 def _find_powers(rows: Sequence[Row]) -> tuple[int, int]:
-    """Powers of ten of the upright axis."""
+    """Returns the powers of ten at the ends of the vertical axis."""
     found = [log10(row.round_s) for row in rows if row.round_s]
     if not found:
         raise ValueError("nothing to draw: expected a row with a round, all have none")

@@ -1,12 +1,9 @@
-"""Rounds in blocks, one after another: how long each part takes in a setting, and what a solver waits for.
+"""Simulates rounds in blocks: how long each part takes in a setting, and what a solver waits for.
 
-How long each part of a round takes in a setting: transfers by bandwidth, the node's own work by speed.
-
-A solver trains round r + 1 from the model that r gives if all its claims are accepted, so it needs every
-pseudo-gradient of r, which is served from the close of r. Its claim of r + 1 goes to the chain once r has its
-root: draw, states, replay and votes of r must be over by then, or it waits.
-
-The first part is what a round is made of: how fast nodes are, how large things are, how many take part.
+Transfers take time by bandwidth, the node's own work by its speed. A solver trains round r + 1 from the model
+that r gives if all its claims are accepted. So it needs every pseudo-gradient of r, which is served from the
+close of r. Its claim of r + 1 goes to the chain once r has its root: draw, states, replay and votes of r must
+be over by then, or it waits.
 """
 
 import time
@@ -30,10 +27,10 @@ RATES = (float_to_bits(nearest(0.7)), float_to_bits(nearest(0.6)))
 
 @dataclass(frozen=True)
 class Constants:
-    """Speeds of this implementation on one core (`measure_constants`; the defaults were measured as
-    docs/decisions/0036-utilisation.md says), and delays of a node (seconds): notice_s from a block to the
-    node's next move, send_s from the wish for a transaction until a block can hold it, message_s for a
-    question to a peer and its answer. merge_elements_s: elements of claims that are decoded and added."""
+    """Speeds of this implementation on one core (`measure_constants`; docs/decisions/0036-utilisation.md says
+    how the defaults were measured), and delays of a node in seconds. `notice_s` is from a block to the node's
+    next move, `send_s` from sending a transaction until a block can hold it, `message_s` for a question to a
+    peer and its answer. `merge_elements_s` counts elements of claims that are decoded and added."""
 
     hash_bytes_s: float = 6.0e8
     hash_delta_bytes_s: float = 2.2e8
@@ -47,7 +44,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A chain's time: seconds between blocks; the randomness of a draw is that of the first multiple of
+    """A chain's time: seconds between blocks. The randomness of a draw is that of the first multiple of
     `grid` from `delay` blocks after the close."""
 
     block_s: float
@@ -59,16 +56,18 @@ BLOCKS = {
     seconds: Blocks(float(seconds), windows.delay, windows.draw_grid)
     for seconds, windows in ((2, WINDOWS_2S), (12, WINDOWS_12S))
 }
-"""By seconds: the windows that tasks take unless told otherwise (docs/spec.md, section 15)."""
+"""The chain's time by seconds between blocks, with the default windows of tasks (docs/spec.md, section
+15)."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Who trains what over which network. up_bytes_s, down_bytes_s: of each node; segments: n; draws: q;
-    spread: how far training times of solvers differ; cores: on which a node hashes, encodes and merges;
-    delta_bytes: a parameter's share of a pseudo-gradient; is_stored: pseudo-gradients go once into a store
-    that all read, in the place of once to each solver; are_ends_equal: an auditor's end has the claim's root,
-    so that no end state is sent; is_ahead: solvers train before the round before has its root."""
+    """Who trains what over which network. `up_bytes_s` and `down_bytes_s` are those of each node. `segments`
+    is n, `draws` q. `spread` is how far the training times of solvers differ. `cores` hash, encode and merge
+    on a node. `delta_bytes` is a parameter's share of a pseudo-gradient. `is_stored`: pseudo-gradients go
+    once into a store that all read, instead of once to each solver. `are_ends_equal`: an auditor's end has
+    the claim's root, so no end state is sent. `is_ahead`: solvers train before the round before has its
+    root."""
 
     parameters: float
     up_bytes_s: float
@@ -86,21 +85,21 @@ class Setting:
 
 
 STATE_BYTES = 12
-"""of a parameter: weights and two moments as float32."""
+"""Bytes of a parameter: weights and two moments as float32."""
 WEIGHT_BYTES = 4
 OUTER_BYTES = 8
-"""of a parameter: the global model and its momentum."""
+"""Bytes of a parameter: the global model and its momentum."""
 
 
 def to_bytes_s(mbit_s: float) -> float:
-    """Bytes a second of so many Mbit/s."""
+    """Converts Mbit/s to bytes a second."""
     return mbit_s * 1e6 / 8
 
 
 # --- Measuring ----------------------------------------------------------------------------------------------
 def measure_constants(elements: int = ELEMENTS, repeats: int = REPEATS) -> Constants:
-    """Hashing, encoding and merging, in processor time, the best of some runs each: what others do on the
-    machine meanwhile is not the node's. Everything else as `Constants` has it."""
+    """Measures hashing, encoding and merging in processor time, the best of some runs each, so that other
+    programs do not count. The other constants keep their defaults."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(1)
     before = torch.randn(elements, generator=generator)
@@ -120,7 +119,7 @@ def measure_constants(elements: int = ELEMENTS, repeats: int = REPEATS) -> Const
 
 
 def time_best(call: Callable[[], object], repeats: int) -> float:
-    """Processor seconds of the cheapest of some runs."""
+    """Returns the least processor seconds of some runs."""
     seconds = []
     for _ in range(repeats):
         started_s = time.thread_time()
@@ -138,15 +137,15 @@ MERGING = "encoding and merging"
 REPLAY = "replay"
 SPREAD = "slowest solver"
 PARTS = (CHAIN, EXCHANGE, STATES, HASHING, MERGING, REPLAY)
-"""What can be the bottleneck. The slowest solver takes the same share of a round of any length."""
+"""The possible bottlenecks. The slowest solver is none: it takes the same share of a round of any length."""
 
 
 @dataclass(frozen=True)
 class Durations:
-    """Seconds. boundary: to hash a state; conclude: from the end of training to a claim; exchange: until
-    every solver has all pseudo-gradients; merge: until the next round's training can begin; start, end: until
-    the auditors of a claim have what they need before and after their replay; check: what they hash and
-    compare then."""
+    """Seconds of the parts of a round. `boundary`: to hash a state; `conclude`: from the end of training to a
+    claim; `exchange`: until every solver has all pseudo-gradients; `merge`: until the next round's training
+    can begin; `start` and `end`: until the auditors of a claim have what they need before and after their
+    replay; `check`: to hash and compare it then."""
 
     boundary: float
     conclude: float
@@ -158,7 +157,7 @@ class Durations:
 
 
 def compute_durations(setting: Setting, constants: Constants, free: frozenset[str]) -> Durations:
-    """All of them; parts in `free` take no time."""
+    """Computes all of them; parts in `free` take no time."""
     hashing, merging = HASHING not in free, MERGING not in free
     cores, params = setting.cores, setting.parameters
     state = hashing * STATE_BYTES * params / constants.hash_bytes_s / cores
@@ -180,37 +179,37 @@ def compute_durations(setting: Setting, constants: Constants, free: frozenset[st
 
 
 def compute_exchange(setting: Setting) -> float:
-    """Seconds until all solvers have all pseudo-gradients: each is sent to every other solver, or once to the
-    store, and each solver receives all but its own."""
+    """Returns the seconds until all solvers have all pseudo-gradients. Each is sent to every other solver, or
+    once to the store, and each solver receives all but its own."""
     size = setting.delta_bytes * setting.parameters
     sent = size if setting.is_stored else (setting.solvers - 1) * size
     return max(sent / setting.up_bytes_s, (setting.solvers - 1) * size / setting.down_bytes_s)
 
 
 def compute_state_bytes(setting: Setting) -> tuple[float, float]:
-    """What one auditor of a claim gets before and after its replay: the start and the round's model; the end
-    where roots differ, the final weights, the pseudo-gradient."""
+    """Returns the bytes that one auditor of a claim gets before and after its replay: the start and the
+    round's model; the end if roots differ, the final weights, the pseudo-gradient."""
     end = 0 if setting.are_ends_equal else STATE_BYTES
     before, after = STATE_BYTES + WEIGHT_BYTES, end + WEIGHT_BYTES + setting.delta_bytes
     return before * setting.parameters, after * setting.parameters
 
 
 def compute_transfer(setting: Setting, size: float) -> float:
-    """Seconds until all auditors of a claim have so many bytes each, from its solver alone."""
+    """Returns the seconds until all auditors of a claim have `size` bytes each, from its solver alone."""
     return max(setting.draws * size / setting.up_bytes_s, size / setting.down_bytes_s)
 
 
 ROUNDS, WARM_UP = 40, 4
 GOLDEN = 0.6180339887498949
-"""Multiples of it, modulo 1, fill the unit interval evenly."""
+"""The golden ratio: its multiples, modulo 1, fill the unit interval evenly."""
 NOTHING: frozenset[str] = frozenset()
 INSTANT = Blocks(0.0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Of the rounds after the warm-up: training time over time; mean seconds from close to close; mean
-    seconds that claims waited for the root of the round before."""
+    """The result over the rounds after the warm-up: training time over all time, mean seconds from close to
+    close, and mean seconds that claims waited for the root of the round before."""
 
     utilisation: float
     period_s: float
@@ -219,8 +218,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Times:
-    """A round. trained_s: of all solvers; waited_s: by which its claims came before the root that they need;
-    closed_s: its closing block."""
+    """The times of a round. `trained_s` is the sum over all solvers, `waited_s` how long claims waited for
+    the root that they need, `closed_s` the time of the closing block."""
 
     trained_s: float
     waited_s: float
@@ -230,7 +229,7 @@ class Times:
 def simulate(
     setting: Setting, constants: Constants, train_s: float, free: frozenset[str] = NOTHING
 ) -> Result:
-    """Rounds whose training takes `train_s`; parts in `free` take no time."""
+    """Simulates rounds whose training takes `train_s`; parts in `free` take no time."""
     told = list(play_rounds(setting, constants, train_s, free))[WARM_UP - 1 :]
     wall_s = told[-1].closed_s - told[0].closed_s
     counted = told[1:]
@@ -245,7 +244,7 @@ def simulate(
 def play_rounds(
     setting: Setting, constants: Constants, train_s: float, free: frozenset[str]
 ) -> Iterator[Times]:
-    """Every round, the first from a model that all have."""
+    """Yields every round; all solvers have the model of the first one."""
     took = compute_durations(setting, constants, free)
     blocks = INSTANT if CHAIN in free else setting.blocks
     spread = 0.0 if SPREAD in free else setting.spread
@@ -264,12 +263,13 @@ def play_rounds(
 
 
 def draw_factor(index: int, slot: int, spread: float) -> float:
-    """By what a solver's training time of a round is off: evenly spread, never the same twice."""
+    """Returns the factor on a solver's training time in a round: evenly spread, never the same twice."""
     return 1 + spread * (2 * ((index * 64 + slot) * GOLDEN % 1.0) - 1)
 
 
 def stretch(train_s: float, boundary_s: float, segments: int) -> float:
-    """Training of a round whose boundaries are hashed one at a time beside it: the last one afterwards."""
+    """Returns the training time of a round. Its boundaries are hashed one at a time beside it; the last one
+    is hashed afterwards and not included."""
     return train_s / segments + (segments - 1) * max(train_s / segments, boundary_s)
 
 
@@ -281,8 +281,8 @@ def find_root(
     exchanged_s: float,
     replay_s: float,
 ) -> float:
-    """When a round that closed has its root: draw, start states behind the pseudo-gradients on the same link,
-    replay, end states, votes, signatures."""
+    """Returns when a closed round has its root: draw, start states (after the pseudo-gradients on the same
+    link), replay, end states, votes, signatures."""
     sealed_s = find_block(blocks, find_grid(blocks, closed_s) + constants.notice_s + constants.send_s)
     started_s = max(sealed_s + constants.notice_s + constants.message_s, exchanged_s) + took.start
     replayed_s = started_s + replay_s + took.boundary
@@ -291,14 +291,14 @@ def find_root(
 
 
 def find_block(blocks: Blocks, ready_s: float) -> float:
-    """When the first block after this moment is made."""
+    """Returns when the first block after this moment is made."""
     if not blocks.block_s:
         return ready_s
     return (floor(ready_s / blocks.block_s) + 1) * blocks.block_s
 
 
 def find_grid(blocks: Blocks, closed_s: float) -> float:
-    """When the block is made whose randomness draws the audits."""
+    """Returns when the block is made whose randomness draws the audits."""
     if not blocks.block_s:
         return closed_s
     from_block = round(closed_s / blocks.block_s) + blocks.delay

@@ -1,1 +1,1 @@
-"""Parts of the benchmark of utilisation: the network that it runs, and how it counts."""
+"""Parts of the utilisation benchmark: the network that it runs, and how it counts."""

@@ -1,10 +1,10 @@
-"""One network from the task's posting to the last round: a chain with blocks of a fixed time, a process for
-each party, one verifier killed on the way.
+"""Runs one network from the task's posting to the last round, with blocks of a fixed time.
 
-Its parties are those of the demo, but real steps get the time of a large model: after its own time a call
-waits until its share is over. Product code is not changed for it: the functions are put in from outside, in
-the process of one party. The false solver is honest up to a round; from then on an operation of each of its
-steps errs, and it defends that. Its process is the only one that knows.
+Each party has its own process; one verifier is killed on the way. The parties are those of the demo, but
+steps take the time of a large model: a call waits after its own computation until its time is over. Product
+code is not changed: functions are replaced from outside, in the process of one party. The false solver is
+honest up to a round. From then on one operation in each of its steps errs, and it defends that. No other
+process knows.
 """
 
 import asyncio
@@ -50,19 +50,20 @@ from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.scripts.network.devnet import Devnet, DevnetOptions, fund, run_devnet
 
 Report = Callable[[int, int, float], None]
-"""(global step, steps, seconds of the computation without the wait)."""
+"""Takes (global step, steps, seconds of the computation without the wait)."""
 ROLES = ("touchstone.node", "touchstone.verifier", "touchstone.whistleblower")
 DEFAULTS = frozenset({audit_room.__name__, dispute_records.__name__})
-"""Modules that hold the function as a default of a party's own parts, which are replaced there."""
+"""Modules that hold the function as a default of a party's own parts; there it is replaced in the parts."""
 
 
 def draw_train_s(train_s: float, spread: float, name: str, seed: int) -> float:
-    """The training time of a round at the party of this name: up to `spread` off, the same at each call."""
+    """Returns the training time of a round for the party of this name: up to `spread` off, the same at each
+    call."""
     return train_s * (1 + random.Random(f"{seed} {name}").uniform(-spread, spread))
 
 
 def pace(train: Train, step_s: float, report: Report) -> Train:
-    """`train`, each of whose steps takes `step_s` seconds, or what it takes where that is longer."""
+    """Returns `train`, slowed down so that each step takes at least `step_s` seconds."""
 
     def paced(
         state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
@@ -78,7 +79,7 @@ def pace(train: Train, step_s: float, report: Report) -> Train:
 
 
 def switch(honest: Callable[..., Any], other: Callable[..., Any], first_step: int) -> Callable[..., Any]:
-    """`honest` for states before this global step, `other` from it on."""
+    """Returns a function that calls `honest` for states before this global step, `other` from it on."""
 
     def choose(state: TrainingState, *arguments: Any) -> Any:
         return (other if state.global_step >= first_step else honest)(state, *arguments)
@@ -87,8 +88,8 @@ def switch(honest: Callable[..., Any], other: Callable[..., Any], first_step: in
 
 
 def replace_training(train: Train, *packages: str) -> list[str]:
-    """Let every loaded module of `packages` (default: the roles) that trains segments call `train`; their
-    names. Raises LookupError where there is none: what is measured would not be paced."""
+    """Makes every loaded module of `packages` (default: the roles) that trains segments call `train`; returns
+    their names. Raises LookupError if there is none, because nothing would be slowed down."""
     found = []
     for name, module in list(sys.modules.items()):
         is_here = name.startswith(packages or ROLES) and name not in DEFAULTS
@@ -104,16 +105,16 @@ def replace_training(train: Train, *packages: str) -> list[str]:
 
 @dataclass(frozen=True)
 class PacedOrder(Order):
-    """step_s: what a step takes; first_false_step: global step from which it errs, None where it never
-    does."""
+    """The order for a party. `step_s` is the time of a step; `first_false_step` is the global step from which
+    it errs, None if it never does."""
 
     step_s: float = 0.0
     first_false_step: int | None = None
 
 
 def make_paced_part(order: Order, line: Line) -> Part:
-    """The rooms of the member's role; its training and its replays wait. Raises LookupError where there is
-    no training to be paced."""
+    """Returns the rooms of the member's role, with slowed-down training and replays. Raises LookupError if
+    there is no training to slow down."""
     assert isinstance(order, PacedOrder)
     part, compute = HONEST[order.member.role], make_compute(order, line)
     replace_training(compute.train)
@@ -128,7 +129,7 @@ def make_paced_part(order: Order, line: Line) -> Part:
 
 
 def make_compute(order: PacedOrder, line: Line) -> Compute:
-    """What the party computes with: paced, and false from its step on."""
+    """Returns what the party computes with: slowed down, and false from its step on."""
     compute = Compute(replay_segment, retrace)
     if order.first_false_step is not None:
         planted = make_planting_compute(Operation[order.fault])
@@ -154,8 +155,8 @@ Notify = Callable[[str, str], None]
 
 @dataclass
 class Network:
-    """A run under way. slowest_step_s: longest computation of a step without its wait, by name; stopped: the
-    block after which the verifier was gone."""
+    """A run under way. `slowest_step_s` is the longest computation of a step without its wait, by name.
+    `stopped` is the block after which the verifier was killed."""
 
     play: Play
     devnet: Devnet
@@ -168,19 +169,19 @@ class Network:
     stopped: int | None = None
 
     def hear(self, name: str, message: Said | Trained) -> None:
-        """What a party said or did."""
+        """Takes a message of a party."""
         if isinstance(message, Said):
             self.notify(name, message.line)
         else:
             self.slowest_step_s[name] = max(self.slowest_step_s[name], message.seconds)
 
     def get_train_s(self, name: str) -> float:
-        """The training time of a round that a party drew."""
+        """Returns the training time of a round that a party drew."""
         return draw_train_s(self.play.train_s, self.play.spread, name, self.play.seed)
 
     def make_order(self, member: Member) -> PacedOrder:
-        """What a process is started with. Verifiers wait for all solvers, the whistleblower for everybody:
-        the task starts with its seat."""
+        """Returns the order that a process is started with. Verifiers wait for all solvers, and the
+        whistleblower for everybody, because the task starts with its seat."""
         kernels = list_cpu_capabilities()
         awaited = {SeatRole.SOLVER: 0, SeatRole.VERIFIER: SOLVERS}.get(member.role, SOLVERS + VERIFIERS)
         steps = SEGMENTS * self.play.segment_steps
@@ -201,7 +202,8 @@ class Network:
 
 @asynccontextmanager
 async def open_network(play: Play, root: Path, notify: Notify) -> AsyncIterator[Network]:
-    """A chain with contracts and money for everybody; from here on a block every `block_s`."""
+    """Opens a chain with contracts and money for all parties; from then on it makes a block every
+    `block_s`."""
     folders = Folders(root)
     names = (SUBMITTER, *(member.name for member in Network.members))
     keys = {name: Account.create() for name in names}
@@ -218,7 +220,8 @@ async def open_network(play: Play, root: Path, notify: Notify) -> AsyncIterator[
 
 
 async def run_network(network: Network, limit_s: float) -> bool:
-    """Play all phases; whether they were over within the limit. Raises what a failing party raises."""
+    """Plays all phases. Returns whether they were over within the limit. Raises what a failing party
+    raises."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limit_s
     with open_company(network.hear, make_paced_part) as company:
@@ -235,7 +238,7 @@ async def run_network(network: Network, limit_s: float) -> bool:
 
 @asynccontextmanager
 async def open_submitter(network: Network) -> "AsyncIterator[tuple[Node, asyncio.Task[bool]]]":
-    """Post the task, and send the calls that are due; the submitter's node, and its loop."""
+    """Posts the task, and sends the calls that are due; yields the submitter's node and its loop."""
     key, folders = AccountKey(network.keys[SUBMITTER]), network.folders
     where = (folders.submitter, network.devnet.path, network.devnet.rpc_url, key)
     config = NodeConfig(*where, notify=lambda line: network.notify(SUBMITTER, line))
@@ -253,13 +256,13 @@ async def open_submitter(network: Network) -> "AsyncIterator[tuple[Node, asyncio
 
 
 def is_ended(node: Node, index: int) -> bool:
-    """Whether a round has its root, or never will have another than its base."""
+    """Returns whether a round has its root, or keeps its base root for good."""
     game_round = node.game.rounds.get(index)
     return game_round is not None and game_round.phase in ENDED
 
 
 def stop_verifier(network: Network, company: Company, node: Node) -> None:
-    """Kill the verifier once the last round that has all of them is over."""
+    """Kills the verifier once the last round that has all verifiers is over."""
     if network.stopped is None and is_ended(node, network.play.last_with_all):
         network.stopped = node.state.head_block
         company.stop(STOPPED)

@@ -1,7 +1,6 @@
-"""What is played: the task of 0.2 M parameters, and in how many rounds nothing, a verifier, a solver is
-wrong.
+"""The task of the utilisation benchmark, and in which rounds a verifier or a solver fails.
 
-The task of the benchmark: 0.2 M parameters, eight segments a round, windows that fit the training time.
+The model has 0.2 M parameters, a round eight segments, and windows fit the training time.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ HONEST, SILENT_VERIFIER, FALSE_SOLVER = "honest", "silent_verifier", "false_solv
 
 @dataclass(frozen=True)
 class Phase:
-    """Rounds [first, last] of one network."""
+    """A phase of the run: its first and last round."""
 
     name: str
     first: int
@@ -33,8 +32,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Play:
-    """train_s: training time of a round, which each party draws up to `spread` off; segment_steps: k, of
-    which a round has `SEGMENTS` times as many."""
+    """The settings. `train_s` is the training time of a round, which each party draws up to `spread` off.
+    `segment_steps` is k; a round has `SEGMENTS` times as many steps."""
 
     train_s: float
     counts: tuple[int, int, int]
@@ -45,12 +44,12 @@ class Play:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """One after another."""
+        """The phases, in order."""
         return list_phases(self.counts)
 
     @property
     def rounds(self) -> int:
-        """Of all phases."""
+        """The rounds of all phases."""
         return sum(self.counts)
 
     @property
@@ -65,7 +64,7 @@ class Play:
 
 
 def list_phases(counts: Sequence[int]) -> tuple[Phase, ...]:
-    """So many rounds of each."""
+    """Returns the phases with these numbers of rounds."""
     found, first = [], 0
     for name, count in zip((HONEST, SILENT_VERIFIER, FALSE_SOLVER), counts, strict=True):
         found.append(Phase(name, first, first + count - 1))
@@ -79,21 +78,21 @@ QUICK = Play(train_s=12.0, counts=(2, 1, 2), segment_steps=2)
 
 SOLVERS, VERIFIERS, WHISTLEBLOWERS = 4, 8, 1
 DRAWS = 2
-"""q, segments of a claim that are audited."""
+"""The audited segments of a claim (q)."""
 SEGMENTS = 8
-"""n: a replay takes an eighth of a round."""
+"""The segments of a round (n): a replay takes an eighth of a round."""
 MODEL = DecoderConfig(256, 64, 192, 3, 4, 4, 64)
 SEQUENCES = 4
 DELAY, GRID, POST, RESPOND = 1, 2, 15, 60
 SLACK = 10
-"""Blocks for what an audit sends, beside its replay."""
+"""Blocks for what an audit sends, besides its replay."""
 CONTEST_LEVELS = 4
-"""Times that a contester names a child in a tensor of this size."""
+"""How often a contester names a child in a tensor of this size."""
 
 
 def fit_windows(play: Play) -> GameWindows:
-    """The least windows that hold the training time of a round and the replay of a segment: a primary has
-    the time of one replay before reserves count, and two reserves have as much again, twice."""
+    """Returns the least windows that hold the training time of a round and the replay of a segment. A primary
+    has the time of one replay before reserves count, and two reserves have as much again, twice."""
     slowest = ceil(play.train_s * (1 + play.spread) / play.block_s)
     third = DELAY + GRID + LIMITS_LOCAL.seal_margin + ceil(slowest / SEGMENTS) + SLACK
     audit_max = 3 * third
@@ -109,8 +108,9 @@ def fit_windows(play: Play) -> GameWindows:
 
 
 def build_plan(play: Play) -> RoundPlan:
-    """The task. It starts with everybody (the whistleblower joins last) and goes on without the verifier that
-    stops and the solver that is convicted. Late audits are off: they need three whistleblowers."""
+    """Returns the task. It starts with all members (the whistleblower joins last), and goes on without the
+    verifier that stops and the solver that is convicted. Late audits are off, because they need three
+    whistleblowers."""
     inner_steps = SEGMENTS * play.segment_steps
     return make_plan(
         MODEL,

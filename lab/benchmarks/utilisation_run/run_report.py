@@ -1,10 +1,10 @@
-"""What a run came to, as JSON, and utilisation counted from what the chain says.
+"""Counts utilisation from what the chain says, and reports a run as JSON.
 
-Utilisation: training time of accepted and merged claims by time in honest seats. A phase lasts from the close
-of the round before it (the opening of the first round) to the close of its last round: then a solver trains
-for the next one, whatever is still being audited. So phases tile the time of the run, and each has the
-training of its own rounds. What the counting needs of the chain: events, who sent the claims, when blocks
-were made.
+Utilisation is the training time of accepted and merged claims over the time in honest seats. A phase lasts
+from the close of the round before it (the opening of the first round) to the close of its last round; then a
+solver trains for the next round, whatever is still being audited. So phases together cover the time of the
+run, and each has the training of its own rounds. The count needs the chain's events, the senders of the
+claims, and the times of blocks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 
 @dataclass
 class RoundTold:
-    """Blocks in which a round was opened, closed (its closing block), drawn and given a root, None where that
-    has not happened; block of its claim and slot by account; slots of the merged claims."""
+    """A round on the chain: the blocks in which it was opened, closed, drawn and given a root, None for what
+    has not happened; the block of the claim and the slot by account; the slots of the merged claims."""
 
     opened: int
     closed: int | None = None
@@ -41,14 +41,15 @@ class RoundTold:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Those whose time is wanted."""
+        """The blocks whose time is needed."""
         return tuple(one for one in (self.opened, self.closed, self.drawn, self.ended) if one is not None)
 
 
 @dataclass(frozen=True)
 class PhaseTold:
-    """train_s: of merged claims of the honest; wall_s: of the phase; seats: how many are honest;
-    until_posted: the share if a phase lasted from the opening of its first round to the root of its last."""
+    """The result of a phase. `train_s` is the training of honest merged claims, `wall_s` the time of the
+    phase, `seats` the number of honest ones. `until_posted` is the share if a phase lasted from the opening
+    of its first round to the root of its last."""
 
     train_s: float
     wall_s: float
@@ -58,7 +59,8 @@ class PhaseTold:
 
 
 def fold_rounds(events: Iterable[Event], senders: Mapping[bytes, str]) -> dict[int, RoundTold]:
-    """Every round that was opened. senders: of each transaction that claims, by its hash."""
+    """Returns every round that was opened. `senders` has the sender of each claim's transaction, by its
+    hash."""
     rounds: dict[int, RoundTold] = {}
     for event in events:
         _take(rounds, event, senders)
@@ -90,7 +92,7 @@ def _take(rounds: dict[int, RoundTold], event: Event, senders: Mapping[bytes, st
 
 
 def cut_phase(rounds: Mapping[int, RoundTold], phase: Phase) -> Phase | None:
-    """The rounds of a phase that are over; None where none is."""
+    """Returns a phase cut to its rounds that are over; None if there are none."""
     last = phase.first - 1
     while last < phase.last and last + 1 in rounds and rounds[last + 1].ended is not None:
         last += 1
@@ -100,8 +102,8 @@ def cut_phase(rounds: Mapping[int, RoundTold], phase: Phase) -> Phase | None:
 def count_phase(
     rounds: Mapping[int, RoundTold], phase: Phase, train_s: Mapping[str, float], times: Mapping[int, float]
 ) -> PhaseTold:
-    """What a phase came to whose rounds are over. train_s: training time of a round by account of the honest;
-    times: seconds of every block that counts. Raises KeyError where a round is missing."""
+    """Returns the result of a phase whose rounds are over. `train_s` is the training time of a round by
+    honest account, `times` the seconds of every block that counts. Raises KeyError if a round is missing."""
     first, last, before = rounds[phase.first], rounds[phase.last], rounds.get(phase.first - 1)
     start = first.opened if before is None else before.closed
     assert start is not None and last.closed is not None and last.ended is not None
@@ -116,7 +118,7 @@ def count_phase(
 
 
 async def read_senders(connection: Connection, events: Sequence[Event]) -> dict[bytes, str]:
-    """Lower-case sender of each transaction that claims."""
+    """Returns the sender (lower case) of each claim's transaction."""
     hashes = {event.transaction_hash for event in events if event.name == "ClaimTaken"}
     found: dict[bytes, str] = {}
     for one in hashes:
@@ -126,14 +128,15 @@ async def read_senders(connection: Connection, events: Sequence[Event]) -> dict[
 
 
 async def read_times(connection: Connection, rounds: Iterable[RoundTold]) -> dict[int, float]:
-    """Seconds of the blocks in which rounds were opened, closed, drawn and ended. Raises EnvironmentFault."""
+    """Returns the seconds of the blocks in which rounds were opened, closed, drawn and ended. Raises
+    EnvironmentFault."""
     wanted = {block for one in rounds for block in (*one.blocks, *one.claims.values())}
     heads = [await connection.block(block) for block in sorted(wanted)]
     return {head.number: float(head.timestamp_s) for head in heads if head is not None}
 
 
 def list_disputes(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Each dispute: the blocks in which it was opened and ended, and how."""
+    """Returns each dispute: the blocks in which it was opened and ended, and its outcome."""
     found: dict[bytes, dict[str, Any]] = {}
     for event in events:
         if event.name == "DisputeOpened":
@@ -150,12 +153,13 @@ def list_disputes(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 Json = dict[str, Any]
 LEAST = {"honest": 0.96, "silent_verifier": 0.93, "false_solver": 0.88}
-"""What is asked of each phase; nothing here fails where a machine is too slow for it."""
+"""The least utilisation that is wanted in each phase; nothing here fails on a machine that is too slow for
+it."""
 LATE_AUDITS = "off (c = 0): the terms need three whistleblowers for them, and one takes part"
 
 
 async def make_report(network: Network) -> Json:
-    """Everything that the run tells; a phase of which no round ended within the limit is None."""
+    """Returns the report of the run; a phase of which no round ended within the limit is None."""
     head = await network.chain.head()
     events = await network.chain.read_events(network.devnet.deployment.deploy_block, head.number)
     rounds = fold_rounds(events, await read_senders(network.chain.connection, events))
@@ -173,7 +177,7 @@ async def make_report(network: Network) -> Json:
 
 
 def compute_block_s(times: Mapping[int, float]) -> float | None:
-    """Seconds from block to block, between the first and the last that count."""
+    """Returns the seconds between blocks, over all blocks that count."""
     if len(times) < 2:
         return None
     first, last = min(times), max(times)
@@ -181,7 +185,7 @@ def compute_block_s(times: Mapping[int, float]) -> float | None:
 
 
 def list_solvers(network: Network, *, with_false: bool) -> dict[str, float]:
-    """Training time of a round by account, of the solvers that are honest."""
+    """Returns the training time of a round by account, for the honest solvers."""
     return {
         network.keys[member.name].address.lower(): network.get_train_s(member.name)
         for member in network.members
@@ -190,7 +194,7 @@ def list_solvers(network: Network, *, with_false: bool) -> dict[str, float]:
 
 
 def show_phases(network: Network, rounds: Mapping[int, RoundTold], times: Mapping[int, float]) -> Json:
-    """The share of each phase, of those of its rounds that were over in time, and what it is made of."""
+    """Returns the share of each phase over its rounds that were over in time, and its parts."""
     shares: Json = {}
     parts: Json = {}
     for phase in network.play.phases:
@@ -204,7 +208,7 @@ def show_phases(network: Network, rounds: Mapping[int, RoundTold], times: Mappin
 
 
 def show_round(told: RoundTold, times: Mapping[int, float], names: Mapping[str, str]) -> Json:
-    """Seconds from the opening of a round to its claims, its close, draw and root."""
+    """Returns the seconds from the opening of a round to its claims, its close, draw and root."""
     start = times[told.opened]
 
     def since(block: int | None) -> float | None:
@@ -221,8 +225,8 @@ def show_round(told: RoundTold, times: Mapping[int, float], names: Mapping[str, 
 
 
 def show_setting(network: Network) -> Json:
-    """Who took part, and how. slowest_step_share: longest computation of a step over the time that a step is
-    given; above 1 the machine was too slow for the setting."""
+    """Returns who took part, and how. `slowest_step_share` is the longest computation of a step over the time
+    given to a step; above 1 the machine was too slow for the setting."""
     steps = SEGMENTS * network.play.segment_steps
     slowest = {
         name: round(seconds * steps / network.get_train_s(name), 3)
