@@ -20,7 +20,8 @@ def about_round(number: int | None) -> Iterator[None]:
 
 
 class RoundField(logging.Filter):
-    """Sets `round` on each log record: its own if it has one, else that of `about_round`."""
+    """Sets `round` on each log record: the record's own round if it has one, else the one of
+    `about_round`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Returns True, so that every record passes."""

@@ -39,7 +39,7 @@ KERNEL_VARIABLES = (
     "CUBLAS", "CUDNN_", "DISABLE_ADDMM", "DNNL_", "MKL_", "NVIDIA_TF32", "ONEDNN_", "OPENBLAS_CORETYPE",
     "TORCH_ALLOW_TF32", "TORCH_BLAS_PREFER",
 )  # fmt: skip
-"""How the names of the environment variables begin by which libraries choose kernels when they are loaded."""
+"""Prefixes of the environment variables by which libraries choose kernels when they are loaded."""
 _pinned: list[torch.device] = [CPU]
 """The device of this process."""
 

@@ -1,7 +1,7 @@
 """Computes an account's money in a task at a block: locked, earned, settled, lost, and why.
 
-Settled money is in the book (`money_book.py`). Earned money that is not settled is what the settlement pays
-if nothing more happens; `round_pay.py` and `restitution.py` compute it.
+Settled money is in the book (`money_book.py`). Money that is earned and not settled is the pay of a
+settlement if nothing more happens; `round_pay.py` and `restitution.py` compute it.
 """
 
 from collections import defaultdict

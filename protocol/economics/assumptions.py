@@ -1,7 +1,7 @@
 """The assumptions about the world outside a task, in wei and blocks.
 
-Symbols: C compute of a round, V what a false claim is worth outside, s the share of auditors that a cheat may
-own, D rounds from detection to closure.
+Symbols: C compute of a round, V the worth of a false claim outside the task, s the share of auditors that a
+cheat may own, D rounds from detection to closure.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 @dataclass(frozen=True)
 class GasCosts:
     """Gas costs of acts, in wei of the task's token. `solver_round` is the commitment and a share of the
-    round, `vote` includes its opening, `answer` is for a query. `defence` is all answers of a dispute,
-    `contest` those of a contest. `conviction` is opening a dispute and proving a fault, with the replay and
-    the trace for it. `fall` is all of a contester's moves down to a wrong leaf, if all seats are taken."""
+    round, `vote` includes its opening, `answer` is for a query. `defence` is all answers in a dispute,
+    `contest` all answers in a contest. `conviction` is opening a dispute and proving a fault, with the replay
+    and the trace for it. `fall` is all of a contester's moves down to a wrong leaf, if all seats are
+    taken."""
 
     solver_round: int = 0
     vote: int = 0

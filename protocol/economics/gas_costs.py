@@ -10,12 +10,12 @@ ROUND_GAS = 510_000
 """A round without the part of each solver: votes, seals, the root, if storage is new and a third of the
 primaries reject."""
 SOLVER_GAS = 180_000
-"""For each solver: its commitment, the votes on it, its settlement."""
+"""Gas for each solver: its commitment, the votes on it, its settlement."""
 VOTE_GAS = 190_000
 """A vote that its auditor hands in alone, as the first of its round. In a full call of votes each takes
 19,000."""
 PLACE_GAS = 1_100
-"""For each place of the auditors' pool that the round draws."""
+"""Gas for each place of the auditors' pool that the round draws."""
 ANSWER_GAS = 1_160_000
 """An answer to a query: a leaf of W, m and v at both ends, all numbers different, in trees of 2^31
 parameters."""
@@ -32,7 +32,7 @@ CONTEST_LEVEL_GAS = 120_000
 LEAF_GAS = 2_900_000
 """Computing a leaf of the outer step, and the fall of a wrong root."""
 CLAIM_GAS = 160_000
-"""For each claim that such a leaf merges, and for each signer that is convicted."""
+"""Gas for each claim that such a leaf merges, and for each signer that is convicted."""
 
 
 def price_gas(

@@ -84,7 +84,7 @@ def _play_run(
     run: int, blocks: int, fair: float, after: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
     """Returns the chance and withheld blocks from the first of `run` own slots on, with `blocks` to come.
-    `after` is the same for the slot behind them, by the blocks to come."""
+    `after` holds chance and blocks from the slot after the run on, by the blocks to come."""
     ends = 1 - (1 - fair) ** comb(run, blocks)
     # If no value that ends here is good, the next honest slot makes a new one.
     goes_on, less = max(

@@ -37,7 +37,7 @@ answers."""
 @dataclass(frozen=True)
 class MoneyRule:
     """One rule for one amount. `inequality` is the rule in words. `greatest` is None if there is no upper
-    bound. `is_advice` says that a task may break it, but its submitter must know."""
+    bound. `is_advice` says that a task may break the rule, but its submitter must know."""
 
     name: str
     amount: int

@@ -86,7 +86,7 @@ def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
 
 
 def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:
-    """Returns how many votes of a draw are the cheat's and paid, at most on average: the primary alone if it
-    accepts, else those of own reserves."""
+    """Returns how many votes of a draw are the cheat's and paid, at most on average: the primary's alone if
+    it accepts, else the votes of the cheat's reserves."""
     reserve = min(share * least_pool / (least_pool - 1), Fraction(1))
     return share + (1 - share) * 2 * reserve

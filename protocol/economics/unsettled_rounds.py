@@ -15,7 +15,7 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 @dataclass(frozen=True)
 class RoundEntry:
     """What a round gave a seat and took from it, in wei by reason. `settled` is the block in which it was
-    settled; else `due` is about the block in which it can be."""
+    settled; else `due` estimates the block in which it can be settled."""
 
     seat: int
     round: int

@@ -72,7 +72,7 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
 
 
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
-    """Returns limits that hold for all operators: those of the largest distance that any of them saw.
+    """Returns limits that hold for all operators, made from the largest distances that any operator saw.
 
     Raises InvalidInput if there is too little evidence, saying what is missing, or if an operator is an
     outlier, naming it. The submitter then finds out why, or leaves that operator out."""

@@ -1,7 +1,7 @@
 """Sums of exact programs: terms are rounded to integers of one unit, added exactly, rounded once.
 
-Rules: docs/spec.md, section 9.1. A product is a sum of products of quantized values: signed integers, each of
-which stands for that many times the scale of its row.
+Rules: docs/spec.md, section 9.1. A product is a sum of products of quantized values. Each is a signed integer
+and stands for that many times the scale of its row.
 """
 
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ def hash_words(tag: str, *fields: int | bytes | str) -> bytes:
 
 
 def join_words(tag: str, *fields: int | bytes | str) -> bytes:
-    """Returns the bytes that `hash_words` hashes. They show what a hash stands for."""
+    """Returns the bytes that `hash_words` hashes. They show the contents of a hash."""
     return tag_word(tag) + b"".join(map(field_word, fields))
 
 

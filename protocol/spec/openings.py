@@ -33,7 +33,7 @@ class NodeProof:
 @dataclass(frozen=True)
 class BufferOpening:
     """Answers a demand, or shows an input: whole leaves of one buffer of a step, with their siblings
-    (`merkle_ranges.compute_range_path`). `root` is that of the buffer's tree, `root_path` its path in the
+    (`merkle_ranges.compute_range_path`). `root` is the root of the buffer's tree, `root_path` its path in the
     trace. For constants and for W, m, v, whose roots are known from elsewhere, `root` is a zero word and
     `root_path` empty."""
 

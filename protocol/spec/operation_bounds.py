@@ -89,7 +89,8 @@ def _add(terms: Terms) -> AllowedValues:
 
 
 def _round(operation: Operation, a: int, b: int) -> AllowedValues | None:
-    """Allows the rounded result, of the operands or of these with 0 for subnormal ones; 0 if it is tiny."""
+    """Allows the rounded result of the operands, the same with 0 for subnormal operands, and 0 if the result
+    is tiny."""
     if operation is Operation.DIVIDE and (to_units(b) == 0 or is_subnormal(b)):
         return None
     exact, flushed = (_calculate(operation, x, y) for x, y in ((a, b), (_flush(a), _flush(b))))

@@ -95,8 +95,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation. `sizes` are those of the loops, reduced ones last. `selected` is explained in Operation,
-    else 0.
+    """One operation. `sizes` are the sizes of the loops, reduced ones last. `selected` is explained in
+    Operation, else 0.
 
     The output has a stride for each loop that is not reduced, an operand one for every loop. The index of an
     INDEXED operation comes first."""

@@ -175,7 +175,7 @@ def _decode_node(reader: _Reader, program: Program) -> Node:
 
 
 def _decode_access(reader: _Reader, program: Program, loops: int) -> Access:
-    """Decodes an access. What it says of its buffer must equal the leaf of buffers."""
+    """Decodes an access. Its facts about its buffer must equal those in the leaf of buffers."""
     start = reader.offset
     reader.take(2)
     number, _, offset, *strides = reader.integers(3 + loops)

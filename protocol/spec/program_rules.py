@@ -80,7 +80,7 @@ def require_step(program: Program) -> None:
 
 def _is_finite(program: Program, node: Node) -> bool:
     """Returns whether a buffer is finite whenever W, both vectors, scalars and constants are. A state that is
-    not finite cannot be shown, so whoever computed it honestly would be silent in a dispute."""
+    not finite cannot be shown, so an honest solver that computed one would be silent in a dispute."""
     if node.operation is not Operation.FINITE_SELECT:
         return False
     condition, chosen, other = node.operands

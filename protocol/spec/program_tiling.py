@@ -1,8 +1,8 @@
 """Decides whether the nodes that write a tensor write each of its elements exactly once.
 
 A tensor may have 2^40 elements, so they are not listed. Loops are sorted by their strides, and joined if one
-continues the other. Then a tensor is cut at places that no writer crosses. Where writers interleave, it is
-cut into blocks of the largest stride, and the writers must fill each block.
+continues the other. Then a tensor is cut at places that no writer crosses. If writers interleave, the tensor
+is cut into blocks of the largest stride, and the writers must fill each block.
 
     rows of 8, columns 0 .. 3: ((6, 8), (4, 1)) at 0      blocks of 8:  [0, 4) and [4, 8)
     rows of 8, columns 4 .. 7: ((6, 8), (4, 1)) at 4

@@ -70,7 +70,7 @@ def judge_element(
 def judge_operation(
     operation: Operation, terms: Terms, claimed: int, numeric_format: str = "float32", bits: int = 0
 ) -> Judgement:
-    """Judges one element from its operands (see Terms). `bits` are those of quantized values, for SCALE_OF
+    """Judges one element from its operands (see Terms). `bits` is the width of quantized values, for SCALE_OF
     and QUANTIZE. Raises InvalidInput for an unknown format or operation, a wrong number of values, or values
     that are not 32 bits."""
     if numeric_format not in NUMERIC_FORMATS:

@@ -40,6 +40,6 @@ def compute_round_seed(domain: bytes, round_number: int, randomness: bytes) -> b
 
 
 def compute_round_beacon(domain: bytes, round_number: int, randomness: bytes) -> bytes:
-    """Returns the seed of a round's shards and samples (32 bytes). `randomness` is that of the seed that
+    """Returns the seed of a round's shards and samples (32 bytes). `randomness` belongs to the seed that
     gives the round its beacon."""
     return hash_words(TAG_ROUND_BEACON, domain, round_number, randomness)

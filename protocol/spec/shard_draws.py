@@ -1,7 +1,7 @@
 """Chooses the shard of each solver in a round, and the first token of each row.
 
-The choices are those of docs/spec.md, section 4. Twin: `Draw.shard` and `Draw.sampleStart` in `Draw.sol`.
-They follow from the round's beacon: a rotation of the slots, and a place in the dataset for each row.
+The choices follow docs/spec.md, section 4. Twin: `Draw.shard` and `Draw.sampleStart` in `Draw.sol`. They
+follow from the round's beacon: a rotation of the slots, and a place in the dataset for each row.
 """
 
 from touchstone.protocol.spec.errors import InvalidInput

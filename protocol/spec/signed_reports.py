@@ -42,8 +42,8 @@ class LossReport:
 @dataclass(frozen=True)
 class DistanceReport:
     """An auditor's report of how far a claimed end is from its own. The fields up to `segment` and the
-    verdict are those of its vote. The largest distances are in millionths of the task's limit, so more than a
-    million exceeds it; zero if they were not measured."""
+    verdict repeat the auditor's vote. The largest distances are in millionths of the task's limit, so more
+    than a million exceeds it; zero if they were not measured."""
 
     domain: bytes
     round: int

@@ -56,7 +56,7 @@ def do_votes_differ(a: Vote, b: Vote) -> bool:
 def do_seals_differ(a: Sealed, b: Sealed) -> bool:
     """Returns whether an auditor's seal differs from its vote or another seal for the same draw and rank. A
     vote counts as the fields that it repeats. A zero seal hides nothing, so it contradicts nothing: the
-    auditor was not served yet, or no longer has what it sealed.
+    auditor was not served yet, or no longer has its sealed result.
 
     Without this rule an auditor could seal anything, wait for the end, and then vote with a new seal of the
     solver's own root, and so be paid without a replay."""

@@ -45,7 +45,7 @@ class Sealed:
     """An auditor's result of one replay, sealed before the solver opens the claim's end.
 
     `domain` is the task's (`compute_domain`). `base_root` is the outer root that the round started from,
-    `seed` the one that drew the audit. `draw` is the draw's number in the claim; a late audit has the task's
+    `seed` the seed that drew the audit. `draw` is the draw's number in the claim; a late audit has the task's
     draws per claim. `rank` is 0 for the primary, 1 and 2 for the reserves. `start_leaf` is the claim's salted
     boundary leaf `segment`, `seal` is from `compute_seal`; both are zero if the auditor was not served
     yet."""
@@ -65,7 +65,7 @@ class Sealed:
 
 @dataclass(frozen=True)
 class Vote(Sealed):
-    """An auditor's vote. The earlier fields repeat what it sealed.
+    """An auditor's vote. The earlier fields repeat the auditor's `Sealed`.
 
     `end_leaf` is the claim's salted boundary leaf `segment` + 1, zero if it was not served. `named_leaf` is
     the index of the leaf of the state or of the pseudo-gradient that a REJECT names, else 0."""

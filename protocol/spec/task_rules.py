@@ -43,7 +43,7 @@ def judge_range(name: str, value: float, least: float, most: float) -> Rule:
 
 @dataclass(frozen=True)
 class Malformation:
-    """One broken rule: its name, what it requires, and what the task has."""
+    """One broken rule: its name, the required value, and the task's value."""
 
     name: str
     expected: str

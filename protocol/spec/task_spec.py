@@ -118,7 +118,7 @@ class TrainingSpec:
     """What is trained and how: all parts of a task that only nodes need.
 
     The step is the program with `program_root`, whose canonical bytes are `program`; `layout` says which
-    elements of W belong to which parameter. `beta1` and `beta2` are those of the bias corrections that a step
+    elements of W belong to which parameter. `beta1` and `beta2` are for the bias corrections that a step
     gets. `token_count` tokens train, the `heldout_tokens` after them measure; both are under `dataset_root`.
     `initial_seed` draws the first weights by the layout. If it is `params.GIVEN_START`, they are the tensor
     under `initial_weights_root`. `tokenizer_sha256` names the tokenizer.json that made the tokens, zero if

@@ -79,8 +79,8 @@ class FrozenEntry:
 
 @dataclass(frozen=True)
 class WeightsLayout:
-    """The layout. `parameters` are those of W, one after another without gaps. `config` is the model's
-    `config.json` in Hugging Face's form as text, empty if there is none."""
+    """The layout. `parameters` are the parameters of W, one after another without gaps. `config` is the
+    model's `config.json` in Hugging Face's form as text, empty if there is none."""
 
     parameters: tuple[ParameterEntry, ...]
     frozen: tuple[FrozenEntry, ...] = ()

@@ -1,6 +1,6 @@
 """Reads the contracts' ABI from the package data: functions, events and errors, with their parameters.
 
-Names are in snake case. Signatures and types are spelled by eth-utils, as web3 has them.
+Names are in snake case. Signatures and types come from eth-utils, in web3's spelling.
 """
 
 import json

@@ -87,7 +87,7 @@ def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
 
 
 def _to_plain_struct(parameter: Parameter, value: Any) -> tuple[Any, ...]:
-    """Returns the fields of a struct: a plain tuple by order, anything else by name."""
+    """Returns a struct's fields: by order from a plain tuple, by name from any other object."""
     items = parameter.items
     if type(value) is tuple:
         return tuple(_to_plain(item, item.kind, part) for item, part in zip(items, value, strict=True))

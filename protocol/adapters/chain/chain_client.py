@@ -151,7 +151,7 @@ class GameChain(ChainClient):
         await self.randomness.read_header(head.number)
 
     async def require_own_contracts(self) -> None:
-        """Raises InvalidInput unless all contracts are those of this version (`own_contracts`). It checks
+        """Raises InvalidInput unless all contracts have this version's code (`own_contracts`). It checks
         once, because contracts do not change."""
         if not self._are_own:
             await require_own_contracts(self.connection, self.deployment, self.limits)

@@ -43,7 +43,7 @@ class AbiRegistry:
 
 
 def make_registry(contracts: Mapping[str, str]) -> AbiRegistry:
-    """Returns a registry. `contracts` maps addresses to names; the events are those of the package's ABI."""
+    """Returns a registry. `contracts` maps addresses to names; the events come from the package's ABI."""
     events = {name: index_events(load_own_abi(name)) for name in contracts.values()}
     return AbiRegistry({address.lower(): name for address, name in contracts.items()}, events)
 

@@ -69,8 +69,8 @@ class MinedNonces:
         return list_live(heads, connection.preset, time.time(), connection.floor)[0].number
 
     async def is_displaced(self, waiting: Waiting) -> bool:
-        """Returns whether another transaction used a nonce that is used on chain. It looks twice, on the
-        chain that the node has read, because a displaced call is signed again and must not be mined twice."""
+        """Returns whether another transaction has used this nonce on chain. It looks twice, on the chain that
+        the node has read, because a displaced call is signed again and must not be mined twice."""
         for _ in range(2):
             await asyncio.sleep(UNKNOWN_PAUSE_S)
             await self._pass_gate()

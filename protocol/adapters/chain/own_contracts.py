@@ -1,4 +1,4 @@
-"""Checks that the contracts of a deployment are those of this version, before a token moves into them.
+"""Checks that a deployment's contracts have this version's code, before a token moves into them.
 
 `eth_call` without a receiver runs a contract's creation code with the addresses and limits of the deployment,
 and returns the runtime code with the constructor's values. `eth_getCode` must return the same bytes. The
@@ -62,8 +62,8 @@ async def require_own_contracts(
 async def require_own_code(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> None:
-    """Raises InvalidInput, naming each wrong contract, unless all contracts of a deployment are those of this
-    version with the deployment's addresses and with `limits`, which its Tasks reports."""
+    """Raises InvalidInput, naming each wrong contract, unless all contracts of a deployment have this
+    version's code, with the deployment's addresses and with `limits`, which its contract Tasks reports."""
     _refuse(
         "contracts of this deployment are not those of this version of Touchstone",
         "the code that this version creates with the deployment's addresses and limits",
@@ -100,7 +100,7 @@ def _refuse(what: str, expected: str, found: Mapping[str, str], place: str) -> N
 async def find_other_contracts(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> dict[str, str]:
-    """Returns the contracts whose code is not that of this version, by name, with a description of the
+    """Returns the contracts whose code differs from this version's, by name, with a description of the
     difference."""
     turns, where = asyncio.Semaphore(AT_ONCE), {**deployment.contracts(), "token": deployment.token}
 

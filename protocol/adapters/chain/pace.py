@@ -8,7 +8,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 RECENT_BLOCKS = 100
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 SHOWN_DAYS = 3
-"""From so many days on, durations are shown in days."""
+"""From this many days on, durations are shown in days."""
 
 
 @dataclass(frozen=True)

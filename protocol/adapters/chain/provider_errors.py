@@ -1,8 +1,8 @@
 """Classifies the errors of chain providers by a table of codes and words.
 
-The words are those of geth, reth, nethermind, besu, erigon, Anvil and of hosted providers. Clients and
-versions spell the same refusal differently, and JSON-RPC has no codes for most of them. A message without a
-row is `REFUSED`: the request is wrong, and asking again does not help.
+The words come from geth, reth, nethermind, besu, erigon, Anvil and hosted providers. Clients and versions
+spell the same refusal differently, and JSON-RPC has no codes for most of them. A message without a row is
+`REFUSED`: the request is wrong, and asking again does not help.
 
 Sources: EIP-1474 (codes), EIP-2681 and the pools of the clients (words about nonces and fees).
 """
@@ -194,7 +194,7 @@ def classify(code: int | None, words: str) -> Kind:
 
 
 def find_wait_s(words: str) -> float | None:
-    """Returns for how many seconds a provider asks for a pause; None if its words name no time."""
+    """Returns the pause in seconds that a provider asks for; None if its words name no time."""
     found = _WAIT.search(words[:LOOKED_AT_CHARACTERS].lower())
     return float(found[1]) * _UNITS_S.get(found[2] or "s", 1.0) if found else None
 

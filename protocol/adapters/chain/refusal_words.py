@@ -118,4 +118,5 @@ WORDINGS: dict[str, Wording] = {
         "Ask another server of drand.",
     ),
 }
-"""Words by custom error. A test checks that each fits, and that none has words in its source."""
+"""Words by custom error. A test checks that they fit, and that none of these errors has words in its
+source."""

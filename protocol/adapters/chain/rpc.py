@@ -81,9 +81,9 @@ class Endpoint:
         self.lacks: set[str] = set()
         """What this provider says that it does not support: methods, or the tag `pending`."""
         self.free_s = 0.0
-        """The provider asks for a pause until then (monotonic seconds)."""
+        """Until when the provider asks for a pause (monotonic seconds)."""
         self.head: int | None = None
-        """The newest block that it has reported, None before the first."""
+        """The newest block that the endpoint has reported, None before the first."""
         self._rests_until_s = 0.0
         self._rest_s = REST_TIMEOUTS * timeout_s
         self._refusals = 0

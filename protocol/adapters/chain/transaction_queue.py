@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A signed transaction. `to` is empty if it creates a contract. `hashes` are those of all signed
+    """A signed transaction. `to` is empty if it creates a contract. `hashes` are the hashes of all signed
     versions, newest last. `from_block` is the head when it was first signed."""
 
     nonce: int
@@ -47,7 +47,7 @@ class Waiting:
 
 class TransactionQueue:
     """The waiting transactions of one account. If the disk refuses the file, this process goes on in memory,
-    because sending matters more than what a restart would know."""
+    because sending matters more than knowing the queue after a restart."""
 
     def __init__(self, account: str, path: Path | None = None) -> None:
         """Opens the queue in the file `path`, or in memory for this process alone (None)."""

@@ -60,7 +60,8 @@ def _map() -> Callable[..., int | None]:
 
 
 def map_shared(path: Path) -> memoryview:
-    """Maps a file of `make_shared`, and returns its bytes. All its users see what is written to them."""
+    """Maps a file of `make_shared`, and returns its bytes. All users of the file see what is written to the
+    bytes."""
     with path.open("r+b") as file:
         return _remember(mmap(file.fileno(), 0))
 

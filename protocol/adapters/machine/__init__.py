@@ -1,1 +1,2 @@
-"""Reads this machine: what a process may use of it, who else uses it, which bits it computes."""
+"""Reads facts about this machine: how much a process may use, whether others use it, which bits it
+computes."""

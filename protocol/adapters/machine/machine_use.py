@@ -38,8 +38,8 @@ HID, KEYBOARD, MOUSE = "03", "01", "02"
 PS2 = "i8042"
 """The controller of PS/2 keyboards and mice; a laptop's built-in ones mostly belong to it."""
 PPID, USER_TICKS, USER_TICKS_OF_ENDED = 1, 11, 13
-"""Positions after a process's name in its `stat` (man 5 proc): its parent, its processor time, and that of
-its ended children."""
+"""Positions after a process's name in its `stat` (man 5 proc): its parent, its processor time, and its ended
+children's processor time."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,8 @@ PLACES = Places()
 @dataclass(frozen=True)
 class UseSeen:
     """The result of one look at the machine's use. `at_s` is the monotonic time. `busy_s` are processor
-    seconds of all programs since the machine started, `own_s` those of the node. `typed` says, for each
-    terminal, when somebody last typed there (Unix time). `reports` counts the reports of keyboard and
-    mouse."""
+    seconds of all programs since the machine started, `own_s` the node's. `typed` says, for each terminal,
+    when somebody last typed there (Unix time). `reports` counts the reports of keyboard and mouse."""
 
     at_s: float
     busy_s: float
@@ -69,8 +68,8 @@ class UseSeen:
 
 
 def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
-    """Looks once at how this machine is used. `own` is the node's process (0: this one): its time and that of
-    its children is the node's. Raises OSError, ValueError or LookupError if the system does not tell."""
+    """Looks once at how this machine is used. `own` is the node's process (0: this one); its time and its
+    children's time are the node's. Raises OSError, ValueError or LookupError if the system does not tell."""
     at_s, tick_s = time.monotonic(), 1 / os.sysconf("SC_CLK_TCK")
     # Read this before the total, so that work between the two reads counts as another's.
     own_ticks = _count_own_ticks(places.proc, own or os.getpid())

@@ -18,7 +18,7 @@ SPARE_DISK_BYTES = 1_000_000_000
 
 
 class HealthIssue(StrEnum):
-    """Something that may be wrong with a node or with what it depends on."""
+    """Something that may be wrong with a node, or with its chain, disk, clock or endpoint."""
 
     RPC_SILENT = "rpc_silent"
     RPC_LAGGING = "rpc_lagging"

@@ -23,7 +23,8 @@ from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 AUDITS_MAX = 128
-"""More audits than one seat can have in a round: three ranks of every third of 64 claims."""
+"""The most audits of a report: more than one seat can have in a round, three ranks of every third of 64
+claims."""
 REPORTS_BYTES = 64 * 1024
 RETRY_POLICY = RetryPolicy(attempts=1, connect_s=3.0, silence_s=2.0)
 """A node is asked once, and has nine seconds at most to answer."""

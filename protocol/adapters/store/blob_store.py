@@ -392,7 +392,7 @@ class BlobWriter:
             return path
 
     def close(self) -> None:
-        """Removes what was not committed."""
+        """Removes bytes that were not committed."""
         with _disk_errors(self._store.folder):
             self._temporary.unlink(missing_ok=True)
             self._file.close()

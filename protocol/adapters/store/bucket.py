@@ -169,7 +169,8 @@ class Bucket:
         return f"{self.settings.prefix}/{self.account}/{key}"
 
     async def _is_kept(self, key: BlobKey) -> bool:
-        """Returns whether the storage says that it still has a copy as it was uploaded or first seen."""
+        """Returns whether the storage says that it still has a copy, unchanged since it was uploaded or first
+        seen."""
         with suppress(TimeoutError, EnvironmentFault):
             async with asyncio.timeout(SIGNING_S):
                 said = await self._checks.run(partial(self._stat, self._name(key)))
@@ -264,8 +265,8 @@ class _Threads:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
 
     async def run(self, act: Callable[[], Any]) -> Any:
-        """Runs `act` in a thread and returns or raises what it does. A call that is cancelled before its turn
-        never runs. Do not use it after `close`."""
+        """Runs `act` in a thread, and returns its result or raises its error. A call that is cancelled before
+        its turn never runs. Do not use it after `close`."""
         assert not self._is_closed, "the threads have ended"
         if len(self._threads) < self._most:
             self._threads.append(Thread(target=self._work, daemon=True))

@@ -1,7 +1,7 @@
 """Judges addresses of peers: how callers are counted, and where an endpoint may lead.
 
-Any account can announce any endpoint. So a node follows an endpoint only to public addresses, or to those of
-the private network in which its own endpoint lies, such as this machine in a test network. Anything else
+Any account can announce any endpoint. So a node follows an endpoint only to public addresses, or to addresses
+of the private network in which its own endpoint lies, such as this machine in a test network. Anything else
 could be a service of the node's own network, or its provider's metadata.
 """
 

@@ -2,7 +2,7 @@
 
 Each byte is checked while it streams, and a broken connection is resumed where it broke. A peer that sends
 wrong bytes is not asked again. If a peer sends this node to a bucket, wrong bytes there do not count against
-the peer: the peer itself is asked for what is missing.
+the peer: the peer itself is asked for the missing bytes.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Compares this machine's clock with those of peers.
 
 A peer refuses a request that was signed more than a minute before or after the peer's own time, and says what
-time it has. Later requests to this peer are signed by its clock; no other peer accepts them, so a lie gains
-nothing. So a machine with a wrong clock can still be served. If a peer refuses even requests signed by its
-own clock, it serves nothing.
+time it has. Later requests to this peer are dated by its clock; no other peer accepts them, so a lie gains
+nothing. So a machine with a wrong clock can still be served. A peer that refuses even requests dated by its
+own clock serves nothing.
 """
 
 import logging

@@ -33,7 +33,7 @@ class Refused(EnvironmentFault):
 
 
 class ClocksDiffer(Refused):
-    """A peer refused a request for the time in it. The next one is signed by the peer's clock."""
+    """A peer refused a request because of the time in it. The next request is dated by the peer's clock."""
 
 
 def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:

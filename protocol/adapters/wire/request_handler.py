@@ -7,8 +7,8 @@ from hashlib import sha256
 from touchstone.protocol.adapters.messages import Message
 
 PATH = "requests"
-"""POST /requests/<name>?sha256=<of the body>: a signed message in JSON, answered by one. The signature covers
-the path, so it covers the body."""
+"""POST /requests/<name>?sha256=<of the body>: a signed message in JSON, answered by another message. The
+signature covers the path, so it covers the body."""
 BODY_DIGEST = "sha256"
 NAME_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 
@@ -25,7 +25,7 @@ Answer = Callable[[str, bytes], Awaitable[Message]]
 @dataclass(frozen=True)
 class RequestHandler:
     """Handles one kind of message, of at most `most_bytes`. `answer(account, body)` returns the answer to
-    what `account` sent. It raises ProtocolFault for an error that stays, EnvironmentFault for one that may
+    what `account` sent. It raises ProtocolFault for a lasting error, EnvironmentFault for an error that may
     pass; the sender is told both."""
 
     most_bytes: int

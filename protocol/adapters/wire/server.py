@@ -328,8 +328,8 @@ class BlobServer:
                 yield is_held
 
     def _verify(self, request: web.Request) -> str:
-        """Returns who signed a request. Raises ProtocolFault; then the sender's address is charged for the
-        cost of the check."""
+        """Returns the account that signed a request. Raises ProtocolFault; then the sender's address is
+        charged for the cost of the check."""
         try:
             return self._verifier.verify(request.method, request.raw_path, request.headers)
         except ProtocolFault:

@@ -26,8 +26,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")
 A_PEER_AT_ONCE = 16
-"""Requests to one peer at the same time: twice what an honest one serves. There is no limit for all peers
-together, so silent peers delay no other."""
+"""Requests to one peer at the same time: twice as many as an honest peer serves. There is no limit for all
+peers together, so silent peers delay no other."""
 PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this many bytes does not count as failed, because a long transfer may break
 often."""
@@ -65,8 +65,8 @@ class PeerSession:
         is_let: Callable[[str], bool] = is_public,
         clocks: PeerClocks | None = None,
     ) -> None:
-        """Prepares a session. `is_let` says whether an endpoint may lead to an address. `clocks` are those of
-        the request signer."""
+        """Prepares a session. `is_let` says whether an endpoint may lead to an address. `clocks` are the
+        request signer's."""
         self._retry_policy, self._is_let, self._clocks = retry_policy, is_let, clocks or PeerClocks()
         self._session: aiohttp.ClientSession | None = None
         self._silent_at: dict[str, float] = {}

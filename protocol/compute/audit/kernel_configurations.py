@@ -32,8 +32,8 @@ class KernelConfiguration:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that its process needs besides those of its parent. Waiting threads must
-        not spin."""
+        """The environment variables that the process of this configuration needs besides its parent's.
+        Waiting threads must not spin."""
         chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
         return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
 

@@ -83,7 +83,7 @@ def _check_chosen(claim: Claim) -> None:
 
 
 def _judge_chosen(claim: Claim, places: Places) -> Tensor:
-    """Judges suspects: right are the chosen value, and zero if that is subnormal. A machine that flushes
+    """Judges suspects. Right values are the chosen value, and zero if it is subnormal. A machine that flushes
     subnormals cannot tell them apart, so it may choose any of them, and any may pass a threshold that is as
     small."""
     operation = claim.node.operation
@@ -185,9 +185,9 @@ def _check_function(claim: Claim) -> None:
 
 
 def _judge_function(claim: Claim, places: Places) -> Tensor:
-    """Judges suspects against k ulp, and T if the exact value is below 2 T (for SIGMOID always). The ulp is
-    that of a value that may just have been rounded up to a power of two. If the function has no value there,
-    no claim is a fault."""
+    """Judges suspects against k ulp, and T if the exact value is below 2 T (for SIGMOID always). The ulp
+    allows for a value that has just been rounded up to a power of two. If the function has no value there, no
+    claim is a fault."""
     operation = claim.node.operation
     a = take(claim.operand(0), places)
     exact = _FUNCTIONS[operation](a)

@@ -42,7 +42,7 @@ SEEN = 2.0**-18
 def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor, batch: Batch) -> None:
     """Raises InvalidInput, naming the parameters, if noise moves more than a few of a parameter's elements,
     in W or in one of the moments. Tries the bias corrections of a first and of a late step. Exact tasks may
-    have them. Computes four steps."""
+    have such parameters. Computes four steps."""
     if spec.numeric_format in PRODUCT_BITS:
         return
     places = torch.arange(weights.numel()) % PERIOD

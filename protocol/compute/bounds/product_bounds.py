@@ -56,7 +56,7 @@ def _check_products(claim: Claim) -> None:
 @dataclass(frozen=True)
 class _Factors:
     """A product sum as matrix products: left [batch, rows, terms], right [batch, terms, columns], claimed
-    [batch, rows, columns], float32. `loops` are those of the output, in this order."""
+    [batch, rows, columns], float32. `loops` are the output's loops, in this order."""
 
     left: Tensor
     right: Tensor

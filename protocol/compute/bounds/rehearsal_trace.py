@@ -72,7 +72,7 @@ def trace_checked(
 
 
 _Check = Callable[[int, Mapping[int, Tensor]], Iterable[Fault]]
-"""Maps (node that was just computed, buffers) to what is wrong with the node."""
+"""Maps (node that was just computed, buffers) to the node's faults."""
 
 
 def _check_bounds(program: Program) -> _Check:

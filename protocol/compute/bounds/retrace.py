@@ -82,7 +82,7 @@ def retrace(
     start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
 ) -> Retraced:
     """Runs one step from `start` on its batch and hashes all of it. `inner_step` is its number in the round.
-    The bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown
+    It gives the bits that `step.advance` gives on the same machine with the same kernels. Each tree is shown
     once."""
     step, program = _Step(spec, start, get_batch(inner_step)), get_program(spec).program
     roots = get_constant_roots(program)

@@ -92,6 +92,6 @@ def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bo
 
 
 def _take_low_halves(indices: Tensor) -> Tensor:
-    """Converts int64 to uint32, stored as int32; memory is little-endian. Always copies, because a tensor
-    with one element of two counts as contiguous although its stride is not."""
+    """Converts int64 to uint32, stored as int32; memory is little-endian. Always copies, because PyTorch
+    calls a tensor of one element contiguous even if its stride is 2."""
     return indices.view(torch.int32)[::2].clone(memory_format=torch.contiguous_format)

@@ -17,7 +17,7 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Loops:
-    """Loops without those of one iteration. Successive loops are joined if all tensors allow it. `strides`
+    """Loops, except loops of one iteration. Successive loops are joined if all tensors allow it. `strides`
     are by tensor."""
 
     sizes: tuple[int, ...]

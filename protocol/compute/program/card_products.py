@@ -222,8 +222,8 @@ def finish_sums(
 @dataclass(frozen=True)
 class Product:
     """A product in the form of the kernels. `inner` are sizes of the second loops of batch, rows and columns.
-    `strides` are those of the output and of both scales. `constants` say which groups have two loops, how the
-    output moves along columns, and the alignment of the output's rows and of their length."""
+    `strides` are the output's and both scales'. `constants` say which groups have two loops, how the output
+    moves along columns, and the alignment of the output's rows and of their length."""
 
     batch: int
     rows: int

@@ -43,7 +43,7 @@ LEAST = tl.constexpr(-0x80000000)
 # --- Rows of float32 ----------------------------------------------------------------------------------------
 @compile_card
 def take_keys(values: tl.tensor, operation: tl.constexpr) -> Any:
-    """Returns integers to compare: of magnitudes, or in the order of the numbers; NaN is the largest."""
+    """Returns integers that compare as the magnitudes do, or as the numbers do; NaN is the largest."""
     pattern = values.to(tl.int32, bitcast=True)
     magnitude = pattern & MAGNITUDE
     keys = magnitude
@@ -240,7 +240,7 @@ def make_row_products(
     views: NodeViews, loops: Sequence[int], terms: int, planes: int, operands: Sequence[torch.Tensor]
 ) -> Kernel | None:
     """Returns the kernel of a QUANTIZED_PRODUCT_SUM that is no matrix product; None if it has too many loops.
-    `loops` are those of rows; both `operands` are flat."""
+    `loops` are the loops of rows; both `operands` are flat."""
     node = views.node
     accesses = (node.output, *node.operands[2:])
     joined = join_loops(

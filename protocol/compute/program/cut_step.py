@@ -59,8 +59,8 @@ class CutStep:
         return replace(state, first_moment=first, second_moment=second)
 
     def advance(self, state: TrainingState, batch: Batch) -> tuple[TrainingState, float]:
-        """Computes one step as `step.advance` does, on this worker's part of the state. `batch` is that of
-        all workers."""
+        """Computes one step as `step.advance` does, on this worker's part of the state. `batch` is the batch
+        of all workers."""
         scalars = compute_scalars(self._spec, state.local_step, state.global_step)
         result = self._interpreter.run(state.vectors, *batch, scalars)
         weights, counters = self._join(result.weights), (state.local_step + 1, state.global_step + 1)

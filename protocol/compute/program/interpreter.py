@@ -209,7 +209,7 @@ class Interpreter:
                 number += len(run.nodes)
 
     def _make_kernels(self, node: Node) -> Iterator[Kernel]:
-        """Makes the kernels of one node, and what is called after it."""
+        """Makes the kernels of one node, and the calls that follow the node."""
         yield from (self._maker(part, self._view) for part in self._cut(node))
         buffer = node.output.buffer
         if buffer in self._after:
@@ -360,7 +360,7 @@ def measure_arena_bytes(program: Program) -> int:
 def _plan_arena(
     program: Program, runs: Mapping[int, FlatRun], lifetimes: Mapping[int, Lifetime]
 ) -> tuple[dict[int, int], int]:
-    """Plans memory as `plan_memory`. `program` is the one that is run."""
+    """Plans memory as `plan_memory`. `program` is the program that is run."""
     hidden = {buffer for run in runs.values() for buffer in run.hidden}
     blocks = [range(start, start + len(run.nodes)) for start, run in runs.items()]
     return plan_memory(program, list_internal(program, lifetimes, hidden), blocks=blocks, lifetimes=lifetimes)

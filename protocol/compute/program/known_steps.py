@@ -107,8 +107,8 @@ def require_fit(spec: TrainingSpec, program: Program, layout: WeightsLayout, par
 
 
 def _require_format(name: str, program: Program) -> None:
-    """Raises InvalidInput unless, in an exact format, each product is one of integers with the format's bits;
-    in other formats, none may be."""
+    """Raises InvalidInput unless, in an exact format, every product multiplies integers of the format's bits,
+    and in other formats no product multiplies integers."""
     exact = {Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM}
     found = {node.operation for node in program.nodes}
     wrong = found & ({Operation.PRODUCT_SUM} if name in PRODUCT_BITS else exact)

@@ -51,9 +51,8 @@ def advance(
     overwrites: bool = False,
 ) -> tuple[TrainingState, float]:
     """Computes one step of the task from `state`. Returns the next state, on the device, and the loss before
-    the step (nats). Counters increase by one even if the gradient was not finite. `device` is by default that
-    of this process. `overwrites` says that nobody reads `state` any more, so the next one may use its
-    memory."""
+    the step (nats). Counters increase by one even if the gradient was not finite. `device` is by default this
+    process's. `overwrites` says that nobody reads `state` any more, so the next one may use its memory."""
     require_state(state, spec)
     place = find_place(spec, device)
     if place.device.type in KINDS:

@@ -48,7 +48,7 @@ def with_step_root(spec: TaskSpec) -> TaskSpec:
 
 
 def require_step_root(spec: TaskSpec) -> None:
-    """Raises InvalidInput unless the task's step root is that of the facts which this node computes."""
+    """Raises InvalidInput unless the task's step root is the root of the facts that this node computes."""
     expected = compute_step_root(compute_step_facts(spec))
     if spec.terms.step_root != expected:
         raise InvalidInput(

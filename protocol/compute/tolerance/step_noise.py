@@ -1,6 +1,6 @@
 """Decides whether a node's own noise explains a step in which an element lies beyond the limits.
 
-Its own noise does if the distances among the node's own results cover the claim's, up to a cap:
+The noise explains it if distances among the node's own results cover the claim's, up to a cap:
 
     ranked      the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
                 elements move, and so far
@@ -41,9 +41,9 @@ def compute_cap(undone: float) -> float:
 
 def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
     """Returns whether the node's own noise explains a step with elements beyond the limits. `excess` is how
-    far each element is from this machine's own result, in limits. `noises` are the same for other own
-    results; the farthest count, rank by rank and element by element. `cap` is from `compute_cap`. If an
-    element is beyond the cap, no noise is asked for, because none would excuse it."""
+    far each element is from this machine's own result, in limits. `noises` are such distances of other
+    results of this machine; the farthest count, rank by rank and element by element. `cap` is from
+    `compute_cap`. If an element is beyond the cap, no noise is asked for, because none would excuse it."""
     # Elements inside the limits need no excuse, so only those beyond them are held.
     is_over = ~(excess <= 1.0)
     over = _take(excess, is_over)

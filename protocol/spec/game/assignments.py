@@ -1,4 +1,4 @@
-"""Finds who audits what: the segments of a round's draws, and the seat drawn for each rank.
+"""Finds the segments of a round's draws, and the seat that is drawn for each rank to audit them.
 
 All of it follows from the seeds in the state. The draws themselves are in `protocol/spec/audit_draws.py`.
 """

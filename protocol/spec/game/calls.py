@@ -96,7 +96,7 @@ class SealStart(GameCall):
 
 @dataclass(frozen=True)
 class SealRound(GameCall):
-    """sealBeacon: gives a round that opened without a beacon one. Fact: the randomness of the beacon
+    """sealBeacon: gives a beacon to a round that opened without one. Fact: the randomness of the beacon
     block."""
 
     round: int
@@ -131,9 +131,9 @@ class CommitRound(GameCall):
 
 @dataclass(frozen=True)
 class SignedVote:
-    """A vote as it is handed in. `claim_root`, `seed` and `segment` are what it claims to be about. Facts:
-    `signer` is the account that its signature recovers to. `is_complete` says that it has all that its
-    verdict needs (`is_vote_complete`), and that in an exact task an opening that comes with it fits
+    """A vote as it is handed in. `claim_root`, `seed` and `segment` name the audit that the vote claims to be
+    about. Facts: `signer` is the account that its signature recovers to. `is_complete` says that it has all
+    that its verdict needs (`is_vote_complete`), and that in an exact task an opening that comes with it fits
     (`do_roots_fit_word`)."""
 
     slot: int
@@ -222,8 +222,8 @@ class NameChild(GameCall):
 
 @dataclass(frozen=True)
 class BringLeaf(GameCall):
-    """bringLeaf: brings the inputs of a leaf. Fact: they are those of the leaf, and computing them gives the
-    posted leaf."""
+    """bringLeaf: brings the inputs of a leaf. Fact: they are the leaf's inputs, and computing the leaf from
+    them gives the posted leaf."""
 
     contest: int
     is_right: bool = field(default=True, kw_only=True)
@@ -302,8 +302,8 @@ class SealProof(GameCall):
 
 @dataclass(frozen=True)
 class ConvictSeat(GameCall):
-    """convict: convicts by a proof in one transaction. Facts: its digest, which names the sender; it holds;
-    `signer` is the seat that signed the vote, None for the drawn one."""
+    """convict: convicts by a proof in one transaction. Facts: the proof's digest, which names the sender; the
+    proof holds; `signer` is the seat that signed the vote, None for the drawn one."""
 
     statement: StatementRef
     proof: ProofKind

@@ -47,7 +47,7 @@ def restore_pay(draft: Draft, ref: StatementRef) -> None:
 
 
 def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:
-    """Burns what the escrow had for a claim that a slash pays. Otherwise the submitter would keep that money,
+    """Burns the escrow's money for a claim that a slash pays. Otherwise the submitter would keep that money,
     and a slash between friends would burn nothing. If the claim's seat has settled, settlement has already
     burned it, except in an undone round."""
     seat = find_claimant(draft.state, game_round, game_round.claims[slot])

@@ -1,4 +1,4 @@
-"""The contest of a posted root: who opens one, whose move it is, how it ends. Twin of `Contests.sol`.
+"""The contest of a posted root: how it is opened, whose move it is, how it ends. Twin of `Contests.sol`.
 
 A contest goes down the root's tree level by level, to one leaf that the contract computes.
 

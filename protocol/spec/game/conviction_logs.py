@@ -1,4 +1,4 @@
-"""Applies events of convictions: of a seat, for a statement, and what the slash pays for."""
+"""Applies events of convictions: of a seat, for a statement, and payments from the slash."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def apply_statement_convicted(ledger: Ledger, values: Values) -> None:
 
 
 def apply_pay_restored(ledger: Ledger, values: Values) -> None:
-    """Applies PayRestored: pay out of the part of the slash that would be burned."""
+    """Applies PayRestored: a claim's pay comes out of the part of the slash that would be burned."""
     index, slot, account = int(values["round"]), int(values["slot"]), values["account"]
     ledger.move(BURNED, credit_of(account), values["wei_"])
     burn_lost_pay(ledger, ledger.state.rounds[index], slot)

@@ -40,7 +40,7 @@ OPENED_WORDS = COMPARED
 
 
 class DrawStatus(IntEnum):
-    """The result of a draw's counted votes. FAILED means that it can no longer be accepted."""
+    """The result of a draw's counted votes. FAILED means that the draw can no longer be accepted."""
 
     UNDECIDED = 0
     ACCEPTED = 1
@@ -79,8 +79,8 @@ class GameOutcome(IntEnum):
 class ProofKind(IntEnum):
     """Why a seat was closed.
 
-    CARRIED_ROOT: the carried root is not that of the claim's last boundary. TWO_STATEMENTS: two votes, two
-    seals, or a vote and a seal of one draw and rank differ. FALSE_WORD: the opened data show that a
+    CARRIED_ROOT: the claim's carried root does not belong to its last boundary. TWO_STATEMENTS: two votes,
+    two seals, or a vote and a seal of one draw and rank differ. FALSE_WORD: the opened data show that a
     REJECT_DELTA or REJECT_START is wrong."""
 
     BOUNDARY_ZERO = 1

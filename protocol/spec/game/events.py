@@ -126,8 +126,8 @@ class ClaimTaken(GameEvent):
 
 @dataclass(frozen=True)
 class RoundClosed(GameEvent):
-    """Commitments ended with `closing_block`. The pool after next was frozen as it was at the end of that
-    block, if the ring has a place for it."""
+    """Commitments ended with `closing_block`. The pool of the round after next was frozen as of the end of
+    that block, if the ring has a place for it."""
 
     round: int
     closing_block: int

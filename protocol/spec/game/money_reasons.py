@@ -22,7 +22,8 @@ class MoneyKind(StrEnum):
 
 class MoneyReason(StrEnum):
     """The reason. UNDECIDED_CLAIM: the time of its audits ran out. MISSED_DRAW: nobody recorded the
-    randomness of the round. PAY, FEE: of a settlement that the rounds do not explain (never seen)."""
+    randomness of the round. PAY, FEE: pay or fees of a settlement that the rounds do not explain (never
+    seen)."""
 
     ACCEPTED_CLAIM = "accepted_claim"
     AUDIT = "audit"

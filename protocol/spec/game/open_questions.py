@@ -1,4 +1,4 @@
-"""Finds what is open about a seat's statements, and on whose bond: queries, disputes, contests."""
+"""Finds open queries, disputes and contests: about a seat's statements, or on an account's bond."""
 
 from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.pools import find_seat
@@ -16,8 +16,8 @@ def count_open_disputes(state: GameState, number: int) -> int:
 
 
 def is_questioned(state: GameState, number: int, until_round: int) -> bool:
-    """Returns whether a statement of a seat, in an epoch up to that of `until_round`, is queried or
-    disputed."""
+    """Returns whether a statement of a seat is queried or disputed, in any epoch up to the epoch of
+    `until_round`."""
     questions = list_questions(state, number)
     return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
 

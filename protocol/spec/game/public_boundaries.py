@@ -1,4 +1,5 @@
-"""Decides which boundaries of a claim every account may read: those that no auditor must still find out."""
+"""Decides which boundaries of a claim every account may read: those that no auditor has to replay any
+more."""
 
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.enums import RoundPhase

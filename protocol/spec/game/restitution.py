@@ -14,9 +14,9 @@ def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
 
 
 def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
-    """Returns the number of the fall that undid a round, and the seat's share of what is held for it. A
-    convicted seat gets none, and neither does a claim that a slash has paid. What nobody takes is burned at
-    the end."""
+    """Returns the number of the fall that undid a round, and the seat's share of the money held for the
+    round. A convicted seat gets none, and neither does a claim that a slash has paid. Money that nobody takes
+    is burned at the end."""
     fall = find_fall(state, game_round)
     slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
     is_claim = slot in game_round.claims and slot not in game_round.restored

@@ -1,7 +1,7 @@
 """Gives a round its root: posted by a majority, or the base root. Twin of `RoundPosting.sol`.
 
-A root needs the signatures of those who merged it: more than half of the round's solver seats that are not
-convicted (findings, C1).
+A root needs the merge signatures of more than half of the round's solver seats that are not convicted
+(findings, C1).
 """
 
 from touchstone.protocol.spec.game.calls import LetStand, PostRoot

@@ -52,8 +52,7 @@ def list_round_sums(state: GameState, seat: Seat, game_round: GameRound, block: 
 
 
 def _close_sums(seat: Seat, sums: Sums) -> Sums:
-    """Returns what a seat gets of a round's pay and fees. A convicted seat earns nothing; its pay is
-    burned."""
+    """Returns a seat's part of a round's pay and fees. A convicted seat earns nothing; its pay is burned."""
     if seat.status != SeatStatus.CLOSED:
         return {reason: wei for reason, wei in sums.items() if wei}
     burned = sum(wei for reason, wei in sums.items() if reason in PAID | BURNED_PAY)
@@ -62,7 +61,7 @@ def _close_sums(seat: Seat, sums: Sums) -> Sums:
 
 
 def _list_solver_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
-    """Returns a solver's sums for a round. An undone round gives only what a slash holds, and that is not the
+    """Returns a solver's sums for a round. An undone round gives only money that a slash holds, none of the
     escrow's."""
     amounts, slot = state.terms.amounts, game_round.pool.solvers.index(seat.number)
     if slot not in game_round.claims:

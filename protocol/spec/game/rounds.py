@@ -12,8 +12,8 @@ from touchstone.protocol.spec.game.timing import compute_closing_block, get_live
 
 
 def sync(draft: Draft) -> None:
-    """Brings the state up to date before every call: closes a round after its closing block. The pool after
-    next is frozen as of that block, so that no later block can change it."""
+    """Brings the state up to date before every call: closes a round after its closing block. The pool of the
+    round after next is frozen as of that block, so that no later block can change it."""
     game_round = get_live_round(draft.state)
     if game_round is None or game_round.closed is not None:
         return

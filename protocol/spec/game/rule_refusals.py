@@ -68,8 +68,8 @@ EXPECTED = "a call that the contracts take now"
 
 
 class GameRefusal(InvalidInput):
-    """The machine refuses a call, and the state is unchanged. `name` is that of the contract's error; it also
-    stands for what was found if nothing else is given."""
+    """The machine refuses a call, and the state is unchanged. `name` is the name of the contract's error; it
+    is also shown as the actual value if no other is given."""
 
     def __init__(self, *, name: str, expected: object = "", actual: object = "") -> None:
         self.name = name

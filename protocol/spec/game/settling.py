@@ -44,7 +44,7 @@ def has_later(state: GameState, seat: Seat, until_round: int) -> bool:
 
 
 def is_contested(state: GameState, until_round: int) -> bool:
-    """Returns whether a contest is open, of a round in an epoch up to that of `until_round`."""
+    """Returns whether a contest is open about a round in any epoch up to the epoch of `until_round`."""
     return any(get_epoch(one.round) <= get_epoch(until_round) for one in state.contests.values())
 
 

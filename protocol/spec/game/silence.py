@@ -1,6 +1,6 @@
 """Makes a seat leave, without a loss, if it has stopped acting. Twin of `Silence.sol`.
 
-The account that reports the silence names what the seat has missed.
+The account that reports the silence names the rounds or draws that the seat has missed.
 """
 
 from collections.abc import Iterator

@@ -52,9 +52,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class SlotClaim:
-    """A seat's claim. `account` and `joined` are those of the seat at that time; its number may be another's
-    later. `is_void` says that it was undecided when its seat was convicted of something else. `is_convicted`
-    says that this very claim was proven false."""
+    """A seat's claim. `account` and `joined` are the seat's at that time; the seat's number may later be
+    another account's. `is_void` says that it was undecided when its seat was convicted of something else.
+    `is_convicted` says that this very claim was proven false."""
 
     seat: int
     account: str
@@ -194,7 +194,7 @@ class GameState:
     paused (meaningless while a round runs). `former` are seats that were paid out, until their number is used
     again. `pools` and `beacons` are those frozen and given, by round. `next_round` is the next to open.
     `freed_epochs` are epochs whose rounds are forgotten. Up to block `contested_until` no solver is silent,
-    so that a surviving root can be contested again. `next_number` is that of the next bond. `seals` are
+    so that a surviving root can be contested again. `next_number` is the next bond's number. `seals` are
     blocks of commitments to proofs, by sender and digest."""
 
     terms: GameTerms

@@ -134,6 +134,7 @@ def compute_duty_blocks(windows: GameWindows) -> int:
 
 
 def compute_release_blocks(windows: GameWindows) -> int:
-    """Returns about how many blocks after its seat has left, or the task has ended, a stake is returned. It
-    counts one slow round, or three usual ones that still hold the seat, and the windows of the last one."""
+    """Estimates how many blocks it takes until a stake is returned, from when its seat leaves or the task
+    ends. It counts one slow round, or three usual rounds that still hold the seat, and the windows of the
+    last one."""
     return windows.train_max + windows.audit_max + windows.post + compute_duty_blocks(windows)

@@ -75,8 +75,8 @@ def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[G
 
 
 def _bound_contest(terms: GameTerms) -> Iterator[GameRefusal]:
-    """Yields the bound of a contest: if opened in time it must end within another window, because it delays
-    the settlement of all."""
+    """Yields the bound of a contest. It must end within one more window if it was opened in time, because
+    every seat's settlement waits for it."""
     least = 2 * terms.contest_levels * terms.windows.respond
     if terms.windows.dispute < least:
         rule = f"dispute >= 2 contest_levels respond ({least})"

@@ -1,7 +1,8 @@
 """Lists the due calls that any account may send.
 
-The members send them, so that their task goes on (`upkeep_turns.py` decides who sends each first). A single
-account that sends all of them brings the task to its end, even if every other account is silent.
+The members send them, so that their task goes on (`upkeep_turns.py` decides which member sends each call
+first). A single account that sends all of them brings the task to its end, even if every other account is
+silent.
 """
 
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ COPY_COLUMNS = 64
 FUNCTION_ELEMENTS = 1 << 15
 """How many elements a function computes at once: few enough that they are not shared among threads."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 64, 64
-"""A multiple of how many elements any processor computes at once."""
+"""Multiples of the elements, and of the bytes, that any processor computes at once."""
 
 
 def make_binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
@@ -89,8 +89,9 @@ def _lies_as_scratch(tensor: Tensor) -> bool:
 
 
 def make_square_root(views: NodeViews) -> Kernel:
-    """Returns the kernel of a correctly rounded square root. torch's float32 square root on CPUs is not
-    (docs/decisions/0010-program.md). NumPy's is the processor's own instruction, which IEEE 754 binds."""
+    """Returns the kernel of a correctly rounded square root. torch's float32 root on CPUs is not correctly
+    rounded (docs/decisions/0010-program.md). NumPy's is the processor's own instruction, which IEEE 754
+    binds."""
     a, out = views.operand(0), views.output
     if out.device.type == "cpu":
         return lambda: _take_roots(a, out)
