@@ -1,1 +1,1 @@
-"""What every member of a task does; a solver trains, claims, merges and defends."""
+"""The node of a task's members; a solver's trains, claims, merges and defends."""

@@ -4,8 +4,7 @@
 
 A walk begins when its first function is called and ends when its last one returns or waits, in whichever
 thread. A file counts if one of its functions was called in between. A change of file is a call from one file
-of the product into another. What a reader must read is the functions that ran. docs/architecture.md draws the
-walks.
+of the product into another. A reader must read the functions that ran. docs/architecture.md draws the walks.
 """
 
 import json

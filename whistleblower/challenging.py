@@ -1,4 +1,4 @@
-"""What a node has to do against false statements of others (own ones: `node/defending/defence.py`).
+"""Lists what a node must do against false statements of others (`node/defending` defends its own).
 
 read votes -> suspect -> judge the steps -> plan a dispute -> open it -> name a step -> prove an operation
 query a signer for a leaf;  prove at once what one transaction shows to be false

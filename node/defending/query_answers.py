@@ -31,7 +31,7 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote
 
 NO_LEAF = StateLeaves(*(LeafProof(b"", ()) for _ in range(3)))
-"""Stands for a leaf of the auditor's end if both ends are equal."""
+"""An empty leaf, sent instead of the auditor's leaf if both ends are equal."""
 
 
 @dataclass(frozen=True)

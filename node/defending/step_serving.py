@@ -78,8 +78,8 @@ class StepServing:
 
     async def show_wanted(self, wanted: tuple[int, int]) -> None:
         """Recomputes a requested segment, given as (round, place), and shows the state after each step from
-        now on. Of segments that only non-auditors asked for, just the latest stay. An auditor may come to ask
-        for this one while it waits for its turn."""
+        now on. Of the segments that only non-auditors asked for, it keeps the latest. While this one waits
+        for its turn, an auditor may ask for it too."""
         (index, place), book, recompute_queue = wanted, self.cases, self.recompute_queue
         asked = (self.get_view().task, index, place)
         slot, segment = divmod(place, self.get_view().game.terms.segment_count)

@@ -60,7 +60,7 @@ async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None
             )
         newest = choose_newest(game)
         if newest.after > choice.after:
-            config.notify(f"{newest} is not for this account yet. {advise(game, block)}")
+            config.notify(f"this account may not have {newest} yet. {advise(game, block)}")
         is_final = choice.after < 0 or choice == choose_settled(game, block)
         config.notify(f"wrote {choice} to {out}" + ("" if is_final else "; a contest could still replace it"))
         return choice

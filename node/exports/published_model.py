@@ -46,11 +46,11 @@ TYPE_FIELDS = ("torch_dtype", "dtype")
 MAX_CONFIG_BYTES = 1 << 18
 MAX_SHOWN = 80
 MAX_LAYERS, MAX_SIZE = 1024, 1 << 32
-"""A class builds its layers one by one before anything can be counted, so these two are limited first."""
+"""Limits that are checked first, because a class builds its layers one by one before anything can be
+counted."""
 LAYERS = ("num_hidden_layers", "n_layer")
 OLD_NUMBERS = {"gpt_neox": {"rotary_pct": (0.0, 1.0), "rotary_emb_base": (1.0, 1e9)}}
-"""Fields that older releases named otherwise and a class still reads, with the least and the largest
-value."""
+"""Fields by the names of older releases, which a class still reads, with the least and the largest value."""
 POSITIONS = ("rope_scaling", "rope_parameters")
 PART = "partial_rotary_factor"
 """The part of each head that is rotated. It sizes a table, so it is limited."""

@@ -59,8 +59,8 @@ PROBE_LOOKS = 6
 COIN_LOOKS = 60
 """One check in this many asks how much gas the account's coin can pay."""
 QUIET_S = 2.5
-"""While the loop runs, it asks the chain's node at least every 2 s. Before that (the node opens its task, and
-trains a step before it takes its seat), the checks ask instead."""
+"""The loop asks the chain's node at least every 2 s. The checks ask instead before the loop runs, while the
+node opens its task and trains a step before it takes its seat."""
 SILENT_S = 4.0
 """Seconds without an answer after which the chain's node counts as silent. A silent node is noticed within 7
 s, the time of a probe included."""

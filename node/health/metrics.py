@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 METRICS = (
     Metric("touchstone_head_block", "The newest block that the chain's node has reported."),
-    Metric("touchstone_head_age_seconds", "Time since the timestamp of that block, by this machine's clock."),
+    Metric("touchstone_head_age_seconds", "Time since the timestamp of the newest block, by this clock."),
     Metric("touchstone_processed_block", "The block up to which this node has folded the chain's events."),
     Metric("touchstone_rpc_silence_seconds", "Time since the chain's node last answered."),
     Metric("touchstone_rpc_errors_total", "Requests that the chain's node did not answer.", ("kind",)),
@@ -77,7 +77,7 @@ METRICS = (
     Metric("touchstone_health_issue", "1 while the node has this health issue.", ("kind",)),
     Metric("touchstone_health_issues_total", "How often this health issue began.", ("kind",)),
     Metric("touchstone_restarts", "Starts of this home's node after the first."),
-    Metric("touchstone_kills", "Runs of this home's node that ended without a word."),
+    Metric("touchstone_kills", "Runs of this home's node that were killed, or ended without a note."),
 )
 """The Prometheus library adds metrics of the process: `process_resident_memory_bytes` and others."""
 

@@ -143,8 +143,8 @@ class ChainState:
 
     By task id: `games`, `texts` (the training text), `task_terms` (as the contracts have them), `inner`
     (queries and disputes) and `contests`. `refused` are the tasks that this node cannot fold and does not
-    join, with the reason. `credits` is what each account may withdraw or stake, in wei. `seals` is when this
-    account committed to which proof."""
+    join, with the reason. `credits` is what each account may withdraw or stake, in wei. `seals` has the block
+    of each of this account's commitments to a proof."""
 
     account: str
     limits: DeploymentLimits
@@ -160,8 +160,8 @@ class ChainState:
     network: Network = field(default_factory=Network)
     head_block: int = 0
     _unnamed: bytes | None = field(default=None, repr=False)
-    """The task of an event that the purse's next events belong to: they say who gets a part of a bond, but
-    not in which task."""
+    """The task whose bond the purse's next events share out. They say who gets a part of it, but not in which
+    task."""
     _seated: Seated = field(default_factory=Seated, repr=False)
     _focus: bytes | None = field(default=None, repr=False)
     _others: set[bytes] = field(default_factory=set, repr=False)

@@ -45,7 +45,7 @@ CODE = Path(__file__).resolve().parents[2]
 
 
 SWITCH_S = 5e-5
-"""Seconds: a hundredth of Python's default."""
+"""Seconds after which a thread hands over the interpreter: a hundredth of Python's default."""
 
 
 @dataclass(frozen=True)

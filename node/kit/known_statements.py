@@ -45,8 +45,8 @@ def get_inner(view: View) -> InnerBook:
 
 
 def get_now(view: View) -> GameState:
-    """Returns the joined task as a call of the next block finds it. A round that the clock has closed is
-    closed."""
+    """Returns the joined task as a call of the next block finds it. Rounds that are over by then are closed
+    in it."""
     book, block = view.cases, view.head_block + 1
     if book.now is None or book.now[0] is not view.game or book.now[1] != block:
         book.now = (view.game, block, get_state_at(view.game, block))

@@ -30,11 +30,11 @@ Until = int | Callable[[], int]
 """The last block for a piece of work, one of the names below, or a function that returns it."""
 
 AUDITS = 1 << 61
-"""Work after all answers, instead of a block."""
+"""Stands for a last block: work that comes after all answers."""
 QUESTIONS = 1 << 62
-"""Work after everything else."""
+"""Stands for a last block: work that comes after everything else."""
 NOBODY = 1 << 63
-"""Work that no peer waits for any more."""
+"""Stands for a last block: work that no peer waits for any more."""
 
 
 class NotWanted(Exception):

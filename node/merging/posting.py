@@ -174,8 +174,8 @@ def choose_slots(view: View, chosen: MergeSet) -> tuple[int, ...]:
 def _list_votes(
     view: View, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
 ) -> Iterator[Duty[Posting] | Wait]:
-    """Yields the duty to hand in votes alone. That is due if no root will take them and they decide all
-    draws, if they are too many for the root's transaction, or if their time is nearly over."""
+    """Yields the duty to hand in votes without a root. It is due if no root will be posted with them and they
+    decide all draws, if they are too many for the root's transaction, or if their time is nearly over."""
     judged = judge_round(view, state, game_round.index, block)
     if not judged.votes:
         return

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
 
 AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})
-"""One such verdict takes a claim out of the expected merge."""
+"""Verdicts against a claim: a single one takes it out of the expected merge."""
 
 
 def list_expected(

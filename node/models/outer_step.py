@@ -4,11 +4,10 @@ A node fetches the pseudo-gradients of a round as soon as the round is closed. I
 their bytes, keeps it in the store, and writes it down. It merges all claims before the votes are in: if all
 claims are accepted, that merge is the one that is posted.
 
-What stands behind a base root is checked by the node's own merge if it can make one. An honest node whose own
+The node checks the model behind a base root by its own merge, if it can make one. An honest node whose own
 merge differs from the posted root contests that root and does not train on it.
 
-Which claims of a closed round will probably be merged, and what opens if they are. Advice: a wrong
-expectation costs time only.
+The merge of all claims is a prediction: if it is wrong, only time is lost.
 """
 
 import asyncio

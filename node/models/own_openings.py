@@ -26,7 +26,7 @@ def compute_leaves(view: View, index: int, work: ClaimWork, delta_root: bytes) -
 
 
 def list_leaves(view: View, index: int) -> list[bytes]:
-    """Returns the leaves of this node's finished claim on a round, on the base root and beacon that stand."""
+    """Returns the leaves of this node's finished claim on a round, on its present base root and beacon."""
     work = get_finished(view, index)
     assert work.finished is not None
     return compute_leaves(view, index, work, work.finished.delta_root)

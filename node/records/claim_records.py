@@ -193,8 +193,8 @@ class ClaimWork:
 
 @dataclass
 class WantedMerges:
-    """Merges that solvers of the waiting round asked this node to sign, and that it has not computed yet. Of
-    each account the last request is kept."""
+    """Merges that solvers of the waiting round asked this node to sign, and that it has not computed yet.
+    Only the last request of each account is kept."""
 
     by_account: dict[str, MergeKey] = field(default_factory=dict)
     notices: OncePerBlock = field(default_factory=OncePerBlock)

@@ -57,8 +57,8 @@ class StepRequests:
     _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
-        """Returns the roots, concatenated, or None if they are not ready. Then the request is noted, unless
-        it is not an auditor's and those have had their share."""
+        """Returns the roots, concatenated, or None if they are not ready. In that case it notes the request,
+        unless it is not an auditor's and the share of such requests is used up."""
         place = (task, index, segment)
         shown, known, self.is_news = self.shown.get(place), self.wanted.get(place), False
         if shown is not None:

@@ -65,7 +65,7 @@ from touchstone.protocol.spec.statements import Sealed
 
 START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)
 KEPT_ROUNDS = 16
-"""Rounds for which it is remembered what was shown to whom."""
+"""The number of rounds for which the room remembers what it showed to whom."""
 REST = 9
 """Opening a segment hashes a whole claim. For accounts that do not audit it, that takes at most one part in
 REST + 1 of one core's time."""

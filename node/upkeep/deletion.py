@@ -97,7 +97,7 @@ def list_removable(
 
 def _find_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKind, bool]:
     """Returns the kinds of which a stray may be deleted. No state or trace may while this node is in a
-    dispute, and no pseudo-gradient while one of a contestable root is not identified."""
+    dispute, and no pseudo-gradient while this node cannot identify those of a contestable root."""
     seat = find_seat(state, books.account)
     mine = {None if seat is None else seat.number, books.account}
     is_disputed = any(one.is_open and {one.seat, one.opener} & mine for one in books.inner.disputes.values())

@@ -189,8 +189,8 @@ def _list_needed(view: View, block: int) -> Restored:
 
 
 def _list_restored(view: View, state: GameState, game_round: GameRound, block: int) -> Restored:
-    """Returns the boundaries to restore, the lowest first, because each is trained from the one before. Of
-    the last boundary, an auditor wants only the weights."""
+    """Returns the boundaries to restore, the lowest first, because each is trained from the one before. An
+    auditor wants only the weights of the last boundary."""
     slot = find_own_slot(state, game_round, view.account)
     if slot is None or slot not in game_round.claims or game_round.beacon is None:
         return

@@ -148,7 +148,7 @@ def _list_speculated_weights(state: GameState, books: Books) -> set[bytes]:
 
 def _list_speculations(state: GameState, books: Books) -> Iterator[tuple[int, bytes]]:
     """Yields the speculative claims to keep: of each round the newest ones, and the one in training now, even
-    if it was begun earlier. Also kept is the one on the most claims that can all still be merged: votes may
+    if it was begun earlier. The one on the most claims that can all still be merged is kept too. Votes may
     drop a claim from the expected merge and bring it back, and that must not cost a round of training."""
     speculative = [place for place in list(books.claims.works) if _is_speculative(state, place[0])]
     told = [place for place in books.begun if place in speculative]
@@ -188,7 +188,7 @@ def _keep_whole(work: ClaimWork) -> Kept:
 
 
 def _keep_start(state: GameState, books: Books, game_round: GameRound, work: ClaimWork, block: int) -> Kept:
-    """Keeps of an older round boundary 0, and what an auditor, a dispute or a query may need of it now."""
+    """Keeps boundary 0 of an older round, and what an auditor, a dispute or a query may need of it now."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     wanted = {0} | list_wanted_boundaries(state, books, game_round, block)
     for boundary in wanted & work.boundaries.keys():

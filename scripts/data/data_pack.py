@@ -124,7 +124,7 @@ def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
     if found is None:
         raise _refuse_input(
             "no token to end a document with",
-            _name_special(tokenizer) if tokenizer else "no such option: bytes as tokens have no token for it",
+            _name_special(tokenizer) if tokenizer else "no such option, because tokens are bytes here",
             f"{name!r}: no such token",
             "--end-of-text",
         )

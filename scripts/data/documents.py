@@ -1,7 +1,7 @@
 """Reads documents from files, piece by piece.
 
 A document is an independent text. A text file is one document; a long one comes in pieces, cut at line ends.
-Nothing of an input is executed, and malformed input is refused with its file and line.
+No part of an input is executed, and malformed input is refused with its file and line.
 """
 
 import json

@@ -70,7 +70,7 @@ def _faulty_endpoints(patient: Patient, faulty: list[Seen], seen: list[Seen]) ->
 
 def _describe(seen: Seen) -> str:
     without = f" (it does without {', '.join(seen.lacks)})" if seen.lacks else ""
-    return f"{seen.name}: as a node needs it{without}"
+    return f"{seen.name}: has what a node needs{without}"
 
 
 def name_endpoints(config: HomeConfig) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,7 @@ def require_address(name: str, expected: str, actual: str) -> None:
     """Raises EnvironmentFault if a contract is not at the address that the others were given."""
     if actual != expected:
         raise EnvironmentFault(
-            what=f"{name} landed at another address than the others were told",
+            what=f"{name} was created at another address than the other contracts expect",
             expected=expected,
             actual=actual,
             remedy="Deploy again and send nothing else from this account meanwhile.",

@@ -180,7 +180,7 @@ async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) ->
             raise EnvironmentFault(
                 what="Anvil did not start",
                 expected="it runs and listens",
-                actual=_tail(log) or f"exit status {process.poll()} and no word",
+                actual=_tail(log) or f"exit status {process.poll()} without a message",
                 remedy=f"Read {log}; install again with ./dev setup.",
                 retryable=False,
             )

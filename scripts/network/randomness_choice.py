@@ -17,7 +17,7 @@ LEAST_RANDOM = 1 << 128
 BLS_G1ADD = "0x000000000000000000000000000000000000000b"
 G1_BYTES = 128
 
-_SEQUENCER = "its sequencer chooses the block of the chain below whose value it repeats"
+_SEQUENCER = "it repeats the value of a block of the chain below, which its sequencer chooses"
 _CONSTANT = "it is a constant"
 NOT_RANDOM = {
     # OP Stack specification, "L1 attributes": prevrandao is that of the L1 origin.

@@ -87,10 +87,10 @@ def compute_need(
 
 
 def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
-    """Returns the most bytes that an auditor keeps of its audits, if as few audit as the task allows. Of each
-    audit it keeps the start and both ends while it can be queried, the start while it can be disputed, final
-    weights and pseudo-gradient while votes count. A whistleblower also keeps the inputs of posted roots, and
-    two models."""
+    """Returns the most bytes that an auditor keeps of its audits, if as few audit as the task allows. It
+    keeps the start and both ends of an audit while that can be queried, the start while it can be disputed,
+    final weights and pseudo-gradient while votes count. A whistleblower also keeps the inputs of posted
+    roots, and two models."""
     windows, delta, is_late = terms.windows, BYTES_PER_DELTA_ELEMENT, role is SeatRole.WHISTLEBLOWER
     draws, seats = (1, terms.least_whistleblowers) if is_late else (terms.draws, terms.least_verifiers)
     audits = ceil(draws * terms.solver_seats / max(1, seats)) if terms.late_chance or not is_late else 0

@@ -89,7 +89,7 @@ def list_model_rules(model: DecoderConfig) -> Iterator[Rule]:
     yield judge_range("vocabulary_size", model.vocabulary_size, 2, MOST_SIZE)
     heads, hidden = model.head_count, model.hidden_size
     cuts = hidden % (2 * heads) == 0
-    yield cuts, "head_count", f"heads of one even size that cut hidden_size, {hidden}", heads
+    yield cuts, "head_count", f"a divisor of hidden_size, {hidden}, so that heads have an even size", heads
     grouped = heads % model.kv_head_count == 0
     yield grouped, "kv_head_count", f"a divisor of head_count, {heads}", model.kv_head_count
     yield model.rope_theta >= 1, "rope_theta", "1 or more", model.rope_theta

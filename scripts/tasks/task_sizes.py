@@ -16,8 +16,8 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
     """Returns the most bytes that a solver keeps of a task of `count` parameters, if rounds last `train_min`
     or longer. It keeps what each node of the task has, two rounds whole, and three speculative claims of the
-    next one. Of each round that can still be queried it keeps a start and its own pseudo-gradient. Of each
-    whose root can be contested it keeps the momentum and all pseudo-gradients."""
+    next one; a start and its own pseudo-gradient of each round that can still be queried; the momentum and
+    all pseudo-gradients of each round whose root can be contested."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
     asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
     contested = count_rounds(terms, windows.dispute)

@@ -1,7 +1,7 @@
 """Checks a task's terms before money moves.
 
-Besides the rules of every node, terms must keep the operator's limits of a deployment, and amounts its
-figures. An error names the task file's key.
+Terms must keep the rules of every node and the operator's limits of a deployment; amounts must fit the
+operator's figures. An error names the task file's key.
 """
 
 from collections.abc import Sequence

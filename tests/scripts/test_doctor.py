@@ -229,7 +229,7 @@ async def test_a_second_endpoint_that_lacks_a_method_is_named(home: Path, networ
 def test_each_sound_endpoint_is_named(home: Path, network: Network) -> None:
     edit_config(home, "rpc_urls", [f"{network.rpc_url}/"])
     said = get_view(make_patient(home), PROVIDER)
-    assert said.count("as a node needs it") == 2 and f"rpc_urls[0] {network.rpc_url}" in said
+    assert said.count("has what a node needs") == 2 and f"rpc_urls[0] {network.rpc_url}" in said
 
 
 def test_without_any_sound_endpoint_the_chain_is_not_tested(home: Path) -> None:

@@ -11,7 +11,7 @@ Node = dict[str, Any]
 class Edit:
     """Replaces bytes start..end by `build(inner)`, where `inner` is that text with the edits inside it done.
 
-    Of two edits with the same span the later in the list is the outer one. Spans nest or are apart."""
+    If two edits have the same span, the later one in the list is the outer one. Spans nest or are apart."""
 
     start: int
     end: int

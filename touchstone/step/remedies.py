@@ -55,7 +55,7 @@ REMEDIES = {
     "linalg_vector_norm": "Write torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon).",
     "norm": "Write torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon).",
 }
-"""By the name of an operation that programs do not have, what to write instead."""
+"""What to write instead of an operation that programs do not have, by the operation's name."""
 
 
 def refuse_missing(name: str, where: str) -> NoReturn:

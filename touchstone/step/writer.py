@@ -1,4 +1,4 @@
-"""The frame of the lowering: what handlers write with, and where results lie.
+"""Gives the handlers of the lowering the means to write nodes, and decides where results lie.
 
 PyTorch computes pieces and then copies them together, or into another order. Here the node that computes
 elements writes them directly to their final place, so a concatenation and a transposed copy cost nothing.
