@@ -136,7 +136,7 @@ class ChainView:
             self.head, self.state.head_block = heads[-1], heads[-1].number
 
     async def take(self, batch: LogBatch) -> None:
-        """Stores a batch, folds it, and wakes whoever waits."""
+        """Stores a batch, folds it, and wakes all that wait for a change."""
         self.index.take(batch)
         if batch.forget_from is not None:
             await self.refold()
@@ -252,7 +252,7 @@ class ChainView:
         return self._losses[key][1]
 
     async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
-        """Stores a node's signed report about round `index`, and wakes whoever waits."""
+        """Stores a node's signed report about round `index`, and wakes all that wait for a change."""
         self.index.put_report(task, index, one, signature)
         self._losses.pop((task, index), None)
         self.touched[task] = self.turn + 1

@@ -86,7 +86,8 @@ class EventIndex:
         self._count = self._count_from(0)
 
     def _open(self, identity: str) -> str:
-        """Locks the file, makes missing tables, and returns whose file it is."""
+        """Locks the file, makes missing tables, and returns the version and deployment that the file
+        names."""
         self._rows.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._rows.execute("PRAGMA journal_mode = WAL")
         self._rows.execute("PRAGMA synchronous = NORMAL")

@@ -144,7 +144,8 @@ class PageServer:
             return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
 
     async def list_accounts(self, request: web.Request) -> web.Response:
-        """Returns what each account did in all tasks, or ?account=A in each; ?offset=N&limit=N."""
+        """Returns what each account did in all tasks; with ?account=A, what A did in each.
+        ?offset=N&limit=N."""
         account, offset = request.query.get("account", "").lower(), read_number(request, "offset", 0)
         rows = list_accounts(await self._view.add_up(), self._view.names, account)
         return answer({"total": len(rows), "accounts": rows[offset : offset + read_limit(request)]})
@@ -202,7 +203,8 @@ class PageServer:
         return answer(found)
 
     async def list_lines(self, request: web.Request) -> web.Response:
-        """Returns what happened, newest first; ?block=N&log=N for what was before that, &limit=N."""
+        """Returns the events as lines, newest first; with ?block=N&log=N, those before that place.
+        &limit=N."""
         task, _ = self._find(request)
         before = (read_number(request, "block", LAST), read_number(request, "log", LAST))
         found = self._view.index.list_lines(task, before, read_limit(request))

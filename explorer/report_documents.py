@@ -45,8 +45,8 @@ class Reported:
 def list_reporters(
     game: GameState, game_round: GameRound, block: int
 ) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Yields who may report by `block` what is public then: the account and (slot, draw, rank), where the
-    draw is LOSS for the losses of a claim. Only accounts whose claim or vote is on chain."""
+    """Yields the reports that may be public at `block`: the account and (slot, draw, rank); the draw is LOSS
+    for the losses of a claim. Only accounts with a claim or a vote on chain have one."""
     if game_round.closed is None:
         return
     for slot, claim in game_round.claims.items():

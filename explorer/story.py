@@ -19,7 +19,7 @@ from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
 
 TOLD_POTS = (BONDS, STAKES)
-"""Pots whose payments have an event of their own."""
+"""Pots of which each payment is described by its own event."""
 
 
 def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:

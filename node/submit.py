@@ -52,9 +52,9 @@ STAND_IN = bytes(31) + b"\1"
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """The choices of a submitter. Everything else in a task follows from these and from the dataset's bytes,
-    where the vocabulary decides if a token has 1, 2 or 4 bytes. `step` is the recorded step of a module, in
-    one numeric format and for one shape of a batch. `initial_seed` is `GIVEN_START` if the first weights are
+    """The choices of a submitter. Everything else in a task follows from these and from the dataset's bytes;
+    the vocabulary decides if a token has 1, 2 or 4 of them. `step` is the recorded step of a module, in one
+    numeric format and for one shape of a batch. `initial_seed` is `GIVEN_START` if the first weights are
     given. `tokenizer_sha256` is the hash in hex of the tokenizer.json that made the tokens; empty if there
     was none."""
 

@@ -1,7 +1,7 @@
 """The `touchstone` command.
 
-A file of commands (`*_commands.py`) loads what a command needs only when it runs, because `--help` must not
-wait for torch.
+A file of commands (`*_commands.py`) imports the modules of a command only when the command runs, because
+`--help` must not wait for torch.
 """
 
 import signal

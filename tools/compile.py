@@ -276,8 +276,8 @@ def _run_solc(
 
 
 def list_published_names(tree: dict[str, Any]) -> Iterator[str]:
-    """Yields what can be called or deployed, because libraries and abstract contracts are part of others'
-    code."""
+    """Yields the contracts that can be called or deployed. Libraries and abstract contracts are part of
+    others' code."""
     for node in tree["nodes"]:
         if (
             node["nodeType"] == "ContractDefinition"

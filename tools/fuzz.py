@@ -196,7 +196,7 @@ def _read(campaign: str, field: str, source_hash: str) -> Any:
 
 
 def is_enough(report: Mapping[str, Any], calls: int = CALLS) -> bool:
-    """Returns whether a campaign shows what it must."""
+    """Returns whether a campaign is complete: enough calls, successes and ends, and no violation."""
     enough = report["calls"] >= calls and min(report["ends"].values()) >= LEAST_ENDS
     return enough and not report["violations"] and report["lowest_handler_success"] >= LEAST_SUCCESS
 

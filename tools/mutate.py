@@ -175,7 +175,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _judged(plan: Plan, chosen: list[Mutant], options: argparse.Namespace) -> Plan:
-    """Returns what the report is about: the sample if one was drawn, else everything."""
+    """Returns the plan with the mutants of the report: the sample if one was drawn, else all."""
     return replace(plan, mutants=chosen) if options.sample else plan
 
 

@@ -64,8 +64,8 @@ class NameStep:
 
 @dataclass(frozen=True)
 class Prosecute:
-    """Prove an operation of a trace false, or demand what the claimant does not show. `about` is the dispute
-    and its stage."""
+    """Prove an operation of a trace false, or demand the data that the claimant does not show. `about` is the
+    dispute and its stage."""
 
     about: Hashable
     dispute: InnerDispute = field(compare=False, repr=False)
@@ -163,7 +163,7 @@ class ProveStatement:
 @dataclass(frozen=True)
 class ProveWork:
     """Prove a start, a pseudo-gradient or a vote about them false. `name` is the kind of proof and the
-    accused; it stays the same when more becomes known of the fault."""
+    accused; it stays the same when the node learns more about the fault."""
 
     name: tuple[object, ...]
     round: int = field(compare=False)

@@ -31,7 +31,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 CONTEST_LEVELS = 7
 """The levels of a contest with 2^31 parameters."""
 VOTE_CASES = (Case(4, 24), Case(16, 96))
-"""Pools of which all positions are drawn."""
+"""Cases in which every position of the pool is drawn."""
 
 
 @dataclass(frozen=True)

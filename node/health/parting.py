@@ -26,7 +26,7 @@ ANY_TIME = "if somebody disputes a statement of this seat now, silence until the
 
 @dataclass(frozen=True)
 class Parting:
-    """Describes what stays behind when a node is stopped."""
+    """Tells an operator that stops a node what its seat still owes."""
 
     chain: GameChain
     notify: Notify

@@ -1,4 +1,4 @@
-"""Follows the chain: folds each batch of events once, and wakes whoever waits for a block."""
+"""Follows the chain: folds each batch of events once, and wakes everything that waits for a block."""
 
 import asyncio
 import logging

@@ -4,11 +4,11 @@ It also puts statements into the forms that the contracts take. Whether a statem
 is a pure function of the state.
 
 Some ACCEPTs are queried at random, although nothing speaks against them. Otherwise a lone auditor could seal
-noise instead of a replay, vote ACCEPT and be paid: where hardware noise is allowed, its own end may differ
-from the claim's, and two roots do not show how far. Queried for a leaf of its end, it cannot show one inside
-the limits, and loses its seat. An auditor whose end equals the claim's is never queried: it has replayed, or
-was handed the right root by the solver. If it made up one root for both ends, it names a leaf that the claim
-does not have, and the solver proves that (`evidence.py`).
+noise instead of a replay, vote ACCEPT and be paid. In a task that allows hardware noise its own end may
+differ from the claim's, and two roots do not show how far. Queried for a leaf of its end, it cannot show one
+inside the limits, and loses its seat. An auditor whose end equals the claim's is never queried: it has
+replayed, or was handed the right root by the solver. If it made up one root for both ends, it names a leaf
+that the claim does not have, and the solver proves that (`evidence.py`).
 
 Whistleblowers send these queries; if a task has none, verifiers do. Each of them picks votes by a secret of
 its own. Together they query about one of SPOT_ASKS such votes, and `protocol/economics/money_rules.py` makes

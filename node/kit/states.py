@@ -40,7 +40,7 @@ class StateStore:
 
     def keep(self, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
         """Copies a state to this machine's main memory, hashes it once, and puts its three tensors into the
-        store. `is_cached` is that of `fill_file`. Raises ProtocolFault if a tensor is not finite."""
+        store. `is_cached` is passed to `fill_file`. Raises ProtocolFault if a tensor is not finite."""
         trees = build_state_trees(state.bring_home())
         self.put(trees, is_cached=is_cached)
         return trees.header

@@ -79,7 +79,7 @@ def require_game(game: LoggedGame | None, task: bytes) -> LoggedGame:
 
 
 GetView = Callable[[], View]
-"""Returns what a decision may look at now. Call it again after each wait, because the chain goes on."""
+"""Returns the view for a decision now. Call it again after each wait, because the chain goes on."""
 
 FindView = Callable[[], View | None]
 """Returns the same, or None before a task is joined and while the chain does not have it."""

@@ -191,7 +191,7 @@ class Node:
     async def _wait_until_idle(self, task: bytes) -> bool:
         """Follows the chain, without a seat in `task`, until nobody has used the machine for long enough.
         Returns whether the account already has a seat or a bond there, since a killed run may have asked for
-        it. Then the node has work to do, whoever uses the machine."""
+        it. Then the node has work to do, even while somebody uses the machine."""
         use, is_held = self.config.use, False
         if use is not None and not use.is_idle:
             self.config.notify(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")

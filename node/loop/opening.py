@@ -53,7 +53,7 @@ async def open_node(
     config: NodeConfig, role: Callable[..., Kind], *, is_held: bool = False
 ) -> AsyncIterator[Kind]:
     """Opens chain, store, journal, server and client, announces the endpoint if it changed, and watches the
-    node. `role` is the class of the node. `is_held` is that of `be_reached`. Raises what they raise, and
+    node. `role` is the class of the node. `is_held` is passed to `be_reached`. Raises what they raise, and
     InvalidInput if no peer could use the endpoint, if the bucket is invalid, if the journal is another
     account's, or if TensorBoard is wanted and not installed."""
     # Check first: every account can read the announcement on chain.

@@ -37,7 +37,7 @@ BODY_BYTES: Mapping[str, int] = {
 @dataclass(frozen=True)
 class ServedRooms:
     """What the rooms of a joined task show and answer. `answers` are by handler name. `audits` are those
-    whose distances are reported. `find_view` returns what may be looked at now."""
+    whose distances are reported. `find_view` returns the present view."""
 
     answers: Mapping[str, Answer]
     may_read: MayRead

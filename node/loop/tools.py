@@ -27,8 +27,8 @@ from touchstone.protocol.compute.batches import Corpus
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools of a node. `get_view` returns what may be looked at now, `notify_loop` makes the loop look
-    again, `keep_up` folds the chain's events without end, `catch_up` until the newest folded block is recent.
+    """The tools of a node. `get_view` returns the present view, `notify_loop` makes the loop look again,
+    `keep_up` folds the chain's events without end, `catch_up` until the newest folded block is recent.
     `claims`, `cases` and `pruning_memory` are records to write to. `home` is the data directory. `use` tells
     who uses this machine, None if that does not matter. `is_reach_wanted` says that no seat is taken if no
     peer reaches this node."""

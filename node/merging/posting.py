@@ -32,7 +32,8 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_votes_from
 
 WITHHELD_DIVISOR = 2
-"""When half of `post` is left, claims are left out whose pseudo-gradient this node could not fetch."""
+"""While more than `post` divided by this is left, the node waits for missing pseudo-gradients. Then it merges
+without their claims."""
 
 
 POLL_S = 0.2

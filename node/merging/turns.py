@@ -35,7 +35,7 @@ def rotate(
 
 
 def get_margin(state: GameState) -> int:
-    """Returns how many blocks before its end a window is called nearly over."""
+    """Returns the number of blocks at the end of a window in which it counts as nearly over."""
     return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
 
 

@@ -86,7 +86,7 @@ class OwnClaims:
     """Opens this node's own claims, for rooms that must not import this module."""
 
     def __init__(self, get_view: GetView) -> None:
-        """get_view: returns what may be looked at now."""
+        """`get_view` returns the present view."""
         self._look = get_view
 
     def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:

@@ -131,7 +131,7 @@ class AuditBook:
     """The index of audit records of one task. `seals`, `votes` and `reports` are this node's own.
     `taken_seals` and `taken_votes` are the first that others handed in for each place and signer; `second`
     has another one that contradicts it, as evidence. `wrong_starts` is evidence against solvers. `held` are
-    blobs of running audits that no record names yet. `begun` is that of `AuditsBegun`, 0 in older
+    blobs of running audits that no record names yet. `begun` is the block in `AuditsBegun`, 0 in older
     journals."""
 
     journal: Journal

@@ -1,4 +1,4 @@
-"""Defines what a node has computed elsewhere and trusts: segments, and the trace of a step."""
+"""Defines the computations whose results a node trusts: segments, and the trace of a step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ Once a round has its root and no vote on a segment can count any more, any accou
 segment (`is_segment_public`), from the solver and from auditors. They keep no states just for that, and
 strangers get a small share of the server.
 
-`Audits` is what the other rooms use. It answers from memory.
+The other rooms use `Audits`. It answers from memory.
 """
 
 import asyncio

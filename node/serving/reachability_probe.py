@@ -164,8 +164,8 @@ class ReachabilityProbe:
 
     def _is_near(self, address: str) -> bool:
         """Returns whether a public address lies in this machine's own network. One firewall may stand in
-        front of both. This machine does not pass it, so the probe would mislead, and show the asker what is
-        behind it."""
+        front of both. This machine's connections do not pass it. So a probe would mislead, and reveal to the
+        asker what is behind the firewall."""
         own = find_source(address) if is_public(address) else ""
         return bool(own) and _find_place(own) == _find_place(address)
 

@@ -131,7 +131,8 @@ def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
 
 
 LOSS_MAX_NATS = 1e6
-"""A segment with a larger loss, or one that is not a number, is not recorded, and its round not reported."""
+"""The largest loss that is recorded. If a segment's loss is larger or not a number, it is not recorded, and
+the losses of its round are not reported."""
 
 
 TRAINING = ("training", None)
@@ -298,9 +299,9 @@ class Training:
     def _reach(
         self, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
     ) -> None:
-        """Keeps a boundary and records it, after the losses before it: a node that was killed between the two
-        trains the segment again. Only the first and the last boundary stay in the system's cache, because
-        this node reads them again soon."""
+        """Keeps a boundary and records it, after the losses of the segment before it. A node that was killed
+        between these records trains the segment again. Only the first and the last boundary stay in the
+        system's cache, because this node reads them again soon."""
         view = self.get_view()
         is_cached = boundary in (0, view.spec.terms.segment_count)
         header = self.states.keep(state, is_cached=is_cached)

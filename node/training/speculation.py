@@ -50,8 +50,8 @@ FETCH_DIVISOR = 8
 
 @dataclass(frozen=True)
 class ExpectedRound:
-    """The expected next round. `key` is the expected merge, `beacon` that of the next round, `state` the
-    chain's state with all known votes."""
+    """The expected next round. `key` is the expected merge, `beacon` the beacon of the next round, `state`
+    the chain's state with all known votes."""
 
     key: MergeKey
     beacon: bytes
@@ -132,7 +132,7 @@ def _is_contradicted(view: View, state: GameState, block: int) -> bool:
 
 @dataclass(frozen=True)
 class TrainSpeculatively:
-    """Train the round after the one that is audited. `key` is the expected merge, `beacon` that of the
+    """Train the round after the one that is audited. `key` is the expected merge, `beacon` the beacon of the
     trained round."""
 
     key: MergeKey

@@ -4,8 +4,8 @@
     worker:  its rows of each batch, its leaves of m and v (`cut_step.py`); W and partial sums go over Gloo
 
 Auditors compute a claim again with one worker, and so does this node in a dispute. So teams train exact tasks
-only, where the number of rows of a product cannot change a bit. Their first step is also computed by one
-worker, and compared. If a worker does not start, dies, errs, hangs or is slow, only time is lost: this
+only, because there the number of rows of a product cannot change a bit. Their first step is also computed by
+one worker, and compared. If a worker does not start, dies, errs, hangs or is slow, only time is lost: this
 process trains the segment, and all later ones until the node restarts. The lost time is limited by what one
 worker needs for a segment, because a late claim is not paid.
 """

@@ -42,7 +42,7 @@ class Deletion:
     claim_data: ClaimData
 
     def open_books(self) -> Books:
-        """Returns what this node knows besides the chain."""
+        """Returns this node's own records, as retention needs them."""
         view, memory = self.get_view(), self.pruning_memory
         return Books(
             account=view.account,

@@ -74,8 +74,8 @@ class Books:
 
 
 def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
-    """Returns what must stay at `block`, each with one of the reasons. `state` is that of this block or a
-    later one."""
+    """Returns what must stay at `block`, each with one of the reasons. `state` is the game's state at this
+    block or a later one."""
     kinds = (_keep_models, _keep_claims, _keep_carried, _keep_audits, _keep_deltas)
     found = {key: reason for keep in kinds for key, reason in keep(state, books, block)}
     return found | list_in_use(books.cases, books.audits)
@@ -168,8 +168,8 @@ def _is_speculative(state: GameState, index: int) -> bool:
 
 
 def _count_merged(books: Books, place: tuple[int, bytes]) -> int:
-    """Returns how many claims are merged in what a round is trained from. 0 if the merge is not known, or one
-    of the claims cannot be merged any more."""
+    """Returns how many claims are merged in the model that a round is trained from. 0 if the merge is not
+    known, or one of the claims cannot be merged any more."""
     first, closed = books.claims.works[place].boundaries.get(0), place[0] - 1
     known, possible = books.possible or (closed, None)
     counts = [0]
@@ -206,7 +206,7 @@ def _keep_start(state: GameState, books: Books, game_round: GameRound, work: Cla
 def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound, block: int) -> set[int]:
     """Returns the boundaries of this node's claim that are needed at `block`. These are ends of drawn
     segments while votes count, their starts while steps may be asked for, starts of disputed or requested
-    segments, and starts where this node disputes a vote."""
+    segments, and starts of segments on which this node disputes a vote."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     if slot is None:
         return set()

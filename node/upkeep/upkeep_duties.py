@@ -1,6 +1,6 @@
 """Lists the calls that keep a task going, and sends them to the contracts.
 
-Any account may send these calls. Members send them so that a task comes to its end, whichever accounts are
+Any account may send these calls. Members send them so that a task comes to its end even if some accounts are
 silent. The calls fix randomness, keep base roots, settle and pay out seats, close silent ones, and end
 queries, disputes and contests after their time limit. `list_upkeep` says what is due, and `find_turn` who
 sends it.

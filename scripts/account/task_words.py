@@ -1,4 +1,4 @@
-"""Describes a task: what is open in it, what it waits for, what a seat in it means."""
+"""Describes a task: what keeps it open, what it waits for, what a seat in it means."""
 
 from collections.abc import Iterator
 
@@ -54,8 +54,8 @@ def describe_missing(game: GameState) -> str:
 
 
 def describe_first_round(game: GameState) -> Iterator[str]:
-    """Describes from which round on a new seat works, if a round is running, because pools are frozen
-    ahead."""
+    """Describes from which round on a new seat works; while a round runs, the pools of later rounds are
+    frozen already."""
     first, rounds = find_first_round(game), game.terms.rounds
     if first is None:
         return

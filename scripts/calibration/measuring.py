@@ -115,8 +115,8 @@ def keep_well_conditioned(noise: Mapping[Segment, Distances]) -> list[Segment]:
 def _train_slot(
     workplace: Workplace, weights: Tensor, segments: Sequence[Segment], noise: dict[Segment, Distances]
 ) -> Tensor:
-    """Trains one solver's round from the model `weights`, and returns the weights at its end. `noise` gets
-    the own noise of each segment."""
+    """Trains one solver's round from the model `weights`, and returns the weights at its end. `noise` is
+    filled with each segment's own noise."""
     state = begin_round(weights, segments[0].global_step)
     for segment in segments:
         workplace.save("start", segment, state)

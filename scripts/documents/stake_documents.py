@@ -26,7 +26,7 @@ class LeaveDocument(Document, frozen=True):
 
 
 class WithdrawDocument(Document, frozen=True):
-    """What was taken out, what the wallet holds then, and which stakes are still held."""
+    """The amount that was taken out, the wallet afterwards, and the stakes that are still held."""
 
     account: Account
     withdrawn_wei: Wei

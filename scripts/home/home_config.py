@@ -40,7 +40,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     The node uses the chain at `rpc_url`, and listens at `listen_host` and `listen_port`. `rpc_urls` are more
     endpoints of the same chain, for when one is silent; if two disagree, the node waits. `account` is the
-    keystore's. No deployment is used but the one that `init` has checked, whose hash is `deployment_sha256`.
+    keystore's. Only the deployment that `init` has checked is used; its hash is `deployment_sha256`.
     `max_fee_gwei` is the most that one gas may cost (0: any price). `poll_seconds` is the pause between two
     looks at the head (0: until the next block comes); more than 2 would look like silence. `check_reach`
     takes no seat if peers answer and none reaches this node.
@@ -107,8 +107,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_config(home: Path) -> HomeConfig:
-    """Returns the configuration in `home`, where environment variables replace keys (`TOUCHSTONE_THREADS`).
-    Raises InvalidInput, naming the key or variable, if it is missing or malformed."""
+    """Returns the configuration in `home`, with keys replaced by environment variables
+    (`TOUCHSTONE_THREADS`). Raises InvalidInput, naming the key or variable, if it is missing or malformed."""
     path = home / CONFIG_FILE
     require_folder(home)
     if not path.is_file():
@@ -136,8 +136,8 @@ def _no_home(path: Path, home: Path) -> InvalidInput:
 
 
 def read_home(home: Path, *, nice: int | None, executor: str | None, when_idle: bool) -> HomeConfig:
-    """Returns the configuration, where options replace keys. Raises InvalidInput as `read_config` does, and
-    for an option value that no key can have."""
+    """Returns the configuration, with keys replaced by options. Raises InvalidInput as `read_config` does,
+    and for an option value that no key can have."""
     given: dict[str, Any] = {"when_idle": True} if when_idle else {}
     named = {"nice": nice, "executor": executor}
     given |= {name: value for name, value in named.items() if value is not None}

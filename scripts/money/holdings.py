@@ -56,8 +56,8 @@ def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
 
 
 def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
-    """Yields rounds that hold the seat: rounds whose statements can still be challenged (of many, the last to
-    be over), running rounds, and frozen pools."""
+    """Yields rounds that hold the seat: rounds whose statements can still be challenged (if there are many,
+    only the last to end), running rounds, and frozen pools."""
     waiting, dated = list[int](), dict[int, int]()
     for index, game_round in sorted(now.rounds.items()):
         if index < seat.settled or not is_in_pool(game_round, seat):

@@ -120,7 +120,7 @@ async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
     """Returns the deployment at `path` if it is on this chain; otherwise deploys a new one and writes it to
-    `path`. Raises as `find_game` and `deploy_game` do. `options` are those of `deploy_game`."""
+    `path`. Raises as `find_game` and `deploy_game` do. `options` are passed to `deploy_game`."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
     found = await find_game(connection, path, limits, **asked)
     if found is None:

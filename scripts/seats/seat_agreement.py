@@ -97,8 +97,8 @@ async def agree_on_seat(
     console: Console,
 ) -> SeatRequest:
     """Returns the seat that the operator wants, and the figures by which the node judges the task again. Its
-    `require_wanted` asks, and raises Declined. `path` is that of the configuration. With `use`, the seat is
-    kept while nobody uses the machine. Raises InvalidInput if the task is harmful, or there is too little
+    `require_wanted` asks, and raises Declined. `path` is the configuration file. With `use`, the seat is kept
+    while nobody uses the machine. Raises InvalidInput if the task is harmful, or there is too little
     money."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)

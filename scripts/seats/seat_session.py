@@ -1,6 +1,6 @@
 """Runs the commands that take a seat in a task; the roles are in node, verifier and whistleblower.
 
-What a seat needs of the machine is compared with what the home allows before it is taken. Then the role
+Before a seat is taken, its needs are compared with the limits of the home and the machine. Then the role
 checks the rest.
 """
 

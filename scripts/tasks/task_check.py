@@ -15,8 +15,8 @@ from touchstone.scripts.tasks.terms_checks import describe_amounts
 
 def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
     """Reads a task file as posting does, with all its starting weights, and shows why its amounts are what
-    they are. `preset` is that of the chain; without one, the file's. Raises InvalidInput if nodes would not
-    stake on it."""
+    they are. `preset` is the chain's; if it is missing, the file's counts. Raises InvalidInput if nodes would
+    not stake on it."""
     file, console, root = read_task_file(path), Console(), ""
     rules = justify(file, LIMITS[preset or file.preset], console)
     if file.weights is not None:

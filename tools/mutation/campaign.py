@@ -65,7 +65,8 @@ class Campaign:
                 self._killers[mutant.path][by] += 1
 
     def judge(self, mutant: Mutant) -> tuple[str, float]:
-        """Runs the likeliest tests, then the file's own suites, those that name it, and all that import it.
+        """Runs the likeliest tests, then the file's own suites, suites that name the file, and suites that
+        import it.
 
         Returns the `suite:test` that failed, OUT_OF_TIME, or nothing for a survivor; and processor
         seconds."""

@@ -75,7 +75,7 @@ class Finder:
     _operators: set[int] = field(default_factory=set)
 
     def run(self, tree: Node) -> None:
-        """Walks the file's SourceUnit. Functions stay pure only where an operator is defined by them."""
+        """Walks the file's SourceUnit. Only functions that define an operator stay pure."""
         for node in _descendants(tree):
             if node["nodeType"] == "UsingForDirective":
                 for entry in node.get("functionList", []):

@@ -249,7 +249,7 @@ def _refused() -> Table:
 
 
 def _unsound_quantized() -> list[tuple[str, bytes]]:
-    """Returns quantized values where none belong, and float32 where they do."""
+    """Returns nodes with quantized values in place of float32, and the reverse."""
     programs = dict(_hand_made())
 
     def encode(name: str, operands: dict[int, Access] | None = None, **changes: Any) -> bytes:

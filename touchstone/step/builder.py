@@ -2,7 +2,7 @@
 
 It keeps the rules of `spec/program.py` by construction. Sums are cut into chunks whose partial results are
 added in pairs. Equal operations on equal operands are computed once. Loops that continue each other in all
-operands become one. What does not vary along a broadcast dimension is not computed again along it.
+operands become one. A value that does not vary along a broadcast dimension is computed only once along it.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ from touchstone.step.views import (
 
 LARGEST = torch.finfo(torch.float32).max
 DOT_BITS = 20
-"""The bits of products that are no matrix products, whatever the task chooses: norms of gradients add squares
-of very different sizes, and they cost little."""
+"""The bits of products outside matrix products, in every task. Norms of gradients add squares of very
+different sizes, and these products cost little."""
 WIDE_TERMS = 2048
 """The longest sum of products of 20-bit integers. 4,096 terms of four bytes would cost 1.4 million gas."""
 Loop = tuple[int, tuple[int, ...]]

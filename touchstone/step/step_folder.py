@@ -178,8 +178,8 @@ def _round_up(size_bytes: int) -> int:
 
 
 def _read_numbers(path: Path, count: int, root: bytes = b"") -> Tensor:
-    """Returns the first `count` numbers of a file. `root` is theirs. A constant's file may have zeros at the
-    end."""
+    """Returns the first `count` numbers of a file. `root` is their root. A constant's file may have zeros at
+    the end."""
     data = _read(path, 4 * count, _round_up(4 * count) if root else 4 * count)
     if root and compute_data_root(memoryview(data)[: 4 * count]) != root:
         raise _refuse(f"bytes of the root {root.hex()}", "others", path)
