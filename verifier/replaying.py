@@ -191,6 +191,6 @@ async def _vote(
     where = f"round {place.round} slot {place.slot} draw {place.draw} segment {drawn.segment}"
     if finding.word is VoteWord.UNSERVED:
         fee = format_tokens(room.get_game().terms.amounts.unserved_fee)
-        why += f" If a second auditor of the draw says so too, the solver and both of them pay {fee} each."
+        why += f" If a second auditor of the draw also says so, the solver and both auditors pay {fee} each."
     room.notify(f"{where}: {finding.word.name}" + (f", {why}" if why else ""))
     return vote

@@ -106,7 +106,7 @@ class StepAnswers:
             self._look_at_news(account)
         raise EnvironmentFault(
             what="the steps are not shown now",
-            expected="a segment of this node that no auditor may copy any more",
+            expected="a segment of this node whose steps no auditor can copy any more",
             actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
             remedy="Ask again: they may have to be computed.",
         )

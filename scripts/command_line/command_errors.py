@@ -66,7 +66,7 @@ def explain_disk(error: OSError) -> EnvironmentFault:
         expected="a readable and writable place with room",
         actual=error.strerror,
         where=str(error.filename or ""),
-        remedy="Make room or mend its rights, or choose another --home or --out.",
+        remedy="Make room or correct its permissions, or choose another --home or --out.",
         retryable=False,
     )
 

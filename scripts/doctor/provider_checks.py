@@ -59,7 +59,7 @@ async def check_provider(patient: Patient) -> str:
 def _faulty_endpoints(patient: Patient, faulty: list[Seen], seen: list[Seen]) -> EnvironmentFault:
     return EnvironmentFault(
         what=f"{len(faulty)} of {len(seen)} endpoints of the chain cannot replace another",
-        expected="of each: the deployment's chain up to its newest blocks, and answers to all questions",
+        expected="from each: the deployment's chain up to its newest block, and answers to all questions",
         actual="; ".join(f"{one.name}: {one.fault}" for one in faulty),
         where=str(patient.home),
         remedy="Correct that URL in config.toml, or take it out. A node signs nothing while two "

@@ -26,7 +26,7 @@ from touchstone.scripts.documents.home_documents import InitDocument
     "--import-key",
     type=PATH,
     metavar="FILE",
-    help="file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; else a new one",
+    help="file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; left out: a new key",
 )
 @with_rpc_url
 @with_deployment

@@ -156,8 +156,8 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     settled, opened = await _read_settled(chain, now.task)
     if settled < opened:
         console.notify(
-            f"WARNING: not all seats have settled round {settled} and those after it, of {opened} that were "
-            "opened: work that is settled later has no part in this revenue"
+            f"WARNING: {opened} rounds were opened, and not all seats have settled round {settled} and later "
+            "ones. Work that is settled later gets no part of this revenue"
         )
     await send(chain.deposit_missing(amount_wei))
     await send(chain.shares.pay_revenue(now.task, amount_wei))

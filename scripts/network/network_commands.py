@@ -52,7 +52,7 @@ def devnet(
     "--private-peers",
     is_flag=True,
     help="ask also nodes at addresses of this machine and of private networks; on a test network they are "
-    "asked anyhow",
+    "always asked",
 )
 @with_logs
 @click.pass_obj

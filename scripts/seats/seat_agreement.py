@@ -157,7 +157,7 @@ def _choose_stake(game: LoggedGame, offer: Offer) -> int:
             what="the stake is too small for this seat",
             expected=f"at least {format_tokens(least_wei)}",
             actual=format_tokens(offer.stake_wei),
-            remedy="Leave --stake out to bring what the task asks for.",
+            remedy="Leave --stake out to stake what the task asks for.",
         )
     return offer.stake_wei or least_wei
 

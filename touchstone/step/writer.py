@@ -220,7 +220,7 @@ def require_form(call: Call, expected: str, holds: bool) -> None:
             expected=expected,
             actual=f"{call.name} of {given}" if given else call.name,
             where=call.where or call.name,
-            remedy="Write this line so that it asks for what is expected.",
+            remedy="Rewrite this line in the form that is expected.",
         )
 
 
