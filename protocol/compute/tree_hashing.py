@@ -136,7 +136,7 @@ def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
     compiled = compile_loop(hash_rows)
 
     def call(prefix: bytes, rows: UInt8s, width: int, out: UInt8s) -> None:
-        """Calls it with memory of its own, because several threads hash at once."""
+        """Calls the compiled loop with memory of its own, because several threads hash at once."""
         rows.flags.writeable = False  # Make all arrays read-only: a loop is compiled again for writable ones.
         compiled(np.array(list(prefix), np.uint8), rows, width, np.empty(CONTEXT_BYTES, np.uint8), out)
 

@@ -1,4 +1,4 @@
-"""Derives amounts from figures: the least that satisfy every rule of `protocol/economics/money_rules.py`."""
+"""Derives amounts from figures: the least amounts that satisfy every rule of `economics/money_rules.py`."""
 
 from dataclasses import fields, replace
 from fractions import Fraction

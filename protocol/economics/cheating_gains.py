@@ -1,6 +1,6 @@
 """Computes what a cheat gains: a solver by false claims or drift, an auditor by lies or saved replays.
 
-Symbols are those of `money_rules.py`.
+Symbols: see `money_rules.py`.
 """
 
 from fractions import Fraction

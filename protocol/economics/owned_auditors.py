@@ -71,7 +71,7 @@ def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fr
 
 def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
     """Returns the chance that no honest seat looks at any of `audits` draws of a claim, because all primaries
-    are the cheat's. Without replacement it is less in any pool."""
+    are the cheat's. Seats are drawn without replacement, so the real chance is less in any pool."""
     return share**audits
 
 

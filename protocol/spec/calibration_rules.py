@@ -119,7 +119,7 @@ def _require_enough(evidence: Sequence[Evidence]) -> None:
 
 def _refuse_evidence(expected: str, actual: object) -> InvalidInput:
     return InvalidInput(
-        what="the profiles are too little to rest limits on",
+        what="there are too few measurements for limits",
         expected=expected,
         actual=actual,
         remedy="Collect more: other operators run `touchstone calibrate` for the same task.",

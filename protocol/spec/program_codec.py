@@ -28,7 +28,8 @@ from touchstone.protocol.spec.program_operations import OPERAND_COUNTS, Operatio
 from touchstone.protocol.spec.program_rules import require_valid
 
 MAX_PROGRAM_BYTES = 1 << 24
-"""A node has some 200 bytes: eighty thousand nodes. The largest published decoders have a few thousand."""
+"""The most bytes of a program: eighty thousand nodes of some 200 bytes. The largest published decoders have a
+few thousand nodes."""
 PROGRAM_HEADER = b"touchstone.program\x02"
 """The magic bytes and the version of this encoding."""
 LEAVES_BEFORE_NODES = 2
@@ -100,8 +101,8 @@ def open_program_leaf(program: Program, index: int) -> tuple[bytes, list[bytes]]
 
 @lru_cache(maxsize=2)
 def _build_tree(program: Program) -> tuple[list[bytes], Levels]:
-    """Returns the leaves and all levels over them. It is kept, because twenty nodes of one program are shown
-    at a time."""
+    """Returns the leaves and all levels over them. The tree is kept, because twenty nodes of one program are
+    shown at a time."""
     leaves = encode_program_leaves(program)
     return leaves, compute_levels(list(map(hash_leaf, leaves)))
 

@@ -318,7 +318,7 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_refused(
     monkeypatch.setattr(machine_use, "PLACES", made.places)
     made.place("pid:[4026532300]")
     lines = operators.fail("alice", "solve", "0x00", "--when-idle")
-    assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]
+    assert "does not show whether somebody uses the machine" in lines[0] and "container" in lines[2]
     monkeypatch.setattr(node_config, "load_ray", lambda address: None)
     lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
     assert "look like the use of the machine by somebody else" in lines[0]

@@ -91,7 +91,7 @@ class Contract:
     def _require_sender(self, where: str) -> Sender:
         if self._sender is None:
             raise InvalidInput(
-                what="this connection is for reading only",
+                what="this connection can only read",
                 expected="an account that signs",
                 actual=f"none, for {where}",
                 remedy="Open the chain with an account.",

@@ -88,7 +88,7 @@ class Gate:
 
     async def _are_stuck(self, count: int) -> bool:
         """Returns whether at least `count` endpoints are stuck, judged by their heads."""
-        assert self.folded is not None, "asked of a folded block"
+        assert self.folded is not None, "a reader has no folded block"
         try:
             heads = await self._connection.heads_everywhere()
         except EnvironmentFault:

@@ -184,7 +184,7 @@ class MachineUse:
                 raise ValueError("no processor time at all")
         except (OSError, ValueError, LookupError) as error:
             raise EnvironmentFault(
-                what="this system does not tell whether somebody uses the machine",
+                what="this system does not show whether somebody uses the machine",
                 expected=f"Linux, outside of a container, with {self.places.proc} and terminals to be seen",
                 actual=f"{sys.platform}: {error}",
                 remedy="Start the node without --when-idle, and with when_idle = false in config.toml.",

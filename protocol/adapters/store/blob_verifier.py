@@ -35,7 +35,7 @@ class BlobVerifier:
         if len(self._announced) != count:
             self._fail("the list of chunk hashes has another length", count, len(self._announced))
         folded = fold_chunks(self._announced, self._ref.key.kind)
-        self._require_root(folded, "the chunk hashes do not fold to the root")
+        self._require_root(folded, "the chunk hashes do not give the root")
 
     def update(self, data: bytes) -> None:
         """Takes the next bytes, of any length. Raises ProtocolFault at the first chunk that is wrong."""

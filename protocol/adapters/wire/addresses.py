@@ -39,7 +39,7 @@ INNER = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Returns whether an IP address is public, and so is any address inside it."""
+    """Returns whether an IP address is public, and any IPv4 address inside it too."""
     with suppress(ValueError):
         one = ip_address(address)
         if one in NAT64:

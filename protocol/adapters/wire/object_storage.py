@@ -34,7 +34,7 @@ def require_usable(settings: ObjectStorage) -> None:
         raise _unusable("endpoint_url, private_origins", "SCHEME://HOST or SCHEME://HOST:PORT, nothing more")
     is_plain = settings.endpoint_url.startswith("http://")
     if is_plain and find_origin(settings.endpoint_url) not in map(find_origin, settings.private_origins):
-        raise _unusable("endpoint_url", "https://, or an http:// origin that stands in private_origins too")
+        raise _unusable("endpoint_url", "https://, or an http:// origin that is also in private_origins")
     if settings.bucket and not _BUCKET.fullmatch(settings.bucket):
         raise _unusable("bucket", "3 to 63 small letters, digits, dots and hyphens")
     if not _PREFIX.fullmatch(settings.prefix):

@@ -19,7 +19,7 @@ def format_handler(name: str, body: bytes) -> str:
 
 
 Answer = Callable[[str, bytes], Awaitable[Message]]
-"""`answer(account, body)` returns the answer to what `account` sent."""
+"""`answer(account, body)` returns the answer to the body that `account` sent."""
 
 
 @dataclass(frozen=True)

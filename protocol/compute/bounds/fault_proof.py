@@ -95,5 +95,5 @@ def refuse_trace(what: str, expected: object, actual: object, where: object) -> 
         expected=expected,
         actual=actual,
         where=str(where),
-        remedy="Fetch the trace that stands on chain, from the step that the dispute names.",
+        remedy="Fetch the trace whose root is on chain, of the step that the dispute names.",
     )

@@ -168,7 +168,8 @@ class DeviceSteps:
             old.copy_(new)
 
     def _choose(self) -> Call:
-        """Returns a graph if it gives the bits of a step kernel by kernel; the state is unchanged."""
+        """Returns a graph if it gives the same bits as a step run kernel by kernel. Leaves the state
+        unchanged."""
         start = [vector.clone() for vector in self._before]
 
         def run(call: Call) -> list[Tensor]:

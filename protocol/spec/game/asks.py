@@ -25,7 +25,7 @@ ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
 
 def get_ask(state: GameState, number: int) -> OpenAsk:
     """Returns an open query. Refuses NothingOpen."""
-    require(number in state.asks, "NothingOpen", "an open ask", number)
+    require(number in state.asks, "NothingOpen", "an open query", number)
     return state.asks[number]
 
 

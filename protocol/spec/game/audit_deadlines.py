@@ -1,4 +1,4 @@
-"""Says when an audit is due: how long the solver is waited for, and when votes and openings count.
+"""Says when an audit is due: how long the auditor waits for the solver, and when votes and openings count.
 
 All of it is read from the state, in blocks.
 

@@ -52,7 +52,7 @@ def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
 
 
 def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> int | None:
-    """Returns the block in which the votes had accepted a claim; None if they have not."""
+    """Returns the block by which votes had accepted all draws of a claim; None if they have not."""
     if game_round.seed is None:
         return None
     all_votes = [get_votes(game_round, slot, d) for d in range(count_claim_draws(state, game_round, slot))]

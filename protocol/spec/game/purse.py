@@ -80,7 +80,7 @@ def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
     held = wei if source == OUTSIDE else purse.get_wei(source)
     if not 0 <= wei <= held:
         raise InvalidInput(
-            what="a pot cannot give what it does not hold",
+            what="a pot holds less money than is to be moved",
             expected=f"0 to {held} wei",
             actual=wei,
             remedy="Report it: the machine's rules ask for more than there is.",

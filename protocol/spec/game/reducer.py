@@ -246,7 +246,7 @@ def _fold_restored(state: GameState, event: events.PayRestored, block: int) -> G
 
 
 def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) -> GameState:
-    """Forgets these rounds. An account that needs them later must have kept them."""
+    """Forgets the rounds of an epoch. A node that needs them later must have kept them."""
     rounds = {index: one for index, one in state.rounds.items() if get_epoch(index) > event.epoch}
     pools = {index: pool for index, pool in state.pools.items() if get_epoch(index) > event.epoch}
     return replace(state, rounds=rounds, pools=pools, freed_epochs=event.epoch + 1)

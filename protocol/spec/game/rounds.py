@@ -33,7 +33,7 @@ def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
     block."""
     game_round, seat = get_round(draft.state, call.round), find_seat(draft.state, sender)
     require(game_round.phase == RoundPhase.RUNNING, "RoundUndone", actual=call.round)
-    require(game_round.beacon is not None, "WrongBeacon", "a sealed beacon", "none yet")
+    require(game_round.beacon is not None, "WrongBeacon", "a recorded beacon", "none yet")
     require_window(game_round.opened, compute_closing_block(draft.state, game_round), draft.block)
     is_in_pool = seat is not None and seat.number in game_round.pool.solvers
     require(is_in_pool, "NotCommitter", actual=sender)

@@ -22,7 +22,7 @@ REMEDIES = {
     "NotContester": "Only the account that opened the contest can name the child.",
     "NotLate": "Wait until the clock has run out.",
     "NotMergeable": "Merge claims that were accepted in time, at least one, each once.",
-    "NotNewest": "Only the newest round that has no root yet can be posted or stand.",
+    "NotNewest": "Only the newest round without a root can get one, posted or kept.",
     "NotHolder": "Send it from the seat's account.",
     "NotSettleable": "Wait until the windows are over and nothing is open, and settle whole epochs.",
     "NotSilent": "Name, in order, three rounds or draws that the seat missed since it last acted.",

@@ -15,9 +15,10 @@ NUMBER_MAX = (1 << 16) - 1
 AUDITOR_SEATS_MAX = 1_024
 """The most seat numbers of an auditor role, because `freeEpoch` looks at every seat of a task in one call."""
 EPOCH_ROUNDS = 16
-"""The rounds whose pay the contract adds up in one place. A seat settles its part of an epoch at once."""
+"""The rounds of an epoch, whose pay the contract adds up in one place. A seat settles its part of an epoch at
+once."""
 RING_ROUNDS = 128
-"""The rounds that the contract has places for. A new one takes the place of one that all seats have
+"""The rounds that the contract has places for. A new round takes the place of one that all seats have
 settled."""
 FALLS_MAX = 8
 """A task is halted after this many falls, because settling and closing look at each."""
@@ -129,7 +130,7 @@ def compute_late_reach(windows: GameWindows) -> int:
 
 def compute_duty_blocks(windows: GameWindows) -> int:
     """Returns the blocks from the close of a round with audits until its seats can settle it, if its root is
-    not contested. From the block where late audits count it is as long."""
+    not contested. It takes as many blocks from the block where late audits count."""
     return max(windows.dispute, 2 * windows.audit_max + windows.ask)
 
 

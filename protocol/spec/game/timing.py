@@ -89,7 +89,8 @@ def is_late_draw(state: GameState, draw: int) -> bool:
 
 
 def get_votes_from(state: GameState, game_round: GameRound, draw: int) -> int | None:
-    """Returns the close from which the windows of a draw count; None while it is not recorded."""
+    """Returns the closing block from which the windows of a draw count; None while the draw is not
+    recorded."""
     if is_late_draw(state, draw):
         return game_round.late_from
     return None if game_round.seed is None else game_round.closed

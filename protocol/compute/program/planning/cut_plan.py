@@ -101,7 +101,7 @@ class CutPlan:
         return all(self._stays(access, node.sizes, loop, own) for access, own in led)
 
     def _stays(self, access: Access, sizes: Sequence[int], loop: int, period: int) -> bool:
-        """Returns whether a part of the loop covers exactly that part of each period."""
+        """Returns whether each part of the loop covers exactly the same part of every period."""
         if access.strides[loop] * sizes[loop] != period:
             return False
         reach = access.offset % period

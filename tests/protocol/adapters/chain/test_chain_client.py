@@ -76,7 +76,7 @@ async def test_without_a_signer_nothing_is_sent() -> None:
     """`touchstone status` of an account that is not here: no key, no transaction, nothing to wait for."""
     chain = GameChain(Connection(NOWHERE), DEPLOYMENT, None)
     assert (chain.address, chain.mined_block, await chain.recover()) == ("", 0, 0)
-    with pytest.raises(InvalidInput, match="for reading only"):
+    with pytest.raises(InvalidInput, match="can only read"):
         await chain.purse.withdraw()
 
 

@@ -107,7 +107,7 @@ async def test_a_function_that_is_not_in_the_abi_is_no_method() -> None:
 
 
 async def test_nothing_is_sent_without_an_account() -> None:
-    with pytest.raises(InvalidInput, match="for reading only") as refusal:
+    with pytest.raises(InvalidInput, match="can only read") as refusal:
         await make_contract().deposit(1)
     assert "Purse.deposit" in str(refusal.value.actual)
 

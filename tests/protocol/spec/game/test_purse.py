@@ -44,7 +44,7 @@ def test_a_pot_gives_what_it_holds_and_no_more(wei: int, is_held: bool) -> None:
     if is_held:
         assert move_wei(purse, stake_of(3), BURNED, wei).get_wei(BURNED) == wei
         return
-    with pytest.raises(InvalidInput, match="cannot give what it does not hold") as refusal:
+    with pytest.raises(InvalidInput, match="holds less money than is to be moved") as refusal:
         move_wei(purse, stake_of(3), BURNED, wei)
     assert refusal.value.where == "STAKE 3" and refusal.value.expected == "0 to 5 wei"
 
