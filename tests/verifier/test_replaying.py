@@ -245,7 +245,7 @@ async def test_an_end_that_is_not_served_after_the_seal_keeps_the_seal(tmp_path:
     )
     made = auditor.room.book.seals[stage.get_drawn().place]
     assert vote.word == VoteWord.UNSERVED
-    assert "both of them pay 0.0" in auditor.lines[-1], "what it may cost is said"
+    assert "both auditors pay 0.0" in auditor.lines[-1], "what it may cost is said"
     assert (vote.seal, vote.start_leaf) == (made.sealed.seal, made.sealed.start_leaf)
 
 
