@@ -158,7 +158,7 @@ async def find_number(
 
 
 def decode_node(number: int, data: bytes) -> ShownNode:
-    """Does the inverse of `program_codec.encode_node`. Raises ValueError if `data` is not such bytes."""
+    """Decodes what `program_codec.encode_node` writes. Raises ValueError if `data` is malformed."""
     operation, loops, reduced, operands = data[:4]
     if loops > MAX_LOOPS or reduced > loops:
         raise ValueError(f"expected at most {MAX_LOOPS} loops, got {loops} with {reduced} of them reduced")

@@ -151,7 +151,7 @@ class PageServer:
         return answer({"total": len(rows), "accounts": rows[offset : offset + read_limit(request)]})
 
     async def write_accounts(self, request: web.Request) -> web.Response:
-        """Returns the same as CSV: a row for each account and task."""
+        """Returns what each account did as CSV: a row for each account and task."""
         headers = {"Content-Type": CSV, "Content-Disposition": 'attachment; filename="accounts.csv"'}
         return web.Response(body=format_accounts(await self._view.add_up()), headers=headers)
 

@@ -69,8 +69,8 @@ async def offer(room: AuditRoom, index: int, account: str) -> None:
 
 
 def _list_lacking(book: AuditBook, game: GameState, index: int, block: int) -> Iterator[Offered]:
-    """Lists this node's own votes of a round that the chain lacks with or without opening. An opening comes
-    along if it may be shown."""
+    """Lists this node's own votes of a round that the chain lacks, or whose opening it lacks. An opening
+    comes along if it may be shown."""
     draft = Draft(game, block)
     for made in book.list_own(index):
         drawn = find_drawn(game, get_place(made.vote))

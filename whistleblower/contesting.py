@@ -154,8 +154,8 @@ class BeginContest:
 
 @dataclass(frozen=True)
 class MoveContest:
-    """Make the next move of a contest. `turn` and `level` say where the contest is, so each move is another
-    duty."""
+    """Make the next move of a contest. `turn` and `level` say where the contest is, so that each move is a
+    separate duty."""
 
     name: bytes
     turn: InnerTurn

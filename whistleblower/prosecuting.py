@@ -280,7 +280,7 @@ class Prosecuting:
             return watch(buffer, remote.find_leaf(buffer, own))
 
         def try_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-            """Does the same for the search in layers, which can fetch the whole buffer instead."""
+            """Finds this leaf for the search in layers, which can fetch the whole buffer instead."""
             return hurry(remote.find_leaf(buffer, own))
 
         spec = self.get_view().spec

@@ -70,7 +70,7 @@ class ServeSteps(_InDispute):
 
 @dataclass(frozen=True)
 class ForgetSteps:
-    """Stop showing the steps or the trace of a closed dispute. kind: "steps" or "trace"."""
+    """Stop showing the steps or the trace of a closed dispute. `kind` is "steps" or "trace"."""
 
     kind: str
     dispute: bytes

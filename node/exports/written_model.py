@@ -120,7 +120,8 @@ def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_room(folder: Path, needed_bytes: int) -> None:
-    """Raises InvalidInput if fewer bytes are free on the disk of a folder. The folder need not exist."""
+    """Raises InvalidInput if fewer than `needed_bytes` are free on the disk of a folder. The folder need not
+    exist."""
     nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     free_bytes = shutil.disk_usage(nearest).free
     if needed_bytes > free_bytes:

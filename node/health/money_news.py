@@ -64,7 +64,7 @@ ROUND_WARNINGS: Mapping[str, str] = {
     MoneyReason.UNSERVED_FEE: "a fee of {wei} for data that auditors did not get is taken {when}",
     MoneyReason.MISSED_ROUND: "the round closed without your claim. A fee of {wei} is taken {when}",
 }
-"""The same for events that an operator should look into. A conviction is one line, not one a round."""
+"""The messages for events that an operator should look into. A conviction is one line, not one a round."""
 ACCOUNT_LINES: Mapping[MoneyReason, str] = {
     MoneyReason.SLASH_SHARE: "{wei} of a convicted seat's stake are your credit: touchstone withdraw",
     MoneyReason.BOND_SHARE: "{wei} of a bond that was lost are your credit: touchstone withdraw",

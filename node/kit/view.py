@@ -82,4 +82,4 @@ GetView = Callable[[], View]
 """Returns the view for a decision now. Call it again after each wait, because the chain goes on."""
 
 FindView = Callable[[], View | None]
-"""Returns the same, or None before a task is joined and while the chain does not have it."""
+"""Returns the view, or None before a task is joined and while the chain does not have it."""

@@ -150,9 +150,9 @@ class Node:
         return view is not None and view.is_member(account)
 
     async def work_on(self, task: bytes, request: SeatRequest | None = None) -> bool:
-        """Works on a task until it is closed (True), or the seat has left and is paid out (False). request:
-        None for work without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault (no
-        chain, no peer)."""
+        """Works on a task until it is closed (True), or the seat has left and is paid out (False). `request`
+        is None for work without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault
+        (no chain, no peer)."""
         await self.following.take_next()
         if request is not None and not request.is_held and await self._wait_until_idle(task):
             request = replace(request, is_held=True)
@@ -211,9 +211,9 @@ class Node:
                 await self.following.take_next()
 
     async def join(self, task: bytes, figures: Figures | None = None) -> None:
-        """Joins `task` without a seat so far: fetches and checks what it needs. Raises InvalidInput for an
-        unknown or malformed task, EnvironmentFault if this machine lacks the configured device, and what
-        fetching its data raises."""
+        """Joins `task`, without a seat yet: fetches and checks the data that it needs. Raises InvalidInput
+        for an unknown or malformed task, EnvironmentFault if this machine lacks the configured device, and
+        what fetching its data raises."""
         config, store = self.config, self.store
         if not AuditBook(self.journal, task).has_begun(self.state.head_block):
             # What a lost journal has said is in blocks up to now.

@@ -29,8 +29,8 @@ class OwnEndpoint:
         self, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
     ) -> None:
         """Listens as the home says until `stack` is closed, and announces the endpoint on chain. `is_held`
-        says that the account already has a seat or a bond. Then, if its port is taken or the gas cannot be
-        paid, the node goes on and tries again, because silence in a game costs more. Any other node gets
+        says that the account already has a seat or a bond. Such a node goes on and tries again if its port is
+        taken or the gas cannot be paid, because silence in a game costs more. Any other node gets
         EnvironmentFault."""
         stack.push_async_callback(server.stop)
         try:

@@ -52,12 +52,12 @@ ADDRESS_S, ADDRESS_BURST = 15.0, 4
 
 
 ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST = 30.0, 2
-"""The same for accounts outside this node's task, so that a stranger who announces a member's address does
-not use up the member's probes."""
+"""The limits on an address for accounts outside this node's task, so that a stranger who announces a member's
+address does not use up the member's probes."""
 
 
 STRANGERS_S, STRANGERS_BURST = 2.0, 4
-"""The same for all accounts outside this node's task together, because an account costs nothing."""
+"""The limits for all accounts outside this node's task together, because an account costs nothing."""
 
 
 MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2

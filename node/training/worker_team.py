@@ -256,8 +256,8 @@ def _has_same_bits(one: tuple[TrainingState, list[float]], other: tuple[Training
 
 
 def open_team(config: NodeConfig, spec: TrainingSpec, notify: Callable[[str], None]) -> Team | None:
-    """Returns the workers that a solver's configuration asks for. Returns None if that is one, or if in the
-    task's format several workers may give other bits than one."""
+    """Returns the workers that a solver's configuration asks for. Returns None if it asks for one worker, or
+    if several may give other bits than one in the task's format."""
     if config.workers == 1:
         return None
     if spec.numeric_format not in PRODUCT_BITS:

@@ -1,5 +1,5 @@
-"""`touchstone doctor`: finds what is wrong with a home, its machine, its chain and its seats, before it
-costs.
+"""`touchstone doctor`: finds what is wrong with a home, its machine, its chain and its seats, before it costs
+money.
 
 Each check is one function. It returns its result in a few words, raises an error that an operator can fix, or
 says why it could not check. No transaction is sent and nothing is staked; peers are asked one question.

@@ -1,4 +1,4 @@
-"""Checks whether this machine computes the same bits as before, and repeats its bits.
+"""Checks whether this machine computes the same bits as in its last run, and the same bits twice.
 
 No task's data is needed for that.
 """

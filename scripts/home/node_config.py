@@ -1,7 +1,7 @@
 """Turns a home into the settings that its node runs with.
 
 It is separate because commands that only ask the chain read `home_config.py`, and need not wait for PyTorch.
-`choose_executor` refuses settings of processors and libraries that do not fit.
+`choose_executor` refuses settings that the processor or the installed libraries cannot meet.
 """
 
 from pathlib import Path

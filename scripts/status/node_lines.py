@@ -19,7 +19,7 @@ def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterato
 
 
 def describe_node(node: NodeState | None, now_s: float) -> NodeFacts | None:
-    """Returns the same as `--json` writes it."""
+    """Returns the node's report as `--json` writes it."""
     if node is None:
         return None
     return NodeFacts(

@@ -49,7 +49,7 @@ def describe_status(sight: Sight, node: NodeFacts | None) -> StatusDocument:
 def describe_task_status(
     sight: Sight, task: bytes, game: LoggedGame, node: NodeFacts | None
 ) -> StatusDocument:
-    """Returns the same of one task, with all of its rounds and all of its seats."""
+    """Returns one task, with all of its rounds and all of its seats."""
     now = get_state_at(game, sight.state.head_block + 1)
     return StatusDocument(
         block=sight.state.head_block,

@@ -36,7 +36,7 @@ async def notify_status(chain: GameChain, account: str, console: Console) -> Non
 
 
 def show_status(sight: Sight, console: Console) -> None:
-    """Shows the same, from a look that was already taken."""
+    """Shows these tables, from a look that was already taken."""
     show, state = console.rich.print, sight.state
     show(_make_task_table(state, ROLE_NAMES if console.rich.width >= WIDE_COLUMNS else SHORT_NAMES))
     for line in _list_notes(state):

@@ -99,8 +99,8 @@ def refuse_bad_money(
 
 
 def describe_amounts(rules: Sequence[MoneyRule]) -> list[AmountDocument]:
-    """Returns the same for a JSON document: each amount, its bounds (an empty text means no upper one), and
-    why."""
+    """Returns the amounts for a JSON document: each with its bounds (an empty text means no upper one), and
+    the reason."""
     return [
         AmountDocument(
             name=rule.name,

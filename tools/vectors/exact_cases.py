@@ -168,8 +168,8 @@ def _rows() -> Table:
 
 
 def make_quantized_runs(terms: Terms, integer_bytes: int, draw: Draw) -> list[Run]:
-    """Returns the factors inside longer data, a constant one sometimes given once; then the scales, one for
-    each term or one for all."""
+    """Returns the factors, each inside longer data (a constant factor is sometimes given once), then the
+    scales: one for each term, or one for all."""
     runs = []
     for place in range(QUANTIZED_FACTORS):
         column = [term[place] for term in terms]

@@ -33,7 +33,7 @@ class Parameter:
         return prod(self.shape)
 
     def cut(self, flat: Tensor) -> Tensor:
-        """Returns its elements of a flat vector in its shape, as a view."""
+        """Returns the parameter's part of a flat vector, in the parameter's shape, as a view."""
         return flat[self.offset : self.offset + self.size].view(self.shape)
 
 
@@ -104,7 +104,7 @@ class AdamW:
         return keep_finite(norm, self.move(vectors, gradient, factor, scalars), vectors)
 
     def move(self, vectors: Vectors, gradient: Tensor, factor: Tensor, scalars: Tensor) -> Vectors:
-        """Returns the same for any part of the vectors. `factor` scales the gradient."""
+        """Updates any part of the vectors as `update` does. `factor` scales the gradient."""
         learning_rate, correction1, correction2 = scalars.unbind()
         correction = root(correction2)
         first_scale = factor * (1 - self.beta1)

@@ -12,7 +12,7 @@ LEAST_EXPONENT = -50.0
 """Softmax takes exp(max(x, -50)). Smaller values vanish beside the 1 of the largest (2^-24 > e^-50), and
 exponentials that underflow cost up to a hundred times as much."""
 ZERO_EXPONENT = -128.0
-"""The same in exact programs, where exp(-128) is 0 (docs/spec.md, 9.1), so a hidden position changes no
+"""The limit in exact programs. There exp(-128) is 0 (docs/spec.md, 9.1), so a hidden position changes no
 bit."""
 NO_REDUCTION, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers for how the losses of rows are combined."""
