@@ -62,7 +62,7 @@ MOST_FILES = 8
 """Test files that run for a mutant."""
 FIRST_FILES = 4
 """Test files that run before the others are collected: most mutants die in them."""
-LONGEST_S = 900
+LONGEST_S = 300
 """After so many seconds a mutant counts as killed: it made a loop endless."""
 
 
