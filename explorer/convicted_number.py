@@ -115,8 +115,8 @@ def show_bits(bits: int) -> str:
 
 @dataclass(frozen=True)
 class ShownBuffer:
-    """What a node's bytes say about a buffer. `size` is in elements; `leaf_bytes` is the size of its tree's
-    leaves."""
+    """A buffer as the encoding of a program's node describes it. `size` is in elements; `leaf_bytes` is the
+    size of the leaves of its tree."""
 
     role: Role
     size: int

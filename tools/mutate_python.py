@@ -37,7 +37,7 @@ FOLDERS = (
     "whistleblower",
     "protocol/actions",
 )
-"""What is mutated; the last one is where a node's rooms lay before they had folders of their own."""
+"""The folders whose files are mutated. The last one exists only in older checkouts (`--root`)."""
 SLOW = tuple(f"tests/{one}" for one in ("attacks", "contracts", "e2e", "faults", "lab", "rounds", "scripts"))
 PAIRS = ("Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is")
 SWAPS = (
@@ -57,13 +57,13 @@ OPERATORS = (
     "core/ReplaceBreakWithContinue", "core/ReplaceContinueWithBreak", "core/ExceptionReplacer",
     "core/ZeroIterationForLoop",
 )  # fmt: skip
-"""What a mistake may look like; no operator whose mutants cannot be imported."""
+"""Changes that a programmer could make by mistake, without those whose mutants cannot be imported."""
 MOST_FILES = 8
-"""Test files that run for a mutant."""
+"""The most test files that run for a mutant."""
 FIRST_FILES = 4
-"""Test files that run before the others are collected: most mutants die in them."""
+"""The test files that run before the others are collected: they kill most mutants."""
 LONGEST_S = 300
-"""After so many seconds a mutant counts as killed: it made a loop endless."""
+"""The seconds that tests may run. A mutant that needs more counts as killed: it has made a loop endless."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant. by: the test that failed; empty for a survivor."""
+    """The result of one mutant. `by` is the failed test, empty for a survivor. `tests` counts test files."""
 
     mutant: Mutant
     by: str
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def list_mutants(root: Path) -> list[Mutant]:
-    """List every mutant of the sources below `root`."""
+    """Lists every mutant of the sources below `root`."""
     operators = {name: get_operator(name)() for name in OPERATORS}
     found = []
     for path in (one for folder in FOLDERS for one in sorted((root / folder).rglob("*.py"))):
@@ -97,7 +97,7 @@ def list_mutants(root: Path) -> list[Mutant]:
 
 
 def write_mutant(root: Path, mutant: Mutant) -> None:
-    """Change the file of a mutant."""
+    """Changes the file of a mutant."""
     path = root / mutant.path
     text = mutate_code(path.read_text(), get_operator(mutant.operator)(), mutant.occurrence)
     assert text is not None, f"no such place: {mutant}"
@@ -105,7 +105,7 @@ def write_mutant(root: Path, mutant: Mutant) -> None:
 
 
 class Imports:
-    """Who imports whom, tests among them."""
+    """Knows which files import which others, tests among them."""
 
     def __init__(self, root: Path) -> None:
         names = _run_git(root, "ls-files", "*.py").decode().split()
@@ -117,7 +117,7 @@ class Imports:
                     self._importers.setdefault(self._files[module], set()).add(name)
 
     def list_tests(self, path: str) -> list[str]:
-        """List test files that reach a file, those with the fewest imports between first."""
+        """Lists test files that import a file, directly or through others, the nearest first."""
         seen, here, tests = {path}, [path], list[str]()
         while here and len(tests) < MOST_FILES:
             here = sorted({one for name in here for one in self._importers.get(name, ())} - seen)
@@ -143,12 +143,12 @@ def _list_imported(tree: ast.AST) -> Iterator[str]:
 
 
 def _count_shared(test: str, path: str) -> int:
-    """How many folders and names a test has in common with a file."""
+    """Returns how many folders and names a test has in common with a file."""
     return len(set(Path(test).with_suffix("").parts) & {*Path(path).parts, f"test_{Path(path).stem}"})
 
 
 def run_mutant(copy: Path, mutant: Mutant, tests: list[str]) -> Outcome:
-    """Run the tests on a mutant in a copy of the checkout, the nearest first, and put its file back."""
+    """Runs the tests on a mutant in a copy of the checkout, the nearest first, and puts its file back."""
     path = copy / mutant.path
     original = path.read_text()
     try:
@@ -163,13 +163,14 @@ def run_mutant(copy: Path, mutant: Mutant, tests: list[str]) -> Outcome:
 
 
 def forget_bytecode(path: Path) -> None:
-    """Delete the bytecode of a file: a mutant may have the size and the second of the original."""
+    """Deletes the bytecode of a file. Python judges bytecode by the source's size and its time of change in
+    seconds, and a mutant may have both from the original."""
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink()
 
 
 def make_copy(root: Path, folder: Path) -> Path:
-    """Copy the tracked files of a checkout."""
+    """Copies the tracked files of a checkout."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     subprocess.run(["tar", "-x"], cwd=folder, input=_run_git(root, "archive", "HEAD"), check=True)
@@ -184,7 +185,7 @@ def _run_git(root: Path, *arguments: str) -> bytes:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is left of a campaign and print the score."""
+    """Runs what is left of a campaign and prints the score."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutate_python", description=__doc__)
     parser.add_argument("--sample", type=int, default=200, metavar="N", help="mutants (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=47, help="draws them (default: %(default)s)")
@@ -202,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_all(root: Path, mutants: list[Mutant], jobs: int) -> list[Outcome]:
-    """Run the mutants whose outcome the log of this commit lacks; returns all outcomes."""
+    """Runs the mutants whose outcome the log of this commit lacks; returns all outcomes."""
     folder = ROOT / "build" / "mutate_python" / _run_git(root, "rev-parse", "HEAD").decode()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     log, imports, copies = folder / "outcomes.jsonl", Imports(root), Queue[Path]()
@@ -226,7 +227,7 @@ def run_all(root: Path, mutants: list[Mutant], jobs: int) -> list[Outcome]:
 
 
 def read_outcomes(log: Path) -> list[Outcome]:
-    """Read what an earlier run has written."""
+    """Reads what an earlier run has written."""
     lines = log.read_text().splitlines() if log.exists() else []
     found = map(json.loads, lines)
     return [Outcome(Mutant(**one["mutant"]), one["by"], one["tests"]) for one in found]

@@ -96,7 +96,7 @@ def open_grounds(
 
 
 def pick_limits(grounds: Sequence[tuple[Ground, Calibrated]]) -> Limits:
-    """Returns the limits for the rounds over Anvil: those of the first arena with their model."""
+    """Returns the limits for the rounds over Anvil, from the first arena with the same model."""
     return next(limits.limits for ground, limits in grounds if ground.arena.model == MODEL)
 
 
@@ -167,7 +167,7 @@ def describe_attack(
 
 
 def list_excesses(tallies: Sequence[Tally]) -> list[float]:
-    """Returns the distances over the limit of all samples that limits judged."""
+    """Returns the distances of all samples that limits judged, as multiples of the limit."""
     judged = [tally for tally in tallies if tally.number != "23"]
     return [value for tally in judged for values in tally.excesses.values() for value in values]
 

@@ -246,8 +246,8 @@ def follow_nodes(device: str, size: str, segments: int, steps: int) -> dict[str,
 
 def follow_threads(device: str, size: str, numeric_format: str, threads: int, steps: int) -> dict[str, int]:
     """Trains one segment in each thread of a process, all at once, as a node does that trains and replays;
-    all but one begin with a capture. `differ` counts those whose end differs from that of the same segment
-    alone."""
+    all but one begin with a capture. `differ` counts threads whose end differs from the end of the same
+    segment alone."""
     runs = [Run(size, numeric_format, seed) for seed in range(threads)]
 
     def train(run: Run) -> str:

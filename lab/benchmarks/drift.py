@@ -63,7 +63,7 @@ class Found:
     """Counts over ordered pairs of machines.
 
     `unclaimed` are pairs whose claimant reached NaN or infinity, which no solver can commit to. `unserved`
-    are those where only the verifier did, which costs the claimant a fee. `beyond` are pairs beyond the
+    are pairs whose verifier alone reached them, which costs the claimant a fee. `beyond` are pairs beyond the
     limits, and `judged` those of them that were judged step by step. `excused` have a step beyond the limits
     that the verifier's own noise covers; `disputed` have one that it does not cover. One disputed pair in
     each segment is `searched` as its opener would; `faults` counts what that finds, which would convict the

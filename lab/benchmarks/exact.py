@@ -38,7 +38,7 @@ AT_ONCE = 2
 FLOOR_RULES = "prague"
 """The rules under which calldata has a price floor (EIP-7623)."""
 JUDGED = 3
-"""Elements that are compared of each node of each step."""
+"""How many elements of each node are compared, in each step."""
 STAGES = 5
 SAID = 500
 """Characters of a part's result that are printed at once."""
@@ -208,14 +208,14 @@ def measure_speed(plan: Plan) -> dict[str, Any]:
 
 
 def measure_gas(plan: Plan) -> dict[str, Any]:
-    """Returns `gas`, that of a transaction with the most expensive proof of a product sum of each length, and
-    details."""
+    """Returns the gas of a transaction with the most expensive proof of a product sum, by the sum's length,
+    and details."""
     found = measure_sums(FORMAT, plan.sums, FLOOR_RULES)
     return {"gas": {name: used["largest"] for name, used in found.items()}, "gas_of_sums": found}
 
 
 def judge_cases(plan: Plan) -> dict[str, Any]:
-    """Compares both referees on cases, without counts by operation, kind and format."""
+    """Compares both referees on generated cases; returns totals over operations, kinds and formats."""
     found = compare_verdicts(generate_exact_cases(plan.judged, 1), 1)
     verdicts = found.pop("verdicts")
     return {**found, "faults": verdicts["all fault"], "honest": verdicts["all honest"]}

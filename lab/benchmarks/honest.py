@@ -151,7 +151,8 @@ def _parse(kinds: dict[str, dict[str, Any]]) -> dict[str, Seen]:
 
 # --- The campaign -------------------------------------------------------------------------------------------
 def save_steps(folder: Path, plan: Plan, data: bytes) -> list[str]:
-    """Trains, and writes the steps to trace. Returns file names, the stages of a model in turn."""
+    """Trains, and saves the steps that will be traced, one file each. Returns the file names, model by model;
+    the stages of training alternate."""
     names = []
     for model, count in plan.traces.items():
         training = open_training(model, data)

@@ -67,7 +67,7 @@ FAULT = "SUBTRACT"
 WHOLE = "all of it"
 """The name of the stage that contains all others."""
 LAST_KERNELS = 9
-"""A rank below the least one: no vector instructions in PyTorch's own kernels."""
+"""A rank beyond the last one: its kernels use no vector instructions in PyTorch's own operations."""
 VERIFIERS = [f"verifier-{number}" for number in (1, 2, 3)]
 MEMBERS = (
     Member(CHEAT, SeatRole.SOLVER, is_honest=False),
@@ -132,7 +132,7 @@ def cut_texts(text: str) -> list[str]:
 
 
 def format_task(play: Play) -> str:
-    """Returns the task file. Its limits are ten times those of the demo: they were chosen, not measured."""
+    """Returns the task file. Its limits are ten times the demo's: they were chosen, not measured."""
     return f"""
 dataset = "corpus"
 preset = "local"
@@ -201,7 +201,7 @@ def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
 
 # --- The play -----------------------------------------------------------------------------------------------
 def make_orders(show: Show, device: str) -> list[LargeOrder]:
-    """Returns the order that each process is started with. `device` is that of honest solvers."""
+    """Returns the order that each process is started with. Honest solvers train on `device`."""
     return [
         LargeOrder(
             **vars(order),
@@ -338,7 +338,7 @@ def make_report(found: Json) -> Json:
 
 
 def run(play: Play, limit_s: float, device: str = "cpu") -> Json:
-    """Runs the whole benchmark. A play is ended after `limit_s`; `device` is that of honest solvers."""
+    """Runs the whole benchmark. A play is ended after `limit_s`; honest solvers train on `device`."""
     folders, clock = Folders(BUILD / play.name), Clock()
     with folders.hold():
         material = folders.root / "material"

@@ -53,7 +53,7 @@ SAMPLES = 12
 PRODUCT_SUMS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
 VECTORS, QUICK_VECTORS = 100_000, 5_000
 FAULTS_AT_ONCE = 6
-"""Solvers of a round, in one process with their auditors and the chain."""
+"""The solvers of one round, each with one fault. They share a process with their auditors and the chain."""
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
 
 

@@ -76,7 +76,8 @@ async def measure(play: Play, limit_s: float) -> dict[str, Any]:
 
 
 def simulate_all() -> dict[str, Any]:
-    """Returns the table, the cases, the constants behind them and those of this machine; draws the chart."""
+    """Returns the table, the cases, the constants behind them and this machine's constants; draws the
+    chart."""
     constants = Constants()
     rows = make_table(constants)
     CHART.write_text(build_chart(rows))

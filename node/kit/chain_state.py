@@ -122,7 +122,7 @@ FOLDS = (
 )  # fmt: skip
 """The folded parts beside the seats. All values in them are frozen."""
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
-"""Events of the purse that change a credit."""
+"""Events of the purse that raise (1) or lower (-1) a credit."""
 _BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
 
 log = logging.getLogger(__name__)
@@ -281,7 +281,7 @@ class ChainState:
             self._fold(task, event)
 
     def _take_common(self, event: Event) -> None:
-        """Folds events that belong to no task: those of the purse, of peers, and commitments to proofs."""
+        """Folds events that belong to no task: of the purse, of peers, and commitments to proofs."""
         values = event.arguments
         if event.name in _CREDITS:
             self.credits[values["account"]] += _CREDITS[event.name] * values["wei_"]

@@ -41,7 +41,7 @@ MEGABYTE = 1_000_000
 
 
 CODE = Path(__file__).resolve().parents[2]
-"""The folder of `protocol`."""
+"""The folder in which `protocol` lies."""
 
 
 SWITCH_S = 5e-5
@@ -135,8 +135,8 @@ class Status:
 class Meter:
     """Counters of a node's own work since its process began. `due` is how many duties are due, `failures` how
     many attempts failed, both by name (`name_duty`). `refolds` is how often all events were folded again.
-    `loss` is that of the last training step. `tokens_trained` are tokens in the rows of trained steps, those
-    of workers included."""
+    `loss` is the loss of the last training step. `tokens_trained` are tokens in the rows of trained steps,
+    those of workers included."""
 
     due: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)

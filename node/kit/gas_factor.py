@@ -13,7 +13,7 @@ NEWCOMER = "0x" + 20 * "c0"
 """An account that has announced nothing, so that the call writes new storage only."""
 PROBE_URL, PROBE_FINGERPRINT = "https://node.example.org:8471/", b"\xff" * 32
 PROBE_GAS = 70_700
-"""The gas of that call when the figures were measured."""
+"""The gas of `announce` from such an account when the figures were measured."""
 
 
 async def measure_gas_factor(chain: GameChain) -> float:

@@ -1,7 +1,7 @@
 """Trains pruned steps again to answer for them: one piece of work at a time, the most urgent first.
 
-    answers in disputes, queries    by the last block of the turn
-    boundaries for auditors         by the last block in which the auditors wait
+    answers in disputes, queries    deadline: the last block of the turn
+    boundaries for auditors         deadline: the last block in which the auditors wait
     AUDITS                          carried moments, proofs, steps of a dispute or for an auditor, steps of
                                     others that this node judges
     QUESTIONS                       steps for others than auditors, between two claims of this node
@@ -27,14 +27,14 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 Until = int | Callable[[], int]
-"""The last block for a piece of work, one of the names below, or a function that returns it."""
+"""The deadline of a piece of work: its last block, one of the names below, or a function that returns it."""
 
 AUDITS = 1 << 61
-"""Stands for a last block: work that comes after all answers."""
+"""Takes the place of a deadline (a last block) for work that is less urgent than every answer."""
 QUESTIONS = 1 << 62
-"""Stands for a last block: work that comes after everything else."""
+"""Takes the place of a deadline for work that is less urgent than all other work."""
 NOBODY = 1 << 63
-"""Stands for a last block: work that no peer waits for any more."""
+"""Takes the place of a deadline for work that no peer waits for any more."""
 
 
 class NotWanted(Exception):
@@ -50,11 +50,11 @@ class Turn:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def find_until(self) -> int:
-        """Returns the last block for the work, as known now."""
+        """Returns the deadline of the work (its last block), as known now."""
         return self.until() if callable(self.until) else self.until
 
     def check(self) -> None:
-        """Raises NotWanted if no peer waits for it any more."""
+        """Raises NotWanted if no peer waits for the work any more."""
         if self.find_until() >= NOBODY:
             raise NotWanted
 
@@ -153,8 +153,8 @@ class RecomputeQueue:
         return self._own is None or until == AUDITS or self._is_urgent(until)
 
     def _is_urgent(self, until: int) -> bool:
-        """Returns whether the time until this block is too short for this node's own claim and all answers,
-        with a round for each."""
+        """Returns whether the time until this deadline is too short for this node's own claim and all
+        answers, with a round for each."""
         assert self._own is not None
         get_block, round_blocks, segment_blocks = self._own
         answers = sum(turn.find_until() < AUDITS for turn in self._entered)

@@ -98,7 +98,7 @@ def _require_fit(layout: TraceLayout, number: int, data: bytes | memoryview, lev
     expected = f"{buffer.size_bytes} bytes in {buffer.leaf_count} leaves"
     actual = f"{len(data)} bytes in {len(levels[0])} leaves"
     if actual != expected:
-        raise _misfit("a tensor of the trace has another length", expected, actual, number)
+        raise _misfit("a tensor of the trace has the wrong length", expected, actual, number)
 
 
 def _misfit(what: str, expected: object, actual: object, number: int) -> InvalidInput:

@@ -138,7 +138,7 @@ class HandVotes:
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Posting] | Wait]:
-    """Yields the duties to post the waiting round's root, and to hand in votes that go in alone."""
+    """Yields the duties to post the root that a round waits for, and to hand in votes without a root."""
     state = get_state_at(view.game, block)
     waiting = get_waiting_round(state)
     if waiting is not None and waiting.beacon is not None:

@@ -22,9 +22,9 @@ FAR = 1 << 62
 def rotate(
     view: View, game_round: GameRound, since: int, block: int, duty: Duty[RoomTools]
 ) -> Duty[RoomTools] | Wait:
-    """Yields the duty while it is this node's turn. Once the window is nearly over, the turn goes round and
-    round from block `since`. New votes may come at any time, and two nodes must not hand in the same ones at
-    once."""
+    """Returns the duty if it is this node's turn, else a wait for its turn. From block `since` on, when the
+    window is nearly over, the turn goes round and round. New votes may come at any time, and two nodes must
+    not hand in the same votes at once."""
     margin, count = get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
     blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
     groups = min(count, max(1, margin // blocks))
@@ -42,9 +42,9 @@ def get_margin(state: GameState) -> int:
 def take_turn(
     view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty[RoomTools], last: int = FAR
 ) -> Iterator[Duty[RoomTools] | Wait]:
-    """Yields the duty when it is this node's turn, counted from when it was first seen to be due. `last` is
-    the last block of its window. In the second half of the remaining window any node may act, so silent nodes
-    delay it only so long."""
+    """Yields the duty if it is this node's turn, else a wait for its turn. Turns are counted from the block
+    in which the duty was first seen to be due; `last` is the last block of its window. In the second half of
+    the remaining window any node may act, so that silent nodes cannot delay the duty longer."""
     since = view.claims.seen.setdefault((game_round.index, what), block)
     delay = min(SPREAD_BLOCKS * compute_rank(view, game_round), max(0, last - since) // 2)
     yield duty if block >= since + delay else Wait(since + delay)

@@ -28,12 +28,12 @@ def get_solver(view: View, index: int, claim: SlotClaim) -> str:
 
 
 def name_claim(view: View, game_round: GameRound, slot: int) -> ClaimName:
-    """Returns the name of a slot's claim: fields of its work leaf."""
+    """Returns the name of the claim in a slot: fields of its work leaf."""
     return name_own(view, game_round, game_round.claims[slot])
 
 
 def name_own(view: View, game_round: GameRound, claim: SlotClaim) -> ClaimName:
-    """Returns the name of a claim of a round."""
+    """Returns the name of a claim of a round: fields of its work leaf."""
     return ClaimName(game_round.index, get_solver(view, game_round.index, claim), claim.claim_root)
 
 

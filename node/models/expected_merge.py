@@ -32,7 +32,7 @@ def list_expected(
 
 
 def list_open(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
-    """Returns slots of the claims that are mergeable or can still become it."""
+    """Returns slots of the claims that are mergeable or can still become mergeable."""
     statuses = {slot: get_claim_status(state, game_round, slot, block) for slot in sorted(game_round.claims)}
     mergeable = list_mergeable(state, game_round, block)
     return tuple(s for s, status in statuses.items() if s in mergeable or status == ClaimStatus.UNDECIDED)

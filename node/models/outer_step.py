@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FetchDelta:
-    """Have the pseudo-gradient of a claim."""
+    """Bring the pseudo-gradient of a claim into the store."""
 
     round: int
     slot: int

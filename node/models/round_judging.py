@@ -77,9 +77,9 @@ def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
 
 @dataclass(frozen=True)
 class MergeSet:
-    """The claims to merge, by slot; empty if the base root stays. `votes` and `late` are votes to hand in
-    with the root, on the round and on the one before it. `is_final` says that no claim is undecided by then,
-    or the time to decide is over."""
+    """The claims to merge, by slot; empty if the base root stays. `votes` (of this round) and `late` (of the
+    round before) are handed in with the root. `is_final` says that in this block no claim is undecided any
+    more, or that `audit_max` blocks have passed since the round was closed."""
 
     game_round: GameRound
     slots: tuple[int, ...]

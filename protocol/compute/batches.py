@@ -74,7 +74,7 @@ def open_corpus(data: bytes, spec: TrainingSpec) -> WholeCorpus:
     task's, or a token is outside the vocabulary."""
     expected_bytes = (spec.token_count + spec.heldout_tokens) * spec.token_bytes
     _require(
-        len(data) == expected_bytes, "the dataset has another length", f"{expected_bytes} bytes", len(data)
+        len(data) == expected_bytes, "the dataset has the wrong length", f"{expected_bytes} bytes", len(data)
     )
     root = dataset_root(data)
     _require(root == spec.dataset_root, "the dataset has another root", spec.dataset_root.hex(), root.hex())

@@ -3,8 +3,8 @@
     distances --> largest of each quantity --> never below a least --> times a margin --> limits
 
 The submitter of a task chooses its limits. This module makes limits that honest hardware keeps, from profiles
-that operators measured and signed (`calibration_profile.py`, `compute/audit/calibrate.py`). Meanings and
-units: docs/spec.md, section 6.
+that operators measured (`scripts/calibration/measuring.py`) and signed (`calibration_profile.py`). Meanings
+and units: docs/spec.md, section 6.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,8 @@ LEAST_MAXIMUM = Fraction(1, 1 << 22)
 """The least distance that matters: a few roundings of float32."""
 
 Maxima = tuple[Fraction, Fraction, Fraction]
-"""The largest distances of first moment, second moment and weights, in the scales of section 6."""
+"""The largest distances that were measured: of first moment, second moment and weights, in the scales of
+docs/spec.md, section 6."""
 Floors = tuple[int, int, int]
 """The floors of the measurement: eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
 

@@ -185,7 +185,7 @@ def unpack_bits(data: bytes) -> list[int]:
     """Returns the bits in a little-endian float32 buffer whose length is a multiple of 4 bytes."""
     if len(data) % 4:
         raise InvalidInput(
-            what="a float32 buffer has another length",
+            what="a float32 buffer has the wrong length",
             expected="a multiple of 4 bytes",
             actual=f"{len(data)} bytes",
             remedy="Check how the bytes were cut into numbers.",

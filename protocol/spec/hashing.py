@@ -60,7 +60,7 @@ def bytes32_word(value: bytes) -> bytes:
     """Returns a root, hash, salt or other word unchanged. Requires exactly 32 bytes."""
     if len(value) != WORD_BYTES:
         raise InvalidInput(
-            what="a word has another length",
+            what="a word is not 32 bytes long",
             expected="32 bytes",
             actual=f"{len(value)} bytes",
             remedy="Check its origin.",

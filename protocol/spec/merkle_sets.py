@@ -13,7 +13,7 @@ def compute_set_path(levels: Levels, indices: Sequence[int]) -> list[bytes]:
     above. Each half is ordered the same way."""
     if not indices or list(indices) != sorted({*indices}):
         raise InvalidInput(
-            what="no set of leaves",
+            what="the indices of the leaves are empty, repeated or not in order",
             expected="one index or more, rising",
             actual=list(indices),
             remedy="Pass each index once, in order.",

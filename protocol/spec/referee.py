@@ -90,7 +90,7 @@ def judge_operation(
 def _judge_exact(operation: Operation, terms: Terms, claimed: int, bits: int) -> Judgement:
     """Judges by bits: a claim is right only with the right bits. NaN has one pattern; +0 and -0 differ."""
     if operation in (Operation.SCALE_OF, Operation.QUANTIZE) and bits not in QUANTIZED_LIMITS:
-        raise _refuse("not the bits of quantized values", sorted(QUANTIZED_LIMITS), bits)
+        raise _refuse("quantized values do not have this number of bits", sorted(QUANTIZED_LIMITS), bits)
     right = compute_element(operation, terms, bits)
     value, said = (_read_claim(operation, one) for one in (right, claimed))
     distance = None if value is None or said is None else abs(said - value)

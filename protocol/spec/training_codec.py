@@ -118,7 +118,7 @@ class _TrainingReader:
             raise _refuse("a field has another kind", KINDS[kind], head[0], where)
         length, most = int.from_bytes(head[1:], "big"), PAYLOAD_BYTES.get(kind, NAME_MAX_CHARACTERS)
         if length > most or (kind is not str and length != most):
-            raise _refuse("a field has another length", f"{most} bytes", f"{length} bytes", where)
+            raise _refuse("a field has the wrong length", f"{most} bytes", f"{length} bytes", where)
         return _training_value(kind, self._take(length, where), where)
 
     def _take(self, count: int, where: str) -> bytes:

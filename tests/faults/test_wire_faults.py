@@ -336,7 +336,7 @@ async def test_false_chunk_hashes_stop_the_transfer(solver: Party, auditor: Part
         return web.Response(body=b"\1" * 64)
 
     async with serve_hostile(solver, answer) as peer, auditor.make_client() as client:
-        with pytest.raises(ProtocolFault, match="chunk hashes do not fold"):
+        with pytest.raises(ProtocolFault, match="chunk hashes do not give the root"):
             await client.fetch(peer, ref)
 
 

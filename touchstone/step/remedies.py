@@ -9,12 +9,15 @@ WAVE = "Only constants can take it: compute it from positions, or use a polynomi
 VARIANCE = (
     "Write ((x - x.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True) / (n - 1), or / n without correction."
 )
+LARGEST = (
+    "Instead of taking the largest, weight all values by a softmax and add them; the larger of two tensors "
+    "is torch.maximum."
+)
 WHOLE = "Programs do not round data: keep the fraction, or compute whole numbers from positions."
 REMEDIES = {
     "topk": "Routing by data has no program: compute all experts, and weight them by a softmax.",
     "sort": "Programs do not sort data: compute all cases, and weight them.",
-    "max": "Weight all by a softmax, or compare two tensors by torch.maximum.",
-    "amax": "Weight all by a softmax, or compare two tensors by torch.maximum.",
+    **dict.fromkeys(("max", "amax"), LARGEST),
     "argmax": "Programs do not choose by data: weight all by a softmax.",
     "argmin": "Programs do not choose by data: weight all by a softmax.",
     "index": "Only rows by token are chosen: use an embedding, torch.gather by token, or a slice x[:, a:b].",

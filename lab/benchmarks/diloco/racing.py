@@ -243,8 +243,8 @@ def _compare(rows: Mapping[str, Sequence[Result]], peer: str) -> dict[str, float
 
 
 def _compare_losses(rows: Mapping[str, Sequence[Result]]) -> float | None:
-    """Returns how far our mean loss lies above theirs, in units of the range of theirs over seeds; None if
-    there are too few."""
+    """Returns how far our mean loss lies above theirs, in units of the range of their losses over seeds; None
+    if there are too few."""
     own, other = ([one.heldout for one in rows[kind]] for kind in (OURS, "torchft"))
     if len(other) < 2 or max(other) == min(other):
         return None

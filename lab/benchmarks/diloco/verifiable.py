@@ -266,8 +266,9 @@ AT_ONCE = 2
 
 def compare_synchronous(plan: Long, folder: Path, notify: Callable[[str], None]) -> dict[str, Any]:
     """Compares held-out losses (nats) after equal tokens: of rounds with int8 pseudo-gradients, and of
-    training in which each step uses the gradients of all members. `ratio` is that of the means over seeds.
-    `folder` keeps the loss of each finished training, so that a stopped comparison can go on."""
+    training in which each step uses the gradients of all members. `ratio` is the mean of the first
+    losses over seeds, divided by the mean of the second. `folder` keeps the loss of each finished training,
+    so that a stopped comparison can go on."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [(seed, way) for seed in range(1, plan.seeds + 1) for way in WAYS]
     losses: dict[str, list[float]] = {way: [] for way in WAYS}

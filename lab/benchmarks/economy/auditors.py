@@ -62,7 +62,7 @@ class IsHanded(SealsGarbage):
 
 @dataclass(frozen=True)
 class HidesGarbage(SealsGarbage):
-    """Seals noise as above, and hands in its votes through a contract of its own."""
+    """Seals noise instead of a replay, and hands in its votes through a contract of its own."""
 
     def is_detouring(self, play: Play, audit: Audit) -> bool:
         """Returns True: all votes go through the contract."""
@@ -93,8 +93,8 @@ class KeepsShut(Strategy):
 
 @dataclass(frozen=True)
 class CopiesOthers(Strategy):
-    """Never replays. It waits for another auditor's opening and repeats it: as a reserve that of its own
-    draw, as a whistleblower in a late audit."""
+    """Never replays. It waits for another auditor's opening and repeats it. A reserve copies from its own
+    draw, a whistleblower in a late audit."""
 
     def choose_verdict(self, play: Play, audit: Audit) -> VoteWord | None:
         """Returns ABSTAIN until another vote of the draw is opened, which is too late to copy."""

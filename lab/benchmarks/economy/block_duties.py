@@ -91,7 +91,7 @@ def list_chances(chance: Fraction, votes: int) -> list[Fraction]:
 
 Sends = Iterator[tuple[str, GameCall]]
 PASSES_MAX = 600
-"""More than any play takes."""
+"""The passes after which a play counts as endless; no play takes as many."""
 
 
 def play_task(agent: Agent, table: AnyTable, spot_checks: SpotChecks | None = None) -> Play:

@@ -46,12 +46,12 @@ FIGURES = Figures(
     withholding_gain=10 * TOKEN_WEI,
     owned=Fraction(1, 3),
 )
-"""The cost C is 30 tokens and the gain V is 100. Of refusing to serve, the task states that it withstands
-10."""
+"""The cost C of a round is 30 tokens. A false claim that is accepted gains 100 tokens (V), refusing to serve
+gains 10 (V_r)."""
 MODEL_WORTH = 150 * TOKEN_WEI
 """The worth of a right merged claim to the submitter."""
 AUDIT_MARGIN = Fraction(5, 4)
-"""The pay of an audit over its least."""
+"""An audit is paid this many times the least pay that the rules allow."""
 REPLAY = FIGURES.cost // SEGMENTS
 GAS: dict[type[GameCall], int] = {
     calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 176_000, calls.JoinSeat: 150_000,

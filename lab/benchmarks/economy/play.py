@@ -51,7 +51,7 @@ KEEPER, STRANGER = "keeper", "own stranger"
 
 
 EXTRAS = tuple(f"own extra {i}" for i in range(5))
-"""More accounts of the agent without seats."""
+"""Further accounts of the agent (beside STRANGER) that have no seat."""
 
 
 def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
@@ -66,9 +66,9 @@ def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
 
 @dataclass
 class SpotChecks:
-    """Which votes are queried at random. `seed` is that of the dice. `only` is the number of the agent's vote
-    that is queried, counted from 1; 0 for none, None to throw the dice. `passed` are votes that the dice were
-    thrown for; `own` counts the agent's among them."""
+    """Which votes are queried at random. `seed` is the seed of the dice. `only` is the number of the agent's
+    vote that is queried, counted from 1; 0 for none, None to throw the dice. `passed` are votes that the dice
+    were thrown for; `own` counts the agent's among them."""
 
     seed: int = 0
     only: int | None = None

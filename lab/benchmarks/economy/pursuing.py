@@ -53,7 +53,7 @@ def _list_accusations(play: Play) -> Sends:
 
 
 def _is_pursued(play: Play, dispute: RunningDispute) -> bool:
-    """Returns whether a dispute already pursues the claim; that of a dishonest opener does not count (H1)."""
+    """Returns whether a dispute already pursues the claim; a dishonest opener's does not count (H1)."""
     return play.is_honest(play.name_of(dispute.opener))
 
 

@@ -190,7 +190,7 @@ class DisputePlay(BoundPlay):
 
 
 class SelectedPlay(DisputePlay):
-    """The same, with a sum whose terms are all selected: each is copied before it is added."""
+    """A `DisputePlay` with a sum whose terms are all selected: each is copied before it is added."""
 
     program = make_program(make_sum(Operation.SELECTED_SUM))
     facts = make_facts(program)
@@ -216,8 +216,8 @@ class RejectPlay(BoundPlay):
 # --- Measuring ----------------------------------------------------------------------------------------------
 def measure_dispute(chain: RoundChain) -> dict[str, Any]:
     """Measures all moves of a dispute of a claim with the largest leaves up to a conviction, and the end of a
-    dispute in which nothing is proven. `defence` is the sum of the claimant's moves, `conviction` that of the
-    opener's with the more expensive proof, against an auditor if that costs more."""
+    dispute in which nothing is proven. `defence` is the sum of the claimant's moves. `conviction` is the
+    sum of the opener's moves with the more expensive proof, against an auditor if that costs more."""
     with chain.undone():
         selected = _play_dispute(SelectedPlay(chain, Case(1, 6)))
     gas = _play_dispute(DisputePlay(chain, Case(1, 6))) | measure_silence(chain)

@@ -88,8 +88,8 @@ class Round:
 
 
 class Play:
-    """Rounds of one task in which all parties are active. `roots` are those of the first W and its momentum;
-    `segments` and `draws` are those of a claim."""
+    """Rounds of one task in which all parties are active. `roots` belong to the first W and its momentum,
+    `segments` and `draws` to a claim."""
 
     roots = (make_word("W"), make_word("zero"))
     segments, draws = SEGMENTS, DRAWS

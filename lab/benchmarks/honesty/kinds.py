@@ -43,8 +43,9 @@ FINGERPRINT_SHRINK = 128
 @dataclass(frozen=True)
 class Seen:
     """The results of one kind. `outside` counts elements that the checker finds outside their bounds.
-    `worst_ratio` is error over bound, `worst_ulp` that of functions. `misrounded` counts single operations
-    that float64 rounds to something else. `judged` and `convicted` are counts of the referee."""
+    `worst_ratio` is error over bound, `worst_ulp` the largest error of functions in units in the last place.
+    `misrounded` counts single operations that float64 rounds to something else. `judged` and `convicted` are
+    counts of the referee."""
 
     elements: int = 0
     outside: int = 0

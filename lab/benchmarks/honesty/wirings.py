@@ -1,7 +1,7 @@
 """Computes nodes wrongly: the next row, another buffer, a term left out, another operation.
 
-Each is a node with operands of its own over the same output elements, so that kernels can compute it, and the
-referee knows the right result.
+A wrong node has the output elements of the right one and operands of its own. So kernels can compute it, and
+the referee knows its right result.
 """
 
 from collections.abc import Callable, Iterator
@@ -92,7 +92,8 @@ def read_neighbour(sample: Sample, _random: Random) -> Iterator[Sample]:
 
 
 def read_other_number(sample: Sample, _random: Random) -> Iterator[Sample]:
-    """Reads the number beside a single number."""
+    """Reads the element before or after an operand that is one number for the whole node. All strides of such
+    an operand are 0."""
     for place in _values(sample.node):
         if not any(sample.node.operands[place].strides):
             yield from (_shift(sample, place, sign) for sign in (1, -1))

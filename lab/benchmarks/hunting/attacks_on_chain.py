@@ -52,9 +52,9 @@ WINDOWS = GameWindows(
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an attack. `status` is that of its claim, or CONVICTED; `by` is the call that convicted
-    it; `slashed` is the lost stake in wei. `is_idle` says that it changed no bit of any segment, and so was
-    no cheat."""
+    """The outcome of an attack. `status` is its claim's, or CONVICTED; `by` is the call that convicted the
+    cheat; `slashed` is the lost stake in wei. `is_idle` says that the attack changed no bit of any segment,
+    and so was no cheat."""
 
     number: str
     name: str

@@ -171,8 +171,8 @@ class Notes:
 
 
 def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) -> dict[str, int]:
-    """Returns `held_bytes`, the bytes in the rows, and `touched_bytes`, those of the leaves in which the rows
-    lie."""
+    """Returns `held_bytes`, the bytes in the rows, and `touched_bytes`, the bytes in the leaves in which the
+    rows lie."""
     leaves = set[int]()
     for start, length in rows:
         last = ((start + length) * token_bytes - 1) // leaf_bytes
@@ -332,7 +332,7 @@ def share_blobs(homes: Path) -> int:
 @dataclass
 class Disk:
     """Disk use. `used_bytes` is the largest growth of the file system below a folder, including what others
-    write there. `shared_bytes` are those of blobs that several homes hold, which lie only once on this disk;
+    write there. `shared_bytes` are in blobs that several homes hold, which lie only once on this disk;
     otherwise the play would need twice the disk."""
 
     folder: Path

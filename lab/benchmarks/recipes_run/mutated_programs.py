@@ -96,7 +96,7 @@ def take(setting: Setting, program: Program, dice: Random) -> None:
         if buffer.constant_root
     }
     if any(values.numel() != program.buffers[number].size for number, values in constants.items()):
-        raise InvalidInput(what="a constant has another length", expected="", actual="", remedy="")
+        raise InvalidInput(what="a constant has the wrong length", expected="", actual="", remedy="")
     built = BuiltProgram(program, constants)
     require_constants(built)
     _train(setting, built, costs.step_bytes, dice)

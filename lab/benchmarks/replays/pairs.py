@@ -243,7 +243,8 @@ def _order(ratios: dict[str, float]) -> tuple[float, float, float]:
 
 
 def measure_ratios(distances: Distances, limits: Limits) -> dict[str, float]:
-    """Returns distances in units of tau, by quantity."""
+    """Returns each distance as a multiple of its limit (tau_m, tau_v, tau_w): first moment, second moment,
+    weights."""
     taus = {"first_moment": limits.tau_m, "second_moment": limits.tau_v, "weights": limits.tau_w}
     return {name: getattr(distances, name) / (tau * 2.0**-64) for name, tau in taus.items()}
 

@@ -39,7 +39,7 @@ NICE = 19
 
 @dataclass(frozen=True)
 class Target:
-    """The disturbed node. `path` is that of a blob that any account may read."""
+    """The disturbed node. `path` names a blob that any account may read."""
 
     account: str
     url: str

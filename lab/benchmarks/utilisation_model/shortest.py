@@ -1,7 +1,7 @@
 """Finds the shortest round that keeps solvers busy, and draws docs/utilisation.svg.
 
 It also says what would have to be faster for a shorter round, and what this protocol would give and need in
-two published runs of others. Figures of theirs that are not known are computed from those that are
+two published runs of others. Figures of these runs that are not known are computed from known ones
 (`docs/decisions/0036-utilisation.md`). The picture has a panel for each block time, a line for each
 bandwidth, and its own background, so that it reads the same on light and dark pages.
 """

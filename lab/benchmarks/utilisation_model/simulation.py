@@ -44,8 +44,8 @@ class Constants:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A chain's time: seconds between blocks. The randomness of a draw is that of the first multiple of
-    `grid` from `delay` blocks after the close."""
+    """A chain's time: seconds between blocks. A draw takes the randomness of the first block from `delay`
+    blocks after the close on whose number is a multiple of `grid`."""
 
     block_s: float
     delay: int
@@ -62,12 +62,12 @@ BLOCKS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Who trains what over which network. `up_bytes_s` and `down_bytes_s` are those of each node. `segments`
-    is n, `draws` q. `spread` is how far the training times of solvers differ. `cores` hash, encode and merge
-    on a node. `delta_bytes` is a parameter's share of a pseudo-gradient. `is_stored`: pseudo-gradients go
-    once into a store that all read, instead of once to each solver. `are_ends_equal`: an auditor's end has
-    the claim's root, so no end state is sent. `is_ahead`: solvers train before the round before has its
-    root."""
+    """Who trains what over which network. `up_bytes_s` and `down_bytes_s` are the speeds of each node's link.
+    `segments` is n, `draws` q. `spread` is how far the training times of solvers differ. `cores` hash, encode
+    and merge on a node. `delta_bytes` is a parameter's share of a pseudo-gradient. `is_stored`:
+    pseudo-gradients go once into a store that all read, instead of once to each solver. `are_ends_equal`: an
+    auditor's end has the claim's root, so no end state is sent. `is_ahead`: solvers train before the round
+    before has its root."""
 
     parameters: float
     up_bytes_s: float

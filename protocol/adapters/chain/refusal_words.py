@@ -65,7 +65,7 @@ WORDINGS: dict[str, Wording] = {
         _PROOF,
     ),
     "NodeMalformed": Wording(
-        "the node has another length", "{expected_bytes} bytes", "{actual_bytes} bytes", _PROOF
+        "the node has the wrong length", "{expected_bytes} bytes", "{actual_bytes} bytes", _PROOF
     ),
     "NodeMismatch": Wording(
         "the node does not belong to the program", "node {number} of {program_root}", "another node", _PROOF
@@ -107,9 +107,11 @@ WORDINGS: dict[str, Wording] = {
         "Do not stake on this task; tell its submitter.",
     ),
     "WrongHeader": Wording("this is not the block's header", "{expected_hash}", "{actual_hash}", _SHOW),
-    "WrongLeafBytes": Wording("the leaves have another length", "{expected} bytes", "{actual} bytes", _PROOF),
+    "WrongLeafBytes": Wording(
+        "the leaves have the wrong length", "{expected} bytes", "{actual} bytes", _PROOF
+    ),
     "WrongOpeningBytes": Wording(
-        "the openings have another length", "{expected} bytes or more", "{actual} bytes", _PROOF
+        "the openings have the wrong length", "{expected} bytes or more", "{actual} bytes", _PROOF
     ),
     "WrongSignature": Wording(
         "this is not what drand signed",

@@ -33,7 +33,7 @@ class BlobVerifier:
     def _check_announced(self) -> None:
         count = self._ref.chunk_count
         if len(self._announced) != count:
-            self._fail("the list of chunk hashes has another length", count, len(self._announced))
+            self._fail("the list of chunk hashes has the wrong length", count, len(self._announced))
         folded = fold_chunks(self._announced, self._ref.key.kind)
         self._require_root(folded, "the chunk hashes do not give the root")
 

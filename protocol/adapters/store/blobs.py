@@ -111,7 +111,7 @@ class BlobKey:
     def __post_init__(self) -> None:
         if not isinstance(self.root, bytes) or len(self.root) != ROOT_BYTES:
             raise InvalidInput(
-                what="a blob's root has another length",
+                what="a blob's root is not 32 bytes long",
                 expected="32 bytes",
                 actual=repr(self.root),
                 remedy="Pass the root that the chain has.",

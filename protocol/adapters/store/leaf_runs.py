@@ -84,7 +84,7 @@ def parse_runs(text: str, ref: BlobRef) -> list[LeafRun]:
 
 def _no_runs(text: str, most: int, size: int, ref: BlobRef) -> InvalidInput:
     return InvalidInput(
-        what="no runs of leaves",
+        what="these runs of leaves cannot be served",
         expected=f"1 to {MAX_RUNS} runs FIRST-LAST of leaves 0 to {most} (hexadecimal), at most "
         f"{MAX_LEAVES} leaves, each run inside {size} leaves",
         actual=text[:80],

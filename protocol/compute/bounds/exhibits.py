@@ -73,7 +73,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
 
 
 def _choose_wrong(honest: Judgement) -> int:
-    """Returns bits of a value well outside the bound, or those of 0 if no value is right."""
+    """Returns bits of a value well outside the bound, or the bits of 0 if no value is right."""
     exact = honest.exact or Fraction(0)
     return round_to_bits(exact + SPOILED_BOUNDS * honest.bound + max(abs(exact), Fraction(1)))
 

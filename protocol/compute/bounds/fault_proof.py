@@ -32,7 +32,8 @@ class OperationFault:
 
 @dataclass(frozen=True)
 class InputFault:
-    """An element of the tokens, labels or scalars that differs from the task's. `buffer` is 3, 4 or 5."""
+    """An element of the tokens, labels or scalars that differs from the task's. `buffer` is 3 (tokens), 4
+    (labels) or 5 (scalars)."""
 
     buffer: int
     element: int

@@ -30,10 +30,11 @@ MOVED = 2.0**-6
 alone."""
 PERIOD = 1009
 NOISE_SHARE = 0.25
-"""An element is noise if the rounding changes it by more than this share. It changes a real gradient by a
-thousandth at most, unless that is near zero."""
+"""An element of a result is noise if it changes by more than this share of its value. The results are the new
+weights and moments, and change because the operands of products are rounded to fewer bits. A real gradient
+changes by a thousandth at most, unless it is near zero."""
 MOST_NOISY = 1 / 32
-"""The share of a parameter's moved elements that may be noise, because some are near zero by chance."""
+"""The share of a parameter's changed elements that may be noise, because some are near zero by chance."""
 RATE = 2.0**-10
 SEEN = 2.0**-18
 """A move of less than this share of a weight cannot be told from rounding."""

@@ -46,7 +46,8 @@ class _Step:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Returns buffers 0 to 5, flat."""
+        """Returns the inputs of the program, flat: weights, both moments, tokens, labels, scalars
+        (buffers 0 to 5)."""
         start, scalars = self.start, compute_scalars(self.spec, self.start.local_step, self.start.global_step)
         data = (tensor.reshape(-1) for tensor in self.batch)
         return start.weights, start.first_moment, start.second_moment, *data, scalars

@@ -81,8 +81,8 @@ def _check_selected_sum(claim: Claim) -> None:
 
 
 def _cut_selected_sum(claim: Claim) -> Iterator[tuple[Node, Tensor, Name]]:
-    """Yields parts of the node, cut along its longest loop but the selected one: the part, its claimed
-    values, and the names of its elements."""
+    """Yields the parts of the node, each with its claimed values and the names of its elements. Cuts along
+    the longest loop that is not the selected one."""
     sizes = claim.node.output_sizes
     others = [loop for loop in range(len(sizes)) if loop != claim.node.selected]
     loop = max(others, key=lambda one: sizes[one], default=None)

@@ -31,7 +31,7 @@ ROUNDED_FREELY = frozenset({
 })  # fmt: skip
 """Operations whose results may differ on honest machines with equal operands."""
 PRICE_SHARES = (1 / 16, 1 / 24, 1 / 32, 1 / 48, 1 / 64)
-"""Candidates for what a layer may cost, as shares of a trace's bytes. Chosen is the share for which all cuts
+"""Candidates for what a layer may cost, as shares of a trace's bytes. The share is taken for which all cuts
 and the dearest layer together have the fewest bytes."""
 LEAST_SAVED = 0.5
 """A tensor that saves less than this share of a layer's allowed cost does not become a cut."""

@@ -134,8 +134,8 @@ def require_vector(flat: Tensor, count: int) -> Tensor:
 
 def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
     """Returns the values q * 2^e, exact, float32 [n]; zeros for a scale that no encoding has. Every byte
-    string of the right length has values, so that no solver's bytes can stop a merge. Raises ProtocolFault on
-    another length."""
+    string of the right length has values, so that no solver's bytes can stop a merge. Raises ProtocolFault if
+    the length is wrong."""
     blocks = view_blocks(data, parameter_count)
     values = np.zeros(BLOCK_ELEMENTS * len(blocks), np.float32)
     add_blocks(blocks, values)
@@ -146,7 +146,7 @@ def view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
     """Returns the bytes as int8 [blocks, 65], without a copy."""
     if len(data) != count_delta_bytes(parameter_count):
         raise ProtocolFault(
-            what="a pseudo-gradient has another length",
+            what="a pseudo-gradient has the wrong length",
             expected=f"{count_delta_bytes(parameter_count)} bytes",
             actual=f"{len(data)} bytes",
             remedy="Refuse it and ask another peer.",

@@ -85,8 +85,8 @@ def read_tile(
     y_mask: tl.tensor, sx: tl.tensor, sy: tl.tensor, x_kind: tl.constexpr, y_kind: tl.constexpr,
     unit: tl.constexpr,
 ) -> Any:  # fmt: skip
-    """Reads a tile of a tensor; only a row, a column or one number if the tensor does not move along a
-    loop."""
+    """Reads a tile of a tensor. If the tensor's stride along one of the tile's loops is 0, reads only a row
+    or a column; if both strides are 0, one number."""
     if x_kind == 0 and y_kind == 0:
         tile = tl.load(pointer + corner)
     elif x_kind == 0:

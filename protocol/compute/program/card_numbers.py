@@ -21,7 +21,7 @@ from touchstone.protocol.spec.exact_sums import SUM_BITS
 MAGNITUDE = tl.constexpr(0x7FFFFFFF)
 INFINITE = tl.constexpr(0x7F800000)
 HUGE = tl.constexpr(0x43000000)
-"""128.0: exp of this and beyond is 0 or infinite."""
+"""The bits of 128.0. If a number has this magnitude or a larger one, its exp is 0 or infinite."""
 _LOG2_E = tl.constexpr(LOG2_E)
 _LN_2 = tl.constexpr(LN_2)
 _ROOT_2 = tl.constexpr(ROOT_2)

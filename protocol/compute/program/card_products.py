@@ -26,12 +26,12 @@ from touchstone.protocol.spec.program import Access, Node
 MOST_TERMS = 1 << 15
 """The most products of two bytes, or sums of two such products, that add up within 32 bits."""
 MOST_LOOPS = 2
-"""The most loops of the batch, of rows, of columns."""
+"""The most loops that the batch, the rows and the columns may have, each."""
 COPY_BYTES = 16
 GROUP = 8
-"""Tiles of rows that share columns in the cache."""
+"""How many successive tiles of rows have the same columns, which the cache then still holds."""
 Block = tuple[int, int, int, int, int]
-"""Rows, columns and terms of a tile, stages of copies, warps."""
+"""(rows of a tile, its columns, its terms, stages of copies, warps)"""
 SQUARE: Block = (128, 128, 128, 3, 8)
 NARROW: Block = (128, 64, 128, 3, 8)
 SHORT: Block = (128, 128, 64, 3, 8)

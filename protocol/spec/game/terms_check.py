@@ -48,7 +48,7 @@ def _bound(
 
 
 def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefusal]:
-    """Yields the bounds of windows that must fit into one another."""
+    """Yields a refusal for each window that is shorter than the sum of the windows that must pass in it."""
     w = terms.windows
     seal = w.delay + w.draw_grid
     leasts = {
@@ -65,8 +65,8 @@ def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefu
 
 
 def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[GameRefusal]:
-    """Yields the bounds of bonds: at most the price of a seat, so that an account that could take a seat can
-    also challenge."""
+    """Yields a refusal for each amount that is too small or too large. A bond is at most the price of a seat,
+    so that an account that could take a seat can also challenge."""
     seat = min(amounts.solver_stake, amounts.auditor_stake)
     for name, wei in asdict(amounts).items():
         least = limits.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
@@ -75,8 +75,8 @@ def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[G
 
 
 def _bound_contest(terms: GameTerms) -> Iterator[GameRefusal]:
-    """Yields the bound of a contest. It must end within one more window if it was opened in time, because
-    every seat's settlement waits for it."""
+    """Yields a refusal if a contest could last longer than the window `dispute`. Every seat's settlement
+    waits for the end of a contest."""
     least = 2 * terms.contest_levels * terms.windows.respond
     if terms.windows.dispute < least:
         rule = f"dispute >= 2 contest_levels respond ({least})"

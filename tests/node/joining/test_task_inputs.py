@@ -262,7 +262,7 @@ async def test_false_roots_of_chunks_are_refused(submitter: Party, node: Party, 
     async with submitter.serve() as good, serve_hostile(liar, answer) as bad:
         async with open_parts(node, [bad, good]):
             pass
-        with pytest.raises(ProtocolFault, match="do not fold"):
+        with pytest.raises(ProtocolFault, match="do not give the root"):
             async with open_parts(Party(tmp_path / "other", 4), [bad]):
                 pass
 

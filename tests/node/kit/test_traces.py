@@ -159,7 +159,7 @@ def test_keep_trace_refuses_what_does_not_fit(store: BlobStore) -> None:
     number, data, levels = next(iterate_tensors())
     wrong = {
         "no such buffer": (len(LAYOUT), data, levels),
-        "another length": (number, data[4:], levels),
+        "the wrong length": (number, data[4:], levels),
         "in 1 leaves": (number, data, compute_levels(bytes(data), 2048)),
     }
     for reason, tensor in wrong.items():

@@ -185,7 +185,7 @@ def test_a_gradient_at_the_label_is_one_selection() -> None:
 
 # --- What is refused ----------------------------------------------------------------------------------------
 REFUSED: dict[str, tuple[Function, Inputs, str]] = {
-    "an unknown operation": (lambda x: (x.cos(),), (X,), "aten.cos.default. Only of constants"),
+    "an unknown operation": (lambda x: (x.cos(),), (X,), "aten.cos.default. Only constants"),
     "routing by data": (lambda x: (x.topk(2).values,), (X,), "aten.topk.default. Routing by data"),
     "a softmax of columns": (lambda x: (x.softmax(0),), (X,), "expected the last dimension"),
     "losses by class": (lambda x, i: (F.cross_entropy(x, i, Y[0]),), (X, LABELS), "no weights of classes"),

@@ -105,7 +105,7 @@ def test_another_length_is_refused(cut: slice) -> None:
      ",".join(["0-0"] * (MAX_RUNS + 1)), ",".join(["0-1f"] * (MAX_LEAVES // 32 + 1))],
 )  # fmt: skip
 def test_malformed_requests_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no runs of leaves"):
+    with pytest.raises(InvalidInput, match="these runs of leaves cannot be served"):
         parse_runs(text, BLOBS[3 * CHUNK + 2_500][1])
 
 
