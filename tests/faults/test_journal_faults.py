@@ -179,10 +179,10 @@ def test_a_cut_that_takes_a_record_which_was_whole_is_found(killed: tuple[Path, 
 def test_a_deleted_file_is_found(killed: tuple[Path, list[int]], suffix: str) -> None:
     path, _ = killed
     find(path, suffix).unlink()
-    with pytest.raises(EnvironmentFault, match="lost records.*Bring back"):
+    with pytest.raises(EnvironmentFault, match="lost records.*Restore all files"):
         read_rounds(path)
     # A refusal changes nothing: the same again.
-    with pytest.raises(EnvironmentFault, match="lost records.*Bring back"):
+    with pytest.raises(EnvironmentFault, match="lost records.*Restore all files"):
         read_rounds(path)
 
 
@@ -208,7 +208,7 @@ def test_an_older_log_beside_the_database_is_not_written_into_it(
     newer = path.read_bytes()
     find(path, "-wal").write_bytes(older)
     find(path, "-wal").chmod(0o600)
-    with pytest.raises(EnvironmentFault, match="Bring back"):
+    with pytest.raises(EnvironmentFault, match="Restore all files"):
         look(path)
     assert (path.read_bytes(), find(path, "-wal").read_bytes()) == (newer, older)
     find(path, "-wal").unlink()
@@ -318,7 +318,7 @@ def test_a_flipped_bit_of_a_record_is_found(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[content.index(b'"round":1') - 9] ^= 1
     path.write_bytes(content)
-    with pytest.raises(EnvironmentFault, match="damaged.*row 2 missing from index second_copies.*Bring back"):
+    with pytest.raises(EnvironmentFault, match="damaged.*row 2 missing from index second_copies.*Restore all files"):
         read_rounds(path)
     assert path.read_bytes() == content
 

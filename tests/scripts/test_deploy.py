@@ -243,5 +243,5 @@ def test_a_file_lists_every_contract(tmp_path: Path) -> None:
 
 def test_a_contract_that_landed_elsewhere_is_refused() -> None:
     require_address("Rounds", "0x1", "0x1")
-    with pytest.raises(EnvironmentFault, match="Rounds landed"):
+    with pytest.raises(EnvironmentFault, match="Rounds was created at another address"):
         require_address("Rounds", "0x1", "0x2")

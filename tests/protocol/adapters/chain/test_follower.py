@@ -138,7 +138,7 @@ async def test_another_chain_is_not_followed(net: TestChain, tmp_path: Path, gap
         await other.anvil("anvil_mine", (await net.chain.head()).number + gap)
         right, follower._connection = follower._connection, other.chain.connection
         for _ in range(3):
-            with pytest.raises(EnvironmentFault, match="got another one") as fault:
+            with pytest.raises(EnvironmentFault, match="forks off") as fault:
                 await follower.read_up_to(await other.chain.head())
             assert fault.value.retryable
         follower._connection = right
@@ -168,7 +168,7 @@ async def test_another_chain_that_is_shown_in_between_two_questions_is_not_taken
         monkeypatch.setattr(Connection, "block", ask_the_right_one)
         follower._connection = other.chain.connection
         follower._reader = EventReader(other.chain.connection, net.chain.deployment)
-        with pytest.raises(EnvironmentFault, match="got another one"):
+        with pytest.raises(EnvironmentFault, match="forks off"):
             await follower.read_up_to(head)
 
 
@@ -190,12 +190,12 @@ async def test_a_fork_that_lasted_for_more_than_the_near_blocks_is_left_again(ne
     await deposit(net, 2)
     await net.anvil("anvil_mine", 20, 13)
     for look in range(module.FORK_LOOKS - 1):
-        with pytest.raises(EnvironmentFault, match="got another one"):
+        with pytest.raises(EnvironmentFault, match="forks off"):
             await follower.read_up_to(await net.chain.head())
         if not look:
             # What was read is seen in between: all is looked at anew.
             assert await follower.read_up_to(old) is None
-            with pytest.raises(EnvironmentFault, match="got another one"):
+            with pytest.raises(EnvironmentFault, match="forks off"):
                 await follower.read_up_to(await net.chain.head())
     batch = await read_next(follower, net)
     assert batch.forget_from == fork.number + 1 and read_deposits(batch) == [2]
