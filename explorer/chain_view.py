@@ -328,7 +328,7 @@ class ChainView:
             except BROKEN:
                 continue
             try:
-                disputes = self.chain.deployment.disputes
+                disputes = self.chain.deployment.game
                 found = await find_number(self.chain.connection, disputes, event, numeric_format)
                 shown = None if found is None else found.to_json()
             except EnvironmentFault as fault:

@@ -72,7 +72,7 @@ class EventIndex:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._rows = sqlite3.connect(path, timeout=0)
-        identity = f"version {VERSION}, chain {deployment.chain_id}, contracts at {deployment.tasks}"
+        identity = f"version {VERSION}, chain {deployment.chain_id}, contracts at {deployment.game}"
         try:
             found = self._open(identity)
         except sqlite3.DatabaseError as error:

@@ -113,7 +113,7 @@ class PageServer:
         view, deployment = self._view, self._view.chain.deployment
         return answer({
             "chain_id": deployment.chain_id,
-            "contracts": deployment.tasks,
+            "contracts": deployment.game,
             "other_contracts": view.others,
             "token": deployment.token,
             "head": None if view.head is None else view.head.number,

@@ -65,15 +65,23 @@ def read_layouts() -> dict[str, Any]:
 
 def render_layouts(layouts: dict[str, Any]) -> str:
     """Returns one line for each field: word, first byte in it, bytes, name, type; structs follow their
-    contract."""
+    contract. Contracts with the same layout stand together."""
     lines = ["# Written by ./dev compile: word, first byte, bytes, field, type."]
+    groups = dict[tuple[str, ...], list[str]]()
     for name, layout in sorted(layouts.items()):
-        types = layout["types"]
-        lines += ["", name, *_render_fields(layout["storage"], types)]
-        structs = {kind["label"]: kind for kind in types.values() if "members" in kind}
-        for label, kind in sorted(structs.items()):
-            lines += [f"  {label}", *(f"  {line}" for line in _render_fields(kind["members"], types))]
+        groups.setdefault(tuple(_render_layout(layout)), []).append(name)
+    for layout_lines, names in sorted(groups.items(), key=lambda group: group[1]):
+        lines += ["", ", ".join(names), *layout_lines]
     return "\n".join(lines) + "\n"
+
+
+def _render_layout(layout: dict[str, Any]) -> Iterator[str]:
+    types = layout["types"]
+    yield from _render_fields(layout["storage"], types)
+    structs = {kind["label"]: kind for kind in types.values() if "members" in kind}
+    for label, kind in sorted(structs.items()):
+        yield f"  {label}"
+        yield from (f"  {line}" for line in _render_fields(kind["members"], types))
 
 
 def _render_fields(fields: list[dict[str, Any]], types: dict[str, Any]) -> Iterator[str]:

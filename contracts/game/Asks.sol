@@ -7,7 +7,7 @@ import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {Tolerance} from "../libraries/Tolerance.sol";
 import {Audit, GameTerms, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
+import {Module, Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {SignedVote} from "./StatementTypes.sol";
 import {IAsks} from "./interfaces/IAsks.sol";
@@ -17,14 +17,7 @@ import {IRefusals} from "./interfaces/IRefusals.sol";
 /// @dev An ask is one word; what it is about is in its id. An honest signer can always answer: the leaf exists, it has both states, and what it needs of
 /// others (the schedule) is under a root that every node checks before it joins.
 contract Asks is QuestionModule, IAsks {
-    struct OpenAsk {
-        uint64 lastBlock;
-        uint64 bonds;
-    }
-
-    mapping(bytes32 => OpenAsk) private _asks;
-
-    constructor(Modules memory modules) QuestionModule(modules) {}
+    constructor(Modules memory modules) Module(modules) {}
 
     // Asking ----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IAsks
@@ -246,5 +239,9 @@ contract Asks is QuestionModule, IAsks {
     function askOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds) {
         OpenAsk memory open = _asks[id];
         return (open.lastBlock, open.bonds);
+    }
+
+    function _isAsking() internal pure override returns (bool) {
+        return true;
     }
 }

@@ -7,6 +7,7 @@ import {Float32} from "../libraries/Float32.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
+import {GameStorage} from "./GameStorage.sol";
 import {GameTerms, Phase, RoundView} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {IContests} from "./interfaces/IContests.sol";
@@ -20,38 +21,13 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @title CONTEST. Twin of `protocol/spec/game/contests.py`.
 /// @notice The contract computes; it never votes. An honest root needs somebody who has its tree, an honest contester only follows the difference down.
 /// @dev While a contest runs no seat settles its round, so the round's claims and their solvers' records stay what they are.
-contract Contests is Module, IContests {
+contract Contests is GameStorage, Module, IContests {
     using OpenCounts for uint256;
 
     /// @notice Levels of a tree that one answer opens.
     uint256 public constant FANOUT_LEVELS = 4;
     uint256 private constant WEIGHTS = 0;
     uint256 private constant ROOTS = 2;
-
-    /// @dev Four words, of which a new contest writes the first and the third.
-    /// @param bonds how many its contester has laid out
-    /// @param level 0: the posted root; else 1 + the node's depth in its tensor tree
-    /// @param posting what names the posting of the root: a root that falls and is posted again is another one, with clocks of its own
-    /// @param node that is contested (0 at level 0); while the contester is on turn, the hash of the posted nodes
-    struct Contest {
-        Turn turn;
-        uint8 tensor;
-        uint8 level;
-        uint16 round;
-        uint40 clockBlock;
-        uint16 bonds;
-        address contester;
-        address answerer;
-        uint32 index;
-        bytes32 posting;
-        bytes32 node;
-    }
-
-    mapping(TaskId => mapping(bytes32 => Contest)) private _contests;
-    /// @inheritdoc IContests
-    mapping(TaskId => uint256) public openOf;
-    /// @inheritdoc IContests
-    mapping(TaskId => uint256) public contestedUntil;
 
     constructor(Modules memory modules) Module(modules) {}
 
@@ -66,7 +42,7 @@ contract Contests is Module, IContests {
         if (view_.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
         _requireWindow(view_.opened, view_.rootUntil);
         GameTerms memory terms = _terms(task);
-        uint256 bonds = 1 + openOf[task].total();
+        uint256 bonds = 1 + _contestsOpen[task].total();
         uint256 bondWei = bonds * terms.amounts.contestBond;
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         id = keccak256(abi.encode(task, round, view_.root, msg.sender, salt));
@@ -75,7 +51,7 @@ contract Contests is Module, IContests {
         (c.round, c.bonds, c.contester) = (uint16(round), uint16(bonds), msg.sender);
         c.posting = _postingOf(view_);
         uint256 clock = _turnTo(c, Turn.ANSWER, terms);
-        openOf[task] = openOf[task].add(round);
+        _contestsOpen[task] = _contestsOpen[task].add(round);
         emit Contested(task, id, round, view_.root, msg.sender, bondWei, clock);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
     }
@@ -141,7 +117,7 @@ contract Contests is Module, IContests {
         private
     {
         _close(task, id, c, Turn.STANDS);
-        contestedUntil[task] = block.number + terms.windows.respond;
+        _contestedUntil[task] = block.number + terms.windows.respond;
         uint256 bondWei = _bondOf(c, terms);
         purse.give(Pots.bonds(task), answerer, bondWei / 2);
         purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
@@ -165,7 +141,7 @@ contract Contests is Module, IContests {
 
     function _close(TaskId task, bytes32 id, Contest storage c, Turn outcome) private {
         c.turn = outcome;
-        openOf[task] = openOf[task].remove(c.round);
+        _contestsOpen[task] = _contestsOpen[task].remove(c.round);
         emit ContestEnded(task, id, outcome);
     }
 
@@ -335,5 +311,15 @@ contract Contests is Module, IContests {
     {
         Contest storage c = _contests[task][id];
         return (c.turn, c.clockBlock, c.round, c.tensor, c.level, c.index, c.node);
+    }
+
+    /// @inheritdoc IContests
+    function openOf(TaskId task) external view returns (uint256) {
+        return _contestsOpen[task];
+    }
+
+    /// @inheritdoc IContests
+    function contestedUntil(TaskId task) external view returns (uint256) {
+        return _contestedUntil[task];
     }
 }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
+import {GameStorage} from "./GameStorage.sol";
 import {
     FALLS_MAX,
     GameTerms,
@@ -25,20 +26,10 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Moves the money of convictions: stakes of liars, and what they owe to solvers whose pay they took.
 /// @dev Twin of `convicting.py` and `compensation.py` in `protocol/spec/game`.
-abstract contract Convictions is Module, ISettlement {
-    /// @dev What the signers of a fallen root owe to the rounds first .. last, as far as no earlier fall undid them.
-    struct Fall {
-        uint32 first;
-        uint32 last;
-        uint128 owedWei;
-        uint128 heldWei;
-    }
-
-    mapping(TaskId => Fall[]) private _falls;
-
+abstract contract Convictions is GameStorage, Module, ISettlement {
     // Falls -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc ISettlement
-    function fall(TaskId task, uint256 round, address finder) external only(address(contests)) {
+    function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
         (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
         uint256 restWei = tasks.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
@@ -85,7 +76,7 @@ abstract contract Convictions is Module, ISettlement {
     }
 
     /// @inheritdoc ISettlement
-    function burnRest(TaskId task) external only(address(tasks)) {
+    function burnRest(TaskId task) external onlyGame {
         for (uint256 i = 0; i < _falls[task].length; ++i) {
             bytes32 pot = Pots.restitution(task, i);
             purse.discard(pot, purse.potOf(pot));
@@ -96,9 +87,8 @@ abstract contract Convictions is Module, ISettlement {
     /// @inheritdoc ISettlement
     function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement)
         external
+        onlyGame
     {
-        bool isModule = msg.sender == address(asks) || msg.sender == address(disputes) || msg.sender == evidence;
-        if (!isModule) revert IRefusals.NotModule(msg.sender);
         rounds.sync(task);
         (address owed, uint256 owedWei, uint256 keptWei) = (address(0), 0, 0);
         if (statement.draw == NO_DRAW) votes.markConvicted(task, statement.round, statement.slot);

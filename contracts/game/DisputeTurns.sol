@@ -12,34 +12,6 @@ abstract contract DisputeTurns is QuestionModule, IDisputes {
     /// @dev In place of a draw: the statement is the claim.
     uint8 internal constant CLAIM = type(uint8).max;
 
-    /// @dev Four words, two of them written at the opening of a claim's dispute, three at that of a vote's.
-    /// @param number k: the bond is k times the task's
-    /// @param localStep of the segment's start; so globalStep
-    /// @param shown how many of the demanded leaves
-    /// @param origin of a vote, what must be opened; then the hash of the step roots; once a step is named, the root of the state before it
-    /// @param result once a step is named, the root of the state after it; once its trace is posted, the root of that
-    struct Dispute {
-        Stage stage;
-        uint8 step;
-        uint8 demanded;
-        uint8 shown;
-        uint24 seat;
-        uint40 clockBlock;
-        address opener;
-        uint16 round;
-        uint8 slot;
-        uint8 draw;
-        uint8 rank;
-        uint16 segment;
-        uint24 number;
-        uint32 localStep;
-        uint32 globalStep;
-        bytes32 origin;
-        bytes32 result;
-    }
-
-    mapping(TaskId => mapping(bytes32 => Dispute)) internal _disputes;
-
     // Turns -----------------------------------------------------------------------------------------------------------
     function _running(TaskId task, bytes32 id) internal view returns (Dispute storage d) {
         d = _disputes[task][id];

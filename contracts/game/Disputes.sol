@@ -7,7 +7,7 @@ import {Draw} from "../libraries/Draw.sol";
 import {StepProofs} from "../libraries/StepProofs.sol";
 import {DisputeOpening} from "./DisputeOpening.sol";
 import {GameTerms} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
+import {Module, Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -20,12 +20,11 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// repeats none. Step roots are kept as one hash, and of the named step the two roots that count; who needs more finds it in the events.
 contract Disputes is DisputeOpening {
     /// @dev Leaves that the opener may demand.
-    uint256 private constant LEAVES_MAX = 8;
+    uint256 private constant DEMANDED_LEAVES_MAX = 8;
     /// @inheritdoc IDisputes
     IReferee public immutable referee;
-    mapping(bytes32 => StepProofs.Demand[LEAVES_MAX]) private _demands;
 
-    constructor(Modules memory modules, IReferee referee_) QuestionModule(modules) {
+    constructor(Modules memory modules, IReferee referee_) Module(modules) {
         referee = referee_;
     }
 
@@ -63,7 +62,7 @@ contract Disputes is DisputeOpening {
         GameTerms memory terms = _terms(task);
         StepProofs.requireFacts(terms.stepRoot, facts);
         if (list.length == 0) revert NothingDemanded();
-        _requireBelow("leaves", LEAVES_MAX + 1, list.length);
+        _requireBelow("leaves", DEMANDED_LEAVES_MAX + 1, list.length);
         for (uint256 i = 0; i < list.length; ++i) {
             LeafDemand calldata one = list[i];
             _demands[id][i] = StepProofs.demandOf(facts, one.node, one.place, one.leafIndex);
@@ -164,5 +163,9 @@ contract Disputes is DisputeOpening {
         terms = _terms(task);
         StepProofs.requireFacts(terms.stepRoot, facts);
         StepProofs.requireHeader(d.origin, start);
+    }
+
+    function _isAsking() internal pure override returns (bool) {
+        return false;
     }
 }

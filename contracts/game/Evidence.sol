@@ -7,7 +7,7 @@ import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {EPOCH_ROUNDS, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
+import {Module, Modules} from "./Module.sol";
 import {StatementModule} from "./StatementModule.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
 import {IEvidence} from "./interfaces/IEvidence.sol";
@@ -17,16 +17,13 @@ import {Slots} from "./libraries/Slots.sol";
 /// @title Proofs in one transaction. Twin of `apply_seal_proof` and `apply_convict` in `protocol/spec/game/transaction_proofs.py`.
 /// @dev A statement can be proven false for as long as it can be disputed. Nothing here knows a party: the proof alone decides.
 contract Evidence is StatementModule, IEvidence {
-    /// @inheritdoc IEvidence
-    mapping(address => mapping(bytes32 => uint256)) public sealedBlock;
-
-    constructor(Modules memory modules) StatementModule(modules) {}
+    constructor(Modules memory modules) Module(modules) {}
 
     // Seals -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IEvidence
     /// @dev Kept by sender: nobody can renew somebody else's seal, and a copy of it is of no use.
     function sealProof(bytes32 digest) external {
-        sealedBlock[msg.sender][digest] = block.number;
+        _sealedBlocks[msg.sender][digest] = block.number;
         emit ProofSealed(msg.sender, digest);
     }
 
@@ -38,7 +35,7 @@ contract Evidence is StatementModule, IEvidence {
 
     function _requireSealed() private view {
         bytes32 digest = digestOf(msg.sender, msg.data);
-        uint256 since = sealedBlock[msg.sender][digest];
+        uint256 since = _sealedBlocks[msg.sender][digest];
         bool isGood =
             since != 0 && since < block.number && block.number <= since + tasks.limits().proofSealBlocks;
         if (!isGood) revert IRefusals.SealMissing(digest);
@@ -324,6 +321,11 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     // Views -----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IEvidence
+    function sealedBlock(address account, bytes32 digest) external view returns (uint256) {
+        return _sealedBlocks[account][digest];
+    }
+
     /// @inheritdoc IEvidence
     function digestOf(address sender, bytes calldata data) public pure returns (bytes32) {
         return keccak256(abi.encode(sender, keccak256(data)));

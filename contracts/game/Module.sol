@@ -6,7 +6,6 @@ import {IRandomness} from "../interfaces/IRandomness.sol";
 import {GameTerms} from "./GameTypes.sol";
 import {IContests} from "./interfaces/IContests.sol";
 import {IPurse} from "./interfaces/IPurse.sol";
-import {IQuestions} from "./interfaces/IQuestions.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
@@ -20,14 +19,7 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 /// @notice The contracts of one deployment. They name one another, so their addresses are computed before the first is created.
 struct Modules {
     IPurse purse;
-    ITasks tasks;
-    IRounds rounds;
-    IVotes votes;
-    ISettlement settlement;
-    IQuestions asks;
-    IQuestions disputes;
-    address evidence;
-    IContests contests;
+    address game;
     IShares shares;
     IRandomness randomness;
 }
@@ -45,9 +37,6 @@ abstract contract Module {
     IRounds internal immutable rounds;
     IVotes internal immutable votes;
     ISettlement internal immutable settlement;
-    IQuestions internal immutable asks;
-    IQuestions internal immutable disputes;
-    address internal immutable evidence;
     IContests internal immutable contests;
     IShares internal immutable shares;
     IRandomness internal immutable randomness;
@@ -55,14 +44,15 @@ abstract contract Module {
     bytes32 private immutable _ownSeparator;
 
     constructor(Modules memory m) {
-        (purse, tasks, rounds, votes) = (m.purse, m.tasks, m.rounds, m.votes);
-        (settlement, asks, disputes, evidence) = (m.settlement, m.asks, m.disputes, m.evidence);
-        (contests, shares, randomness) = (m.contests, m.shares, m.randomness);
-        (_chainId, _ownSeparator) = (block.chainid, _separate(address(m.tasks)));
+        (purse, shares, randomness) = (m.purse, m.shares, m.randomness);
+        (tasks, rounds, votes) = (ITasks(m.game), IRounds(m.game), IVotes(m.game));
+        (settlement, contests) = (ISettlement(m.game), IContests(m.game));
+        (_chainId, _ownSeparator) = (block.chainid, _separate(m.game));
     }
 
-    modifier only(address module) {
-        if (msg.sender != module) revert IRefusals.NotModule(msg.sender);
+    /// @dev For calls that the game makes itself.
+    modifier onlyGame() {
+        if (msg.sender != address(tasks)) revert IRefusals.NotModule(msg.sender);
         _;
     }
 

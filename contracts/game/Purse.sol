@@ -16,20 +16,10 @@ contract Purse is IPurse, ReentrancyGuardTransient {
     /// @notice Where burned tokens go; not every token can be burned.
     address public constant DEAD = 0x000000000000000000000000000000000000dEaD;
 
-    uint256 private constant MODULES_MAX = 10;
-
     IERC20 private immutable _token;
-    // In the code: to look them up in storage would cost every first move of a transaction 2,100 gas.
-    address private immutable _module0;
-    address private immutable _module1;
-    address private immutable _module2;
-    address private immutable _module3;
-    address private immutable _module4;
-    address private immutable _module5;
-    address private immutable _module6;
-    address private immutable _module7;
-    address private immutable _module8;
-    address private immutable _module9;
+    address private immutable _game;
+    address private immutable _shares;
+
     /// @inheritdoc IPurse
     mapping(address => uint256) public creditOf;
     /// @dev One wei more than what lies there, from the first one on: a pot that is filled and emptied is never storage that is written anew.
@@ -46,24 +36,13 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         if (!isModule(msg.sender)) revert IRefusals.NotModule(msg.sender);
     }
 
-    constructor(IERC20 token_, address[] memory movers) {
-        _token = token_;
-        if (movers.length > MODULES_MAX) revert TooManyModules(MODULES_MAX, movers.length);
-        address[MODULES_MAX] memory all;
-        for (uint256 i = 0; i < movers.length; ++i) {
-            all[i] = movers[i];
-        }
-        (_module0, _module1, _module2, _module3, _module4) = (all[0], all[1], all[2], all[3], all[4]);
-        (_module5, _module6, _module7, _module8, _module9) = (all[5], all[6], all[7], all[8], all[9]);
+    constructor(IERC20 token_, address game, address shares) {
+        (_token, _game, _shares) = (token_, game, shares);
     }
 
     /// @inheritdoc IPurse
     function isModule(address account) public view returns (bool) {
-        if (account == address(0)) return false;
-        bool isEarly = account == _module0 || account == _module1 || account == _module2 || account == _module3
-            || account == _module4;
-        return isEarly || account == _module5 || account == _module6 || account == _module7
-            || account == _module8 || account == _module9;
+        return account == _game || account == _shares;
     }
 
     /// @inheritdoc IPurse

@@ -2,23 +2,14 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {Member} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
 import {StatementModule} from "./StatementModule.sol";
-import {IQuestions} from "./interfaces/IQuestions.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {Members} from "./libraries/Members.sol";
 import {Pots} from "./libraries/Pots.sol";
 
 /// @title What asks and disputes share: how many are open on a seat, and their bonds.
-abstract contract QuestionModule is StatementModule, IQuestions {
-    constructor(Modules memory modules) StatementModule(modules) {}
-
-    /// @inheritdoc IQuestions
-    function openOn(TaskId task, uint256 seat) external view returns (uint256) {
-        Member memory member = Members.load(tasks, task, seat);
-        return address(this) == address(asks) ? member.asks : member.disputes;
-    }
+abstract contract QuestionModule is StatementModule {
+    /// @dev Whether this part opens asks, and not disputes.
+    function _isAsking() internal pure virtual returns (bool);
 
     /// @dev Counts one more on a seat and takes its bond from the sender's credit: the k-th open one costs k.
     /// @param bondLimitWei the most that the sender pays: others may open some before it
@@ -29,7 +20,7 @@ abstract contract QuestionModule is StatementModule, IQuestions {
         returns (uint256 number, uint256 bondWei)
     {
         uint256 oneWei;
-        (number, oneWei) = tasks.countQuestion(task, seat, round, true);
+        (number, oneWei) = tasks.countQuestion(task, seat, round, _isAsking(), true);
         bondWei = number * oneWei;
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
@@ -52,6 +43,6 @@ abstract contract QuestionModule is StatementModule, IQuestions {
     }
 
     function _endQuestion(TaskId task, uint256 seat, uint256 round) private returns (uint256 oneWei) {
-        (, oneWei) = tasks.countQuestion(task, seat, round, false);
+        (, oneWei) = tasks.countQuestion(task, seat, round, _isAsking(), false);
     }
 }

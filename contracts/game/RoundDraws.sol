@@ -23,11 +23,11 @@ abstract contract RoundDraws is RoundOpening {
     // Beacons and audits ----------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
     function sealRound(TaskId task, uint256 round, bytes calldata proof) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _frameOf(s, t, round);
         if (f.trained != 0 || f.phaseOf() != Phase.RUNNING) revert IRefusals.NothingToSeal(round);
         uint256 beaconBlock = f.beaconBlock(s.plan.toPlan());
-        _requireWindow(beaconBlock + 1, beaconBlock + _sealBlocks);
+        _requireWindow(beaconBlock + 1, beaconBlock + _limits.sealBlocks);
         bytes32 value = randomness.read(beaconBlock, proof);
         f.trained = f.offsetOf(block.number);
         _keep(s, round, f);
@@ -37,7 +37,7 @@ abstract contract RoundDraws is RoundOpening {
 
     /// @inheritdoc IRounds
     function sealAudits(TaskId task, uint256 round, bytes calldata proof) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Plan memory plan = s.plan.toPlan();
         Frame memory f = _frameOf(s, t, round);
         if (!f.isClosed() || f.has(Frames.SEALED) || f.phaseOf() == Phase.UNDONE) {
@@ -59,7 +59,7 @@ abstract contract RoundDraws is RoundOpening {
         view
         returns (bytes32)
     {
-        (uint256 first, uint256 last) = Frames.drawWindow(fromBlock, plan, _sealBlocks);
+        (uint256 first, uint256 last) = Frames.drawWindow(fromBlock, plan, _limits.sealBlocks);
         _requireWindow(first, last);
         return randomness.read(first - 1, proof);
     }
@@ -69,7 +69,7 @@ abstract contract RoundDraws is RoundOpening {
     /// already ends the search.
     function _drawLate(
         TaskId task,
-        State storage s,
+        RoundRing storage s,
         Track memory t,
         Plan memory plan,
         uint256 round,
@@ -91,7 +91,7 @@ abstract contract RoundDraws is RoundOpening {
     }
 
     /// @return isLast no round before it can be missing its late audits
-    function _isMissing(State storage s, Frame memory f, uint256 round, uint256 disputeBlocks)
+    function _isMissing(RoundRing storage s, Frame memory f, uint256 round, uint256 disputeBlocks)
         private
         view
         returns (bool isLast, bool isMissing)
@@ -103,7 +103,7 @@ abstract contract RoundDraws is RoundOpening {
 
     /// @inheritdoc IRounds
     function sealClosing(TaskId task, bytes calldata proof) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Plan memory plan = s.plan.toPlan();
         uint256 fromBlock = _closingFrom(s, t, plan);
         if (fromBlock == 0) revert IRefusals.NothingToSeal(t.nextRound);
@@ -116,7 +116,7 @@ abstract contract RoundDraws is RoundOpening {
     }
 
     /// @dev From the last missing round's close + auditMax, at the earliest when the task came to stand still; 0 where no closing seed is due.
-    function _closingFrom(State storage s, Track memory t, Plan memory plan)
+    function _closingFrom(RoundRing storage s, Track memory t, Plan memory plan)
         private
         view
         returns (uint256 fromBlock)
@@ -132,7 +132,7 @@ abstract contract RoundDraws is RoundOpening {
         if (fromBlock != 0) fromBlock = _max(fromBlock, t.standsSince);
     }
 
-    function _lateSeed(State storage s, Roster memory roster) internal view returns (bytes32) {
+    function _lateSeed(RoundRing storage s, Roster memory roster) internal view returns (bytes32) {
         if (roster.lateFrom == 0) return 0;
         if (roster.lateBy >= CLOSING) return s.closingSeeds[roster.lateBy - CLOSING];
         return s.seeds[roster.lateBy % RING_ROUNDS];
@@ -141,7 +141,7 @@ abstract contract RoundDraws is RoundOpening {
     // Fates of claims -------------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
     function fatesOf(TaskId task, uint256 round) external view returns (Fates memory) {
-        (State storage s,, Frame memory f) = _look(task, round);
+        (RoundRing storage s,, Frame memory f) = _look(task, round);
         return _fatesOf(task, f, s.plan.toPlan(), round, tasks.closedSolvers(task));
     }
 
@@ -168,7 +168,7 @@ abstract contract RoundDraws is RoundOpening {
 
     function _isUnsealed(Frame memory f, Plan memory plan) private view returns (bool) {
         if (f.has(Frames.SEALED) || !f.isClosed()) return false;
-        (, uint256 last) = Frames.drawWindow(f.at(f.closed), plan, _sealBlocks);
+        (, uint256 last) = Frames.drawWindow(f.at(f.closed), plan, _limits.sealBlocks);
         return block.number > last;
     }
 }

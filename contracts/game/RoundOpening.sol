@@ -21,8 +21,8 @@ abstract contract RoundOpening is RoundStorage {
 
     // Starting --------------------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
-    function begin(TaskId task, bytes32 root) external only(address(tasks)) {
-        State storage s = _states[task];
+    function begin(TaskId task, bytes32 root) external onlyGame {
+        RoundRing storage s = _roundRings[task];
         GameTerms memory terms = _terms(task);
         Track memory t;
         uint256 segments = terms.innerSteps / terms.segmentSteps;
@@ -42,13 +42,13 @@ abstract contract RoundOpening is RoundStorage {
 
     /// @inheritdoc IRounds
     function start(TaskId task) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Plan memory plan = s.plan.toPlan();
         uint256 next = t.nextRound;
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
         if (next >= plan.rounds) revert IRefusals.TaskOver(TaskId.unwrap(task));
         if (t.live != 0) revert IRefusals.NotStanding(t.live - 1);
-        if (_isStartAlive(t)) revert IRefusals.StartPending(t.startBlock + _sealBlocks);
+        if (_isStartAlive(t)) revert IRefusals.StartPending(t.startBlock + _limits.sealBlocks);
         if (!_isFree(t, next)) revert IRefusals.RingFull(next);
         if (!tasks.isFunded(task)) revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
         t.startBlock = AuditDraw.gridBlock(block.number + plan.delay, plan.drawGrid);
@@ -57,16 +57,16 @@ abstract contract RoundOpening is RoundStorage {
     }
 
     function _isStartAlive(Track memory t) internal view returns (bool) {
-        return t.startBlock != 0 && t.isHalted == 0 && block.number <= t.startBlock + _sealBlocks;
+        return t.startBlock != 0 && t.isHalted == 0 && block.number <= t.startBlock + _limits.sealBlocks;
     }
 
     /// @inheritdoc IRounds
     function sealStart(TaskId task, bytes calldata proof) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         uint256 startBlock = t.startBlock;
         if (startBlock == 0) revert IRefusals.NothingToSeal(t.nextRound);
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
-        _requireWindow(startBlock + 1, startBlock + _sealBlocks);
+        _requireWindow(startBlock + 1, startBlock + _limits.sealBlocks);
         (uint64 closed, bool isAnyClosed) = tasks.closures(task);
         Roster memory roster = _rosterAt(s, t.nextRound);
         if (!_isEnough(task, roster, isAnyClosed)) {
@@ -85,7 +85,7 @@ abstract contract RoundOpening is RoundStorage {
     }
 
     /// @dev Beacons for frozen rounds up to and with `last` that have neither a beacon nor begun. The caller keeps the track.
-    function _deal(TaskId task, State storage s, Track memory t, bytes32 value, uint256 last) internal {
+    function _deal(TaskId task, RoundRing storage s, Track memory t, bytes32 value, uint256 last) internal {
         uint256 round = _max(t.dealtTo, t.nextRound);
         uint256 to = _min(last + 1, t.frozenTo);
         if (round >= to) return;
@@ -96,7 +96,7 @@ abstract contract RoundOpening is RoundStorage {
         t.dealtTo = to;
     }
 
-    function _open(TaskId task, State storage s, Track memory t, uint64 pool, bytes32 base, uint64 closed)
+    function _open(TaskId task, RoundRing storage s, Track memory t, uint64 pool, bytes32 base, uint64 closed)
         private
     {
         uint256 round = t.nextRound;
@@ -114,7 +114,7 @@ abstract contract RoundOpening is RoundStorage {
     /// @dev After a round got its root: the next one opens, or the task stands still until it is started.
     function _openNext(
         TaskId task,
-        State storage s,
+        RoundRing storage s,
         Track memory t,
         bytes32 root,
         uint64 closed,
@@ -140,7 +140,7 @@ abstract contract RoundOpening is RoundStorage {
 
     /// @inheritdoc IRounds
     function halt(TaskId task) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         address submitter = _terms(task).submitter;
         bool mayHalt = msg.sender == submitter || msg.sender == address(shares);
         if (!mayHalt) revert IRefusals.NotSubmitter(submitter, msg.sender);
@@ -160,7 +160,7 @@ abstract contract RoundOpening is RoundStorage {
         bytes32 claimRoot,
         uint256 segments
     ) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _frameOf(s, t, round);
         if (f.phaseOf() != Phase.RUNNING) revert IRefusals.RoundUndone(round);
         if (f.trained == 0) revert IRefusals.WrongBeacon(0, beacon);
@@ -178,7 +178,7 @@ abstract contract RoundOpening is RoundStorage {
         emit ClaimTaken(task, round, slot, claimRoot, segments);
     }
 
-    function _keepShort(State storage s, Frame memory f, uint256 round, uint256 slot, uint256 segments)
+    function _keepShort(RoundRing storage s, Frame memory f, uint256 round, uint256 slot, uint256 segments)
         private
     {
         uint256 shorts = f.has(Frames.SHORT) ? s.shorts[round % RING_ROUNDS] : 0;
@@ -187,7 +187,7 @@ abstract contract RoundOpening is RoundStorage {
         f.flags |= Frames.SHORT;
     }
 
-    function _requireGround(State storage s, uint256 round, bytes32 baseRoot, bytes32 beacon) private view {
+    function _requireGround(RoundRing storage s, uint256 round, bytes32 baseRoot, bytes32 beacon) private view {
         bytes32 expected = s.bases[round % RING_ROUNDS];
         if (baseRoot != expected) revert IRefusals.WrongBase(expected, baseRoot);
         expected = s.beacons[round % RING_ROUNDS];

@@ -31,7 +31,7 @@ abstract contract RoundPosting is RoundDraws {
         uint64 signers,
         bytes calldata signatures
     ) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _waiting(s, t, round);
         Plan memory plan = s.plan.toPlan();
         (uint64 closed, bool isAnyClosed) = tasks.closures(task);
@@ -71,7 +71,7 @@ abstract contract RoundPosting is RoundDraws {
     }
 
     /// @dev The closed round that has no root yet.
-    function _waiting(State storage s, Track memory t, uint256 round) private view returns (Frame memory f) {
+    function _waiting(RoundRing storage s, Track memory t, uint256 round) private view returns (Frame memory f) {
         if (t.live != round + 1) revert IRefusals.NotNewest(round);
         f.fill(s.frames[round % RING_ROUNDS]);
         if (!f.isClosed()) revert IRefusals.NotNewest(round);
@@ -82,7 +82,7 @@ abstract contract RoundPosting is RoundDraws {
     }
 
     /// @dev What each signer has signed. Roots stand in the order of their shards.
-    function _mergeOf(TaskId task, State storage s, uint256 pool, uint256 round, uint64 merged, bytes32 root)
+    function _mergeOf(TaskId task, RoundRing storage s, uint256 pool, uint256 round, uint64 merged, bytes32 root)
         private
         view
         returns (Statements.MergeSignature memory)
@@ -107,7 +107,7 @@ abstract contract RoundPosting is RoundDraws {
 
     /// @inheritdoc IRounds
     function stand(TaskId task, uint256 round) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _waiting(s, t, round);
         Plan memory plan = s.plan.toPlan();
         bool isAgain = f.phaseOf() == Phase.FALLEN;
@@ -127,10 +127,10 @@ abstract contract RoundPosting is RoundDraws {
     /// @inheritdoc IRounds
     function fall(TaskId task, uint256 round, bool isLast)
         external
-        only(address(settlement))
+        onlyGame
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone)
     {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _frameAt(s, round);
         f.setPhase(Phase.FALLEN);
         _keep(s, round, f);
@@ -150,7 +150,7 @@ abstract contract RoundPosting is RoundDraws {
         if (isHalting) emit TaskHalted(task);
     }
 
-    function _undo(State storage s, uint256 round) private {
+    function _undo(RoundRing storage s, uint256 round) private {
         Frame memory f = _frameAt(s, round);
         if (f.phaseOf() == Phase.UNDONE) return;
         if (!f.isClosed()) (f.closed, f.flags) = (f.offsetOf(block.number), f.flags | Frames.SYNCED);
@@ -160,7 +160,7 @@ abstract contract RoundPosting is RoundDraws {
 
     /// @inheritdoc IRounds
     function freeEpoch(TaskId task) external {
-        (State storage s, Track memory t) = _at(task);
+        (RoundRing storage s, Track memory t) = _at(task);
         uint256 epoch = t.freedEpochs;
         uint256 end = (epoch + 1) * EPOCH_ROUNDS;
         bool isContested = OpenCounts.at(contests.openOf(task), epoch) != 0;

@@ -2,8 +2,9 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
+import {GameStorage} from "./GameStorage.sol";
 import {EPOCH_ROUNDS, RING_ROUNDS} from "./GameTypes.sol";
-import {Module, Modules} from "./Module.sol";
+import {Module} from "./Module.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {Frame, Frames, FrameWords, Roster, Track} from "./libraries/Frames.sol";
@@ -11,7 +12,7 @@ import {Frame, Frames, FrameWords, Roster, Track} from "./libraries/Frames.sol";
 /// @title Keeps the rounds of each task, closes them when their time is over, and freezes pools for those to come.
 /// @dev Rounds are kept in a ring: storage that is written again costs a quarter of new storage. A round opens only where the one 128 before it is
 /// settled (`freeEpoch`). Twin of `protocol/spec/game/timing.py`.
-abstract contract RoundStorage is Module, IRounds {
+abstract contract RoundStorage is GameStorage, Module, IRounds {
     using Frames for Frame;
     using FrameWords for Frame;
     using FrameWords for Roster;
@@ -20,42 +21,15 @@ abstract contract RoundStorage is Module, IRounds {
 
     uint256 private constant RING_EPOCHS = RING_ROUNDS / EPOCH_ROUNDS;
 
-    /// @dev Words of `FrameWords`. root: what the next round starts from, while none is open; else it is the base of the live round. Keys are round % 128;
-    /// of claims and segments (round % 128) << 6 | slot. `shorts`: slots of short claims, of meaning where the frame says SHORT. `reposted` has whole
-    /// rounds as keys: a root that was posted again.
-    struct State {
-        uint256 track;
-        uint256 plan;
-        bytes32 root;
-        mapping(uint256 => uint256) frames;
-        mapping(uint256 => uint256) rosters;
-        mapping(uint256 => uint256) outcomes;
-        mapping(uint256 => bytes32) bases;
-        mapping(uint256 => bytes32) beacons;
-        mapping(uint256 => bytes32) seeds;
-        mapping(uint256 => bytes32) claims;
-        mapping(uint256 => uint256) segments;
-        mapping(uint256 => uint256) shorts;
-        mapping(uint256 => bytes32) reposted;
-        bytes32[] closingSeeds;
-    }
-
-    uint256 internal immutable _sealBlocks;
-    mapping(TaskId => State) internal _states;
-
-    constructor(Modules memory modules, uint256 sealBlocks) Module(modules) {
-        _sealBlocks = sealBlocks;
-    }
-
     // Closing ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
     function sync(TaskId task) external {
-        State storage s = _states[task];
+        RoundRing storage s = _roundRings[task];
         _sync(task, s, s.track.toTrack());
     }
 
     /// @dev What the closing block still changed counts, what a later block changes does not.
-    function _sync(TaskId task, State storage s, Track memory t) private {
+    function _sync(TaskId task, RoundRing storage s, Track memory t) private {
         if (t.live == 0) return;
         uint256 round = t.live - 1;
         uint256 word = s.frames[round % RING_ROUNDS];
@@ -71,13 +45,13 @@ abstract contract RoundStorage is Module, IRounds {
     }
 
     /// @dev The closing block, as far as the commitments so far decide it.
-    function _closingOf(State storage s, Frame memory f, Track memory t) private view returns (uint256) {
+    function _closingOf(RoundRing storage s, Frame memory f, Track memory t) private view returns (uint256) {
         if (f.trained != 0 || f.closed != 0) return f.closingBlock(t);
-        return f.beaconBlock(s.plan.toPlan()) + _sealBlocks;
+        return f.beaconBlock(s.plan.toPlan()) + _limits.sealBlocks;
     }
 
     /// @dev The pools as they are now, for the rounds `from` .. `to` - 1 as far as the task and the ring have room.
-    function _freeze(TaskId task, State storage s, Track memory t, uint256 from, uint256 to) internal {
+    function _freeze(TaskId task, RoundRing storage s, Track memory t, uint256 from, uint256 to) internal {
         to = _min(to, s.plan.roundsIn());
         if (from >= to || !_isFree(t, from)) return;
         Roster memory roster;
@@ -95,26 +69,26 @@ abstract contract RoundStorage is Module, IRounds {
 
     // Reading and writing ---------------------------------------------------------------------------------------------
     /// @dev The task's rounds, the clock taken into account. Who changes the track keeps it.
-    function _at(TaskId task) internal returns (State storage s, Track memory t) {
-        s = _states[task];
+    function _at(TaskId task) internal returns (RoundRing storage s, Track memory t) {
+        s = _roundRings[task];
         t.fill(s.track);
         if (t.segments == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
         _sync(task, s, t);
     }
 
-    function _frameAt(State storage s, uint256 round) internal view returns (Frame memory f) {
+    function _frameAt(RoundRing storage s, uint256 round) internal view returns (Frame memory f) {
         f.fill(s.frames[round % RING_ROUNDS]);
     }
 
-    function _keep(State storage s, uint256 round, Frame memory f) internal {
+    function _keep(RoundRing storage s, uint256 round, Frame memory f) internal {
         s.frames[round % RING_ROUNDS] = f.pack();
     }
 
-    function _rosterAt(State storage s, uint256 round) internal view returns (Roster memory roster) {
+    function _rosterAt(RoundRing storage s, uint256 round) internal view returns (Roster memory roster) {
         roster.fill(s.rosters[round % RING_ROUNDS]);
     }
 
-    function _frameOf(State storage s, Track memory t, uint256 round) internal view returns (Frame memory f) {
+    function _frameOf(RoundRing storage s, Track memory t, uint256 round) internal view returns (Frame memory f) {
         _requireKept(t, round);
         f.fill(s.frames[round % RING_ROUNDS]);
     }
@@ -128,9 +102,9 @@ abstract contract RoundStorage is Module, IRounds {
     function _look(TaskId task, uint256 round)
         internal
         view
-        returns (State storage s, Track memory t, Frame memory f)
+        returns (RoundRing storage s, Track memory t, Frame memory f)
     {
-        s = _states[task];
+        s = _roundRings[task];
         t.fill(s.track);
         _requireKept(t, round);
         f.fill(s.frames[round % RING_ROUNDS]);

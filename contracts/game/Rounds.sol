@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {EXACT_FORMAT, TaskId} from "../Types.sol";
 import {Audit, AUDIT_WORDS, Phase, RING_ROUNDS, RoundView, SeatRole} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
+import {Module, Modules} from "./Module.sol";
 import {RoundPosting} from "./RoundPosting.sol";
 import {RoundStorage} from "./RoundStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -18,12 +18,12 @@ contract Rounds is RoundPosting {
     using Frames for Frame;
     using FrameWords for uint256;
 
-    constructor(Modules memory modules, uint256 sealBlocks) RoundStorage(modules, sealBlocks) {}
+    constructor(Modules memory modules) Module(modules) {}
 
     // One round -------------------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
     function roundOf(TaskId task, uint256 round) external view returns (RoundView memory view_) {
-        (State storage s, Track memory t, Frame memory f) = _look(task, round);
+        (RoundRing storage s, Track memory t, Frame memory f) = _look(task, round);
         Roster memory roster = _rosterAt(s, round);
         (view_.phase, view_.committed, view_.opened) = (f.phaseOf(), f.committed, f.opened);
         view_.isSealed = f.has(Frames.SEALED);
@@ -37,7 +37,7 @@ contract Rounds is RoundPosting {
         if (view_.phase == Phase.POSTED) _viewOutcome(s, t, round, view_);
     }
 
-    function _viewOutcome(State storage s, Track memory t, uint256 round, RoundView memory view_)
+    function _viewOutcome(RoundRing storage s, Track memory t, uint256 round, RoundView memory view_)
         private
         view
     {
@@ -54,7 +54,7 @@ contract Rounds is RoundPosting {
         view
         returns (uint256[] memory)
     {
-        (State storage s, Track memory t, Frame memory f) = _look(task, round);
+        (RoundRing storage s, Track memory t, Frame memory f) = _look(task, round);
         uint256 count = LibBit.popCount(f.pool);
         uint256 place;
         Audit memory audit;
@@ -85,7 +85,7 @@ contract Rounds is RoundPosting {
         }
     }
 
-    function _fillAudit(Audit memory a, State storage s, Frame memory f, uint256 round) private view {
+    function _fillAudit(Audit memory a, RoundRing storage s, Frame memory f, uint256 round) private view {
         Plan memory plan = s.plan.toPlan();
         (a.isUndone, a.isSealed) = (f.phaseOf() == Phase.UNDONE, f.has(Frames.SEALED));
         if (f.isClosed()) a.closed = f.at(f.closed);
@@ -97,7 +97,7 @@ contract Rounds is RoundPosting {
         (a.isExact, a.parameterCount) = (plan.format == EXACT_FORMAT, plan.parameterCount);
     }
 
-    function _fillAuditors(Audit memory a, State storage s, uint256 round) private view {
+    function _fillAuditors(Audit memory a, RoundRing storage s, uint256 round) private view {
         Roster memory roster = _rosterAt(s, round);
         (a.lateFrom, a.lateSlots, a.lateSeed) = (roster.lateFrom, roster.lateSlots, _lateSeed(s, roster));
         (a.verifiers, a.whistleblowers) = (roster.verifiers, roster.whistleblowers);
@@ -110,7 +110,7 @@ contract Rounds is RoundPosting {
         view
         returns (bytes32[] memory roots, uint256[] memory segments)
     {
-        (State storage s, Track memory t, Frame memory f) = _look(task, round);
+        (RoundRing storage s, Track memory t, Frame memory f) = _look(task, round);
         uint256 slots = LibBit.popCount(f.pool);
         (roots, segments) = (new bytes32[](slots), new uint256[](slots));
         for (uint256 left = f.committed; left != 0; left &= left - 1) {
@@ -126,14 +126,14 @@ contract Rounds is RoundPosting {
         view
         returns (uint256 seat, bytes32 root, uint256 segments)
     {
-        (State storage s, Track memory t, Frame memory f) = _look(task, round);
+        (RoundRing storage s, Track memory t, Frame memory f) = _look(task, round);
         if (f.committed >> slot & 1 == 0) return (0, 0, 0);
         uint256 number = Slots.numberAt(f.pool, slot);
         (seat, root) = (uint256(SeatRole.SOLVER) << 16 | number, s.claims[round % RING_ROUNDS << 6 | slot]);
         segments = _segmentsOf(s, t, f, round, slot);
     }
 
-    function _segmentsOf(State storage s, Track memory t, Frame memory f, uint256 round, uint256 slot)
+    function _segmentsOf(RoundRing storage s, Track memory t, Frame memory f, uint256 round, uint256 slot)
         private
         view
         returns (uint256)
@@ -145,7 +145,7 @@ contract Rounds is RoundPosting {
     // The line of rounds ----------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
     function beaconOf(TaskId task, uint256 round) external view returns (bytes32) {
-        State storage s = _states[task];
+        RoundRing storage s = _roundRings[task];
         Track memory t = s.track.toTrack();
         bool isOpen = round < t.nextRound && _frameOf(s, t, round).trained != 0;
         bool isDealt = isOpen || round >= t.nextRound && round < t.dealtTo;
@@ -154,7 +154,7 @@ contract Rounds is RoundPosting {
 
     /// @inheritdoc IRounds
     function lineOf(TaskId task) external view returns (Line memory line, bytes32 root) {
-        State storage s = _states[task];
+        RoundRing storage s = _roundRings[task];
         Track memory t = s.track.toTrack();
         (line.nextRound, line.live) = (uint32(t.nextRound), uint32(t.live));
         (line.frozenTo, line.dealtTo) = (uint32(t.frozenTo), uint32(t.dealtTo));
@@ -165,12 +165,12 @@ contract Rounds is RoundPosting {
 
     /// @inheritdoc IRounds
     function nextRound(TaskId task) external view returns (uint256) {
-        return _states[task].track.toTrack().nextRound;
+        return _roundRings[task].track.toTrack().nextRound;
     }
 
     /// @inheritdoc IRounds
     function isOver(TaskId task) external view returns (bool) {
-        State storage s = _states[task];
+        RoundRing storage s = _roundRings[task];
         return _isOver(s.track.toTrack(), s.plan.toPlan());
     }
 
@@ -183,14 +183,14 @@ contract Rounds is RoundPosting {
     /// @inheritdoc IRounds
     /// @dev Pools of rounds that were not opened count while they may be: a start that has lapsed holds nobody.
     function heldTo(TaskId task) external view returns (uint256) {
-        Track memory t = _states[task].track.toTrack();
+        Track memory t = _roundRings[task].track.toTrack();
         bool mayOpen = t.live != 0 || _isStartAlive(t);
         return mayOpen ? _max(t.frozenTo, t.nextRound) : t.nextRound;
     }
 
     /// @inheritdoc IRounds
     function requireJoinable(TaskId task) external view {
-        State storage s = _states[task];
+        RoundRing storage s = _roundRings[task];
         (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
         bool isLast = t.nextRound >= plan.rounds;
@@ -200,7 +200,7 @@ contract Rounds is RoundPosting {
     // Pools and settlement --------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
     function rosterOf(TaskId task, uint256 round) external view returns (Roster memory) {
-        return _rosterAt(_states[task], round);
+        return _rosterAt(_roundRings[task], round);
     }
 
     /// @inheritdoc IRounds
@@ -209,14 +209,14 @@ contract Rounds is RoundPosting {
         view
         returns (uint256 solvers, uint256 verifiers, uint256 whistleblowers)
     {
-        Roster memory roster = _rosterAt(_states[task], round);
+        Roster memory roster = _rosterAt(_roundRings[task], round);
         return (roster.pool, roster.verifiers, roster.whistleblowers);
     }
 
     /// @inheritdoc IRounds
     /// @dev Written as it is encoded.
     function factsOf(TaskId task, uint256 first, uint256 last) external view returns (Facts[] memory facts) {
-        State storage s = _states[task];
+        RoundRing storage s = _roundRings[task];
         (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
         facts = new Facts[](last + 1 - first);
         for (uint256 round = first; round <= last; ++round) {

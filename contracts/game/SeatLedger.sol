@@ -17,12 +17,11 @@ abstract contract SeatLedger is SeatMembership {
 
     // Questions' calls ------------------------------------------------------------------------------------------------
     /// @inheritdoc ITasks
-    function countQuestion(TaskId task, uint256 seat, uint256 round, bool isOpening)
+    function countQuestion(TaskId task, uint256 seat, uint256 round, bool isAsk, bool isOpening)
         external
+        onlyGame
         returns (uint256 number, uint256 oneWei)
     {
-        bool isAsk = msg.sender == address(asks);
-        if (!isAsk && msg.sender != address(disputes)) revert IRefusals.NotModule(msg.sender);
         Task storage entry = _tasks[task];
         Record storage record = entry.seatAt[seat];
         uint256 counts = isAsk ? record.asks : record.disputes;
@@ -34,7 +33,7 @@ abstract contract SeatLedger is SeatMembership {
 
     // Settlement's calls ----------------------------------------------------------------------------------------------
     /// @inheritdoc ITasks
-    function retire(TaskId task, uint256 seat) external only(address(settlement)) {
+    function retire(TaskId task, uint256 seat) external onlyGame {
         _retire(task, _tasks[task], seat);
     }
 
@@ -46,7 +45,7 @@ abstract contract SeatLedger is SeatMembership {
         uint256 paidWei,
         uint256 burnedWei,
         uint256 feeWei
-    ) external only(address(settlement)) {
+    ) external onlyGame {
         Task storage entry = _tasks[task];
         Record storage record = entry.seatAt[seat];
         record.settled = uint16(untilRound + 1);
@@ -68,7 +67,7 @@ abstract contract SeatLedger is SeatMembership {
     /// @inheritdoc ITasks
     function convict(TaskId task, uint256[] calldata seats, address finder, Proof proof)
         external
-        only(address(settlement))
+        onlyGame
         returns (uint256 restWei)
     {
         Task storage entry = _tasks[task];
@@ -95,7 +94,7 @@ abstract contract SeatLedger is SeatMembership {
         if (record.status == SeatStatus.CLOSED) return 0;
         stakeWei = record.stakeWei;
         (record.status, record.stakeWei) = (SeatStatus.CLOSED, 0);
-        Members storage members = entry.members[seat >> 16];
+        RolePools storage members = entry.members[seat >> 16];
         members.closed[(seat & NUMBER) / 256] |= 1 << ((seat & NUMBER) % 256);
         unchecked {
             ++entry.closedSeats;

@@ -38,7 +38,7 @@ abstract contract SeatMembership is SeatPools {
     }
 
     /// @dev The lowest free number of a role.
-    function _takeNumber(Members storage members, SeatRole role) private returns (uint256 seat) {
+    function _takeNumber(RolePools storage members, SeatRole role) private returns (uint256 seat) {
         uint256 most = role == SeatRole.SOLVER
             ? GameTermsCheck.SOLVER_SEATS_MAX
             : GameTermsCheck.AUDITOR_SEATS_MAX;
@@ -121,7 +121,7 @@ abstract contract SeatMembership is SeatPools {
 
     /// @dev The record stays until the number is taken again: a claim of it may still be owed something. Of a convicted seat nothing is.
     function _free(TaskId task, Task storage entry, uint256 seat, Record storage record) private {
-        Members storage members = entry.members[seat >> 16];
+        RolePools storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         members.taken[word] &= ~bit;
         if (record.status == SeatStatus.CLOSED) {

@@ -16,7 +16,7 @@ abstract contract SeatPools is TaskStorage {
     /// @inheritdoc ITasks
     function freezePools(TaskId task)
         external
-        only(address(rounds))
+        onlyGame
         returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers, bool isEnough_)
     {
         Task storage entry = _tasks[task];
@@ -34,7 +34,7 @@ abstract contract SeatPools is TaskStorage {
     }
 
     /// @dev The largest stakes sit; the others stay members and wait.
-    function _freezeSolvers(Task storage entry, Members storage members) private returns (uint64 sitting) {
+    function _freezeSolvers(Task storage entry, RolePools storage members) private returns (uint64 sitting) {
         if (!members.isDirty) return entry.solvers;
         uint256 live = members.live[0];
         bool isFull = LibBit.popCount(live) > entry.solverSeats;
@@ -43,7 +43,7 @@ abstract contract SeatPools is TaskStorage {
     }
 
     /// @dev A copy, where anything has changed since the last one.
-    function _freeze(Members storage members) private returns (uint24 version, uint256 count) {
+    function _freeze(RolePools storage members) private returns (uint24 version, uint256 count) {
         (version, count) = (members.version, members.count);
         if (!members.isDirty) return (version, count);
         unchecked {
@@ -93,7 +93,7 @@ abstract contract SeatPools is TaskStorage {
     }
 
     function _sit(Task storage entry, uint256 seat, bool sits) private {
-        Members storage members = entry.members[seat >> 16];
+        RolePools storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         uint256 live = members.live[word];
         // Who of the solvers sits depends on all of their stakes.
@@ -125,7 +125,7 @@ abstract contract SeatPools is TaskStorage {
         view
         returns (uint256[] memory words)
     {
-        Members storage members = _tasks[task].members[uint256(role)];
+        RolePools storage members = _tasks[task].members[uint256(role)];
         bool isFrozen = version != 0 && version <= members.version;
         words = new uint256[](isFrozen ? members.span : 0);
         unchecked {
@@ -159,7 +159,7 @@ abstract contract SeatPools is TaskStorage {
         round = type(uint32).max;
         unchecked {
             for (uint256 role = 1; role <= RANKS; ++role) {
-                Members storage members = entry.members[role];
+                RolePools storage members = entry.members[role];
                 for (uint256 i = 0; i < members.span; ++i) {
                     for (uint256 left = members.taken[i]; left != 0; left &= left - 1) {
                         uint256 seat = role << 16 | i << 8 | LibBit.ffs(left);
@@ -179,7 +179,7 @@ abstract contract SeatPools is TaskStorage {
     {
         Task storage entry = _tasks[task];
         (uint64 closed,) = closures(task);
-        Members storage members = entry.members[uint256(SeatRole.VERIFIER)];
+        RolePools storage members = entry.members[uint256(SeatRole.VERIFIER)];
         uint256 count = _count(members, members.frozen, uint256(verifiers) << 8);
         members = entry.members[uint256(SeatRole.WHISTLEBLOWER)];
         uint256 lateCount = _count(members, members.frozen, uint256(whistleblowers) << 8);
@@ -191,7 +191,7 @@ abstract contract SeatPools is TaskStorage {
         Task storage entry = _tasks[task];
         uint256[4] memory counts;
         for (uint256 role = 1; role <= RANKS; ++role) {
-            Members storage members = entry.members[role];
+            RolePools storage members = entry.members[role];
             counts[role] = _count(members, members.live, 0);
         }
         return _hasLeast(entry, counts[1], counts[2], counts[3]);
@@ -199,7 +199,7 @@ abstract contract SeatPools is TaskStorage {
 
     /// @dev Seats of a pool that are not closed.
     /// @param from where its words begin
-    function _count(Members storage members, mapping(uint256 => uint256) storage words, uint256 from)
+    function _count(RolePools storage members, mapping(uint256 => uint256) storage words, uint256 from)
         private
         view
         returns (uint256 count)

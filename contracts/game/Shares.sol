@@ -38,13 +38,13 @@ contract Shares is Module, IShares {
     }
 
     /// @inheritdoc IShares
-    function create(TaskId task) external only(address(tasks)) {
+    function create(TaskId task) external onlyGame {
         (bytes memory arguments, bytes32 salt) = _cloneOf(task);
         LibClone.cloneDeterministic(_implementation, arguments, salt);
     }
 
     /// @inheritdoc IShares
-    function mint(TaskId task, address holder, uint256 amount) external only(address(tasks)) {
+    function mint(TaskId task, address holder, uint256 amount) external onlyGame {
         ITaskShares(sharesOf(task)).mint(holder, amount);
     }
 

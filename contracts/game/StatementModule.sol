@@ -5,6 +5,7 @@ import {BoundaryProof, LeafProof, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
+import {GameStorage} from "./GameStorage.sol";
 import {
     Audit,
     NO_DRAW,
@@ -14,7 +15,7 @@ import {
     SeatStatus,
     StatementRef
 } from "./GameTypes.sol";
-import {Module, Modules} from "./Module.sol";
+import {Module} from "./Module.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {Audits} from "./libraries/Audits.sol";
@@ -25,7 +26,7 @@ import {Slots} from "./libraries/Slots.sol";
 /// its own draws only, and a liar shall not choose where its word weighs nothing.
 /// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatClosed and OwnStatement. Every window ends before the
 /// round's horizon (`IRounds.Facts.dutyUntil`), so in it neither the auditor nor the solver has settled the round, and their records are theirs.
-abstract contract StatementModule is Module {
+abstract contract StatementModule is GameStorage, Module {
     /// @param account of its solver: boundary and work leaves name it
     /// @param joined the next round when the solver joined
     struct Claim {
@@ -52,8 +53,6 @@ abstract contract StatementModule is Module {
         Audit audit;
         uint256 from;
     }
-
-    constructor(Modules memory modules) Module(modules) {}
 
     // Statements ------------------------------------------------------------------------------------------------------
     /// @dev A claim for which its seat still answers. Call `rounds.sync` before: a round whose closing block is past may not look closed.

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {DeploymentLimits, GameTerms, RANKS, Seat, SeatRole, SeatStatus} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
+import {Module, Modules} from "./Module.sol";
 import {SeatLedger} from "./SeatLedger.sol";
 import {TaskStorage} from "./TaskStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -15,7 +15,7 @@ import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @title Posts and closes tasks, and says what other contracts and nodes need of a task and its members.
 contract Tasks is SeatLedger {
-    constructor(Modules memory modules, DeploymentLimits memory limits_) TaskStorage(modules, limits_) {}
+    constructor(Modules memory modules) Module(modules) {}
 
     // Tasks -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc ITasks
@@ -105,6 +105,12 @@ contract Tasks is SeatLedger {
     function seatAt(TaskId task, uint256 seat) external view returns (Seat memory) {
         Record storage record = _tasks[task].seatAt[seat];
         return Seat(record.account, record.stakeWei, record.status, record.settled, record.joined);
+    }
+
+    /// @inheritdoc ITasks
+    function openOn(TaskId task, uint256 seat) external view returns (uint256, uint256) {
+        Record storage record = _tasks[task].seatAt[seat];
+        return (record.asks, record.disputes);
     }
 
     /// @inheritdoc ITasks

@@ -27,7 +27,7 @@ abstract contract VoteCounting is VoteDraws {
 
     // Counting --------------------------------------------------------------------------------------------------------
     /// @return mark IS_COUNTED: the vote counts now; IS_FITTING: it came with an opening that fits, and counts now or did before
-    function _count(State storage s, Session memory x, HandedVote calldata handed, address voter)
+    function _count(VoteRing storage s, Session memory x, HandedVote calldata handed, address voter)
         internal
         returns (uint256 mark)
     {
@@ -118,7 +118,7 @@ abstract contract VoteCounting is VoteDraws {
     }
 
     /// @dev Writes the votes of the draw, that its auditor has voted, and what two UNSERVED cost.
-    function _put(State storage s, Session memory x, uint256 votes_, uint256 code) private {
+    function _put(VoteRing storage s, Session memory x, uint256 votes_, uint256 code) private {
         // A vote is only ever added, so the bits that stand stay.
         x.ballots.word |= votes_ << x.shift;
         uint256 key = Books.keyOf(x.round, x.seat);
@@ -129,7 +129,7 @@ abstract contract VoteCounting is VoteDraws {
         if (code == Ballots.UNSERVED) _charge(s, x, votes_);
     }
 
-    function _charge(State storage s, Session memory x, uint256 votes_) private {
+    function _charge(VoteRing storage s, Session memory x, uint256 votes_) private {
         uint256 count = Ballots.countUnserved(votes_);
         if (count < 2) return;
         _troubleOf(s, x.round).unserved |= uint64(1 << x.slot);
@@ -143,7 +143,7 @@ abstract contract VoteCounting is VoteDraws {
     }
 
     // Paying ----------------------------------------------------------------------------------------------------------
-    function _pay(State storage s, Session memory x) internal returns (bool) {
+    function _pay(VoteRing storage s, Session memory x) internal returns (bool) {
         uint256 votes_ = _votesAt(x);
         unchecked {
             if (block.number > x.from + 3 * x.audit.auditMax) return false;

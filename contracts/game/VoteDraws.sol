@@ -141,7 +141,7 @@ abstract contract VoteDraws is VoteStorage {
     }
 
     /// @dev Goes back to the draw that the vote of this index names.
-    function _goTo(State storage s, Session memory x, uint256 place, uint256 index) internal returns (bool) {
+    function _goTo(VoteRing storage s, Session memory x, uint256 place, uint256 index) internal returns (bool) {
         uint256 seat = _at(x.seats, index);
         if (seat == 0) return false;
         (x.slot, x.rank, x.word) = (place >> 64, place >> 48 & 0xff, place >> 40 & 0xff);
@@ -151,14 +151,14 @@ abstract contract VoteDraws is VoteStorage {
     }
 
     /// @dev A draw of the claim at hand: its votes, and from when its windows count.
-    function _goToDraw(State storage s, Session memory x, uint256 draw) private {
+    function _goToDraw(VoteRing storage s, Session memory x, uint256 draw) private {
         bool isLate = draw == x.audit.draws;
         (x.draw, x.isLate, x.from) = (draw, isLate, isLate ? x.audit.lateFrom : x.audit.closed);
         _turnBallots(s, x);
     }
 
     /// @dev Turns to the word that holds the nine bits of the draw at hand.
-    function _turnBallots(State storage s, Session memory x) private {
+    function _turnBallots(VoteRing storage s, Session memory x) private {
         (uint256 key, uint256 shift) = _placeIn(x.round, x.slot, x.draw, x.audit.draws);
         x.shift = shift;
         if (x.ballots.key == key) return;
@@ -172,7 +172,7 @@ abstract contract VoteDraws is VoteStorage {
     }
 
     /// @dev Those of another draw of the claim at hand.
-    function _votesOf(State storage s, Session memory x, uint256 draw) internal returns (uint256) {
+    function _votesOf(VoteRing storage s, Session memory x, uint256 draw) internal returns (uint256) {
         _goToDraw(s, x, draw);
         return _votesAt(x);
     }

@@ -47,7 +47,7 @@ abstract contract VoteJudging is VoteCounting {
         _look(x, task, round, _slotsIn(handed));
         if (x.audit.isUndone || !x.audit.isSealed) return;
         _prepare(x, handed);
-        State storage s = _states[task];
+        VoteRing storage s = _voteRings[task];
         uint256[] memory marks = new uint256[](handed.length);
         bytes memory counted = _countAll(s, x, handed, marks);
         _decide(s, x);
@@ -63,7 +63,7 @@ abstract contract VoteJudging is VoteCounting {
     /// @param marks filled in for each vote
     /// @return counted what an event says of votes that count now
     function _countAll(
-        State storage s,
+        VoteRing storage s,
         Session memory x,
         HandedVote[] calldata handed,
         uint256[] memory marks
@@ -107,7 +107,7 @@ abstract contract VoteJudging is VoteCounting {
 
     // Deciding --------------------------------------------------------------------------------------------------------
     /// @dev What the votes of this call have made of claims.
-    function _decide(State storage s, Session memory x) private {
+    function _decide(VoteRing storage s, Session memory x) private {
         for (uint256 left = x.touchedLate; left != 0; left &= left - 1) {
             x.slot = LibBit.ffs(left);
             bool isRejected = Ballots.isRejectedLate(_votesOf(s, x, x.audit.draws));
@@ -123,7 +123,7 @@ abstract contract VoteJudging is VoteCounting {
         _keepResult(s, result);
     }
 
-    function _decideClaim(State storage s, Session memory x, Result memory result, bool isClosed) private {
+    function _decideClaim(VoteRing storage s, Session memory x, Result memory result, bool isClosed) private {
         uint64 bit = uint64(1 << x.slot);
         (, uint256 segments) = x.audit.claimAt(x.slot);
         uint256 count = AuditDraw.countDraws(x.audit.draws, segments);
@@ -143,7 +143,7 @@ abstract contract VoteJudging is VoteCounting {
     // Opening ---------------------------------------------------------------------------------------------------------
     /// @dev Pays openings of decided draws, until 3 auditMax. Some were paid as they were counted; votes behind the others may have ended their draws.
     /// @return opened what an event says of votes that are paid now
-    function _open(State storage s, Session memory x, HandedVote[] calldata handed, uint256[] memory marks)
+    function _open(VoteRing storage s, Session memory x, HandedVote[] calldata handed, uint256[] memory marks)
         private
         returns (bytes memory opened)
     {

@@ -2,14 +2,15 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
+import {GameStorage} from "./GameStorage.sol";
 import {RING_ROUNDS} from "./GameTypes.sol";
-import {Module, Modules} from "./Module.sol";
+import {Module} from "./Module.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
 import {Ballots} from "./libraries/Ballots.sol";
 
 /// @title Keeps the votes of each draw, what they make of claims, and what each auditor has earned.
 /// @dev 27 draws share a word of votes, eight seats a word of their book. Words that votes of one call share are kept in memory until another is due.
-abstract contract VoteStorage is Module, IVotes {
+abstract contract VoteStorage is GameStorage, Module, IVotes {
     uint256 internal constant EPOCHS = 16;
     uint256 internal constant NOTHING = type(uint256).max;
 
@@ -23,32 +24,12 @@ abstract contract VoteStorage is Module, IVotes {
         bool isTroubled;
     }
 
-    /// @dev Written in rounds where something went wrong. restored: claims that a slash has paid for.
-    struct Trouble {
-        uint64 unserved;
-        uint64 lateRejected;
-        uint64 restored;
-    }
-
-    /// @dev Keys: results and troubles round % 128; ballots (round % 128) << 8 | word; fees epoch % 16 << 32 | seat / 16; books as `Books` has them.
-    struct State {
-        mapping(uint256 => uint256) results;
-        mapping(uint256 => Trouble) troubles;
-        mapping(uint256 => uint256) ballots;
-        mapping(uint256 => uint256) fees;
-        mapping(uint256 => uint256) books;
-    }
-
     /// @dev A word of storage that may have changed in memory.
     struct Page {
         uint256 key;
         uint256 word;
         uint256 kept;
     }
-
-    mapping(TaskId => State) internal _states;
-
-    constructor(Modules memory modules) Module(modules) {}
 
     // Words -----------------------------------------------------------------------------------------------------------
     /// @dev Turns to another word of storage: the one at hand is written, where it has changed.
@@ -74,7 +55,7 @@ abstract contract VoteStorage is Module, IVotes {
     }
 
     /// @dev Those of any draw, as they are stored.
-    function _peek(State storage s, uint256 round, uint256 slot, uint256 draw, uint256 draws)
+    function _peek(VoteRing storage s, uint256 round, uint256 slot, uint256 draw, uint256 draws)
         internal
         view
         returns (uint256)
@@ -84,7 +65,7 @@ abstract contract VoteStorage is Module, IVotes {
     }
 
     // Results ---------------------------------------------------------------------------------------------------------
-    function _resultOf(State storage s, uint256 round) internal view returns (Result memory result) {
+    function _resultOf(VoteRing storage s, uint256 round) internal view returns (Result memory result) {
         uint256 word = s.results[round % RING_ROUNDS];
         result.round = uint32(round);
         if (uint32(word >> 192) != round) return result;
@@ -92,14 +73,14 @@ abstract contract VoteStorage is Module, IVotes {
         (result.convicted, result.isTroubled) = (uint64(word >> 128), word >> 224 != 0);
     }
 
-    function _keepResult(State storage s, Result memory result) internal {
+    function _keepResult(VoteRing storage s, Result memory result) internal {
         uint256 word = uint256(result.accepted) | uint256(result.refused) << 64;
         word |= uint256(result.convicted) << 128 | uint256(result.round) << 192;
         if (result.isTroubled) word |= 1 << 224;
         s.results[result.round % RING_ROUNDS] = word;
     }
 
-    function _troubleOf(State storage s, uint256 round) internal returns (Trouble storage trouble) {
+    function _troubleOf(VoteRing storage s, uint256 round) internal returns (Trouble storage trouble) {
         trouble = s.troubles[round % RING_ROUNDS];
         Result memory result = _resultOf(s, round);
         if (result.isTroubled) return trouble;

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {RANKS, RING_ROUNDS, StatementRef} from "./GameTypes.sol";
-import {Modules} from "./Module.sol";
+import {Module, Modules} from "./Module.sol";
 import {VoteJudging} from "./VoteJudging.sol";
 import {VoteStorage} from "./VoteStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -23,7 +23,7 @@ contract Votes is VoteJudging {
 
     uint256 private constant SIGNATURE_BYTES = 64;
 
-    constructor(Modules memory modules) VoteStorage(modules) {}
+    constructor(Modules memory modules) Module(modules) {}
 
     // Merging ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IVotes
@@ -53,8 +53,8 @@ contract Votes is VoteJudging {
 
     // Modules' calls --------------------------------------------------------------------------------------------------
     /// @inheritdoc IVotes
-    function markConvicted(TaskId task, uint256 round, uint256 slot) external only(address(settlement)) {
-        State storage s = _states[task];
+    function markConvicted(TaskId task, uint256 round, uint256 slot) external onlyGame {
+        VoteRing storage s = _voteRings[task];
         Result memory result = _resultOf(s, round);
         result.convicted |= uint64(1 << slot);
         _keepResult(s, result);
@@ -63,14 +63,14 @@ contract Votes is VoteJudging {
     /// @inheritdoc IVotes
     function markRestored(TaskId task, StatementRef calldata ref, uint256 seat)
         external
-        only(address(settlement))
+        onlyGame
         returns (bool)
     {
         Session memory x;
         _look(x, task, ref.round, 1 << uint256(ref.slot));
         bool isDrawn = x.audit.isSealed && ref.draw <= x.audit.draws && _enter(x, _placeOf(ref));
         if (!isDrawn || x.seat != seat) return false;
-        State storage s = _states[task];
+        VoteRing storage s = _voteRings[task];
         uint256 votes_ = _peek(s, ref.round, ref.slot, ref.draw, x.audit.draws);
         if (Ballots.at(votes_, ref.rank) != Ballots.REJECT || !_hasTakenPay(s, x, votes_)) return false;
         Trouble storage trouble = _troubleOf(s, ref.round);
@@ -81,7 +81,7 @@ contract Votes is VoteJudging {
     }
 
     /// @dev Whether the votes of the draw at hand made its claim void, or took its pay late. An undone round has paid nothing that a late audit could take.
-    function _hasTakenPay(State storage s, Session memory x, uint256 votes_) private view returns (bool) {
+    function _hasTakenPay(VoteRing storage s, Session memory x, uint256 votes_) private view returns (bool) {
         if (x.draw == x.audit.draws) {
             bool isPaid = _resultOf(s, x.round).accepted >> x.slot & 1 == 1 && !x.audit.isUndone;
             return isPaid && Ballots.isRejectedLate(votes_);
@@ -98,10 +98,10 @@ contract Votes is VoteJudging {
     /// @inheritdoc IVotes
     function takeBucket(TaskId task, uint256 seat, uint256 epoch)
         external
-        only(address(settlement))
+        onlyGame
         returns (uint256 pays, uint256 fees)
     {
-        State storage s = _states[task];
+        VoteRing storage s = _voteRings[task];
         uint256 key = epoch % EPOCHS << 32 | seat;
         return (Books.take(s.books, key), s.fees.take(key));
     }
@@ -113,14 +113,14 @@ contract Votes is VoteJudging {
         view
         returns (uint64 accepted, uint64 refused, uint64 convicted)
     {
-        Result memory result = _resultOf(_states[task], round);
+        Result memory result = _resultOf(_voteRings[task], round);
         return (result.accepted, result.refused, result.convicted);
     }
 
     /// @inheritdoc IVotes
     /// @dev Written as it is encoded.
     function endsOf(TaskId task, uint256 first, uint256 last) external view returns (Ends[] memory ends) {
-        State storage s = _states[task];
+        VoteRing storage s = _voteRings[task];
         ends = new Ends[](last + 1 - first);
         for (uint256 round = first; round <= last; ++round) {
             Result memory result = _resultOf(s, round);
@@ -138,7 +138,7 @@ contract Votes is VoteJudging {
     function countUnserved(TaskId task, uint256 round, uint256 slot) external view returns (uint256 count) {
         uint256 draws = _terms(task).draws;
         for (uint256 draw = 0; draw <= draws; ++draw) {
-            if (Ballots.countUnserved(_peek(_states[task], round, slot, draw, draws)) >= 2) ++count;
+            if (Ballots.countUnserved(_peek(_voteRings[task], round, slot, draw, draws)) >= 2) ++count;
         }
     }
 
@@ -148,7 +148,7 @@ contract Votes is VoteJudging {
         view
         returns (uint256[3] memory codes)
     {
-        uint256 votes_ = _peek(_states[task], round, slot, draw, _terms(task).draws);
+        uint256 votes_ = _peek(_voteRings[task], round, slot, draw, _terms(task).draws);
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             codes[rank] = votes_ >> 3 * rank & 7;
         }
@@ -168,7 +168,7 @@ contract Votes is VoteJudging {
 
     /// @inheritdoc IVotes
     function lastVotedOf(TaskId task, uint256 seat) external view returns (uint256) {
-        return Books.lastOf(_states[task].books, seat);
+        return Books.lastOf(_voteRings[task].books, seat);
     }
 
     /// @inheritdoc IVotes
@@ -177,6 +177,6 @@ contract Votes is VoteJudging {
         _look(x, task, round, 1 << slot);
         if (!x.audit.isSealed || draw > type(uint8).max || !_enter(x, slot << 64 | draw << 56)) return false;
         x.from = draw == x.audit.draws ? x.audit.lateFrom : x.audit.closed;
-        return _isOver(x, _peek(_states[task], round, slot, draw, x.audit.draws));
+        return _isOver(x, _peek(_voteRings[task], round, slot, draw, x.audit.draws));
     }
 }

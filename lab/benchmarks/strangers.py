@@ -180,7 +180,7 @@ def find_target(show: Show) -> Target:
     peer = next(one for one in watch.state.network.peers.values() if one.account == account)
     root = decode_training(watch.state.texts[watch.task]).dataset_root
     path = request_paths.format_path(request_paths.BLOB, BlobKey(BlobKind.DATASET, root))
-    place = (deployment.chain_id, deployment.tasks)
+    place = (deployment.chain_id, deployment.game)
     return Target(account, peer.url, peer.fingerprint.hex(), *place, path)
 
 

@@ -74,7 +74,7 @@ class MachineCheck:
                 what="disputes use another referee than the deployment's",
                 expected=named,
                 actual=asked,
-                where=f"Disputes {self.chain.deployment.disputes}",
+                where=f"Game {self.chain.deployment.game}",
                 remedy="Do not stake on this chain; ask the account that deployed it for its file.",
             )
 

@@ -61,7 +61,7 @@ async def open_node(
     share_interpreter()
     limit_memory(config)
     deployment = config.read_deployment()
-    domain = SigningDomain(deployment.chain_id, deployment.tasks)
+    domain = SigningDomain(deployment.chain_id, deployment.game)
     async with AsyncExitStack() as stack:
         board = None
         if config.tensorboard_dir is not None:

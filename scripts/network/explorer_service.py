@@ -60,4 +60,4 @@ def choose_index(deployment: GameDeployment) -> Path:
     """Returns where the events of a deployment are kept if the operator names no file: in $XDG_CACHE_HOME or
     ~/.cache. They can be read again from the chain at any time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "touchstone" / f"explorer-{deployment.chain_id}-{deployment.tasks}.sqlite"
+    return cache / "touchstone" / f"explorer-{deployment.chain_id}-{deployment.game}.sqlite"

@@ -75,7 +75,7 @@ def test_a_file_that_is_no_index_of_this_deployment_is_refused(
         path.write_bytes(b"no database at all, but long enough to be looked at" * 100)
     else:
         EventIndex(path, deployment).close()
-        deployment = structs.replace(deployment, tasks="0x" + "77" * 20)
+        deployment = structs.replace(deployment, game="0x" + "77" * 20)
     with pytest.raises(InvalidInput, match="no index of this deployment"):
         EventIndex(path, deployment)
 

@@ -114,8 +114,8 @@ async def test_the_status_says_whether_the_contracts_are_those_of_this_version(
     assert status["other_contracts"] == {} and status["token"] == chain.addresses["token"]
     async with open_others(chain, tmp_path) as url, aiohttp.ClientSession(url) as visitor:
         told = (await get(visitor, "/api/status"))["other_contracts"]
-    # Who calls the contract is told its address: they name another one.
-    assert "Evidence" in told and "Settlement" in told and "in the place of" in told["Settlement"]
+    # Game was created with the address of another contract as this part.
+    assert "in the place of" in told["Evidence"] and "created by other code" in told["Game"]
     assert "Purse" not in told
 
 

@@ -318,7 +318,9 @@ def test_a_flipped_bit_of_a_record_is_found(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[content.index(b'"round":1') - 9] ^= 1
     path.write_bytes(content)
-    with pytest.raises(EnvironmentFault, match="damaged.*row 2 missing from index second_copies.*Restore all files"):
+    with pytest.raises(
+        EnvironmentFault, match="damaged.*row 2 missing from index second_copies.*Restore all files"
+    ):
         read_rounds(path)
     assert path.read_bytes() == content
 

@@ -110,7 +110,7 @@ class PlayedTask(PlayedCalls):
         self._refusal: str | None = None
         self._reason, self.shares = b"", ShareBook()
         self._relay: Relay | None = None
-        self.name, self.signing = name, SigningDomain(CHAIN_ID, list_addresses()["Tasks"])
+        self.name, self.signing = name, SigningDomain(CHAIN_ID, list_addresses()["Game"])
         behind = (model.weights_root, model.zero_root)
         root = hash_words("touchstone.outer", *behind)
         self.behind = {root: behind}
@@ -121,7 +121,7 @@ class PlayedTask(PlayedCalls):
         posted = self._encode_terms(terms)
         kinds = [one.kind for one in find_entry("Tasks", "postTask").inputs[:1]]
         self.task = sha256(encode(kinds, [posted]) + TRAINING).digest()
-        domain = hash_words("touchstone.domain", CHAIN_ID, list_addresses()["Tasks"], self.task)
+        domain = hash_words("touchstone.domain", CHAIN_ID, list_addresses()["Game"], self.task)
         self.state = create_game(replace(terms, domain=domain), LIMITS_LOCAL, self.block)
         escrow = compute_escrow(terms)
         if escrow:

@@ -25,6 +25,7 @@ from tests.kit.played_task import Sent
 from tests.kit.plays import GROUPS
 from tests.kit.world import Play, World
 from touchstone.protocol.adapters.chain.abi import load_abi
+from touchstone.protocol.adapters.chain.deployment import find_receiver
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.enums import ContestTurn
 from touchstone.protocol.spec.game.events import GameEvent
@@ -105,7 +106,7 @@ def _make_step(one: Sent, accounts: list[str], seats: list[int]) -> dict[str, An
         "sender": one.sender,
         "origin": find_origin(one),
         "isCoded": one.relay is not None and one.relay.is_coded,
-        "to": one.made[0],
+        "to": find_receiver(one.made[0]),
         "block": one.block,
         "data": "0x" + encode_contract_call(one.made).hex(),
         "header": number,

@@ -12,7 +12,7 @@ from eth_abi.abi import decode, encode
 from tests.rounds.json_rpc import JsonRpc
 from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_abi, load_bytecode
 from touchstone.protocol.adapters.chain.creation import compute_creation_address, compute_game_code
-from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, find_receiver
 from touchstone.protocol.adapters.chain.headers import encode_header
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.scripts.network.devnet import run_anvil
@@ -78,6 +78,10 @@ class RoundChain:
         receipt: dict[str, Any] = self.ask(("eth_getTransactionReceipt", [name]))[0]
         return receipt
 
+    def find_place(self, contract: str) -> str:
+        """Where a contract takes its calls."""
+        return self.addresses[find_receiver(contract)]
+
     def encode(self, contract: str, function: str, *arguments: Any) -> bytes:
         """A call's data."""
         entry = find_function(self.entries[contract], function)
@@ -89,7 +93,7 @@ class RoundChain:
 
     def send_data(self, sender: str, contract: str, data: bytes) -> Sent:
         """The same of a call that is encoded already."""
-        call = {"from": sender, "to": self.addresses[contract], "data": "0x" + data.hex()}
+        call = {"from": sender, "to": self.find_place(contract), "data": "0x" + data.hex()}
         receipt = self._mine(call)
         floor = 21_000 + 10 * (4 * len(data) - 3 * data.count(0))
         gas, error = int(receipt["gasUsed"], 16), None
@@ -132,7 +136,11 @@ class RoundChain:
     def read_many(self, views: Sequence[tuple[Any, ...]]) -> list[Any]:
         """What views answer, (contract, function, arguments) each, all asked at once."""
         asked = [
-            {"to": self.addresses[one[0]], "data": "0x" + self.encode(*one).hex(), "gas": hex(10**9)}
+            {
+                "to": self.addresses[find_receiver(one[0])],
+                "data": "0x" + self.encode(*one).hex(),
+                "gas": hex(10**9),
+            }
             for one in views
         ]
         answers = self.ask(*(("eth_call", [call, "latest"]) for call in asked))

@@ -94,7 +94,7 @@ def test_a_stranger_ends_an_ask_that_came_by_way_of_another_contract(chain: Roun
         ("DevToken", "mint", other, bond), ("DevToken", "approve", purse, bond), ("Purse", "deposit", bond),
         asked,
     ):  # fmt: skip
-        data = bytes(12) + bytes.fromhex(chain.addresses[contract][2:])
+        data = bytes(12) + bytes.fromhex(chain.find_place(contract)[2:])
         data += chain.encode(contract, function, *arguments)
         sent = chain._mine({"from": stranger, "to": other, "data": "0x" + data.hex()})
         assert sent["status"] == "0x1" and sent["logs"], function

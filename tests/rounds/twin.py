@@ -58,8 +58,8 @@ class Twin(ContractCalls):
             self._fund(party, max(WEALTH_WEI, compute_escrow(terms)))
         submitter = self.parties["submitter"]
         self.task, root = self._post(submitter, terms)
-        domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Tasks"], self.task)
-        self.signing = SigningDomain(CHAIN_ID, chain.addresses["Tasks"])
+        domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Game"], self.task)
+        self.signing = SigningDomain(CHAIN_ID, chain.addresses["Game"])
         terms = replace(terms, submitter=submitter.address, domain=domain, root=root)
         self.state = create_game(terms, chain.limits, chain.get_block())
         self.money = MoneyBook()

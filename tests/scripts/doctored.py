@@ -1,13 +1,12 @@
 """Deployments whose contracts are not quite those of this version, on a real Anvil."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from eth_utils.crypto import keccak
 
 from touchstone.protocol.adapters.chain.abi import load_bytecode
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.creation import MOVERS, compute_creation_code, compute_game_code
+from touchstone.protocol.adapters.chain.creation import compute_creation_code, compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
@@ -29,11 +28,10 @@ def make_honest(contract: str, where: Mapping[str, str]) -> bytes:
 
 
 def add_mover(contract: str, where: Mapping[str, str]) -> bytes:
-    """`STRANGER` moves money in the purse like one of the six contracts that may."""
+    """`STRANGER` moves money in the purse in the place of the shares."""
     if contract != "Purse":
         return make_honest(contract, where)
-    movers = [*(where[name] for name in MOVERS), STRANGER]
-    return compute_creation_code(contract, [where["token"], movers])
+    return compute_creation_code(contract, [where["token"], where["Game"], STRANGER])
 
 
 def change_randomness(contract: str, where: Mapping[str, str]) -> bytes:
@@ -42,14 +40,8 @@ def change_randomness(contract: str, where: Mapping[str, str]) -> bytes:
 
 
 def change_evidence(contract: str, where: Mapping[str, str]) -> bytes:
-    """`STRANGER` may convict by proofs in the place of `Evidence`."""
+    """The code of `STRANGER` runs for `Evidence` on the storage of `Game`, so it may do anything."""
     return make_honest(contract, {**where, "Evidence": STRANGER})
-
-
-def shorten_seal(contract: str, where: Mapping[str, str]) -> bytes:
-    """Draws lapse sooner than the limits of the deployment say."""
-    short = replace(LIMITS_LOCAL, seal_blocks=3)
-    return compute_game_code(contract, where, short if contract == "Rounds" else LIMITS_LOCAL)
 
 
 def change_shares(contract: str, where: Mapping[str, str]) -> bytes:
@@ -72,7 +64,6 @@ CHANGES: dict[str, Change] = {
     "mover": add_mover,
     "randomness": change_randomness,
     "evidence": change_evidence,
-    "seal": shorten_seal,
     "shares": change_shares,
     "credit": give_credit,
 }

@@ -263,4 +263,4 @@ def test_each_deployment_has_a_file_of_its_own(
     deployment = make_deployment(chain)
     path = choose_index(deployment)
     assert path.parent == tmp_path / "touchstone"
-    assert str(deployment.chain_id) in path.name and deployment.tasks in path.name
+    assert str(deployment.chain_id) in path.name and deployment.game in path.name

@@ -122,11 +122,13 @@ async def net(tmp_path: Path) -> AsyncIterator[Net]:
         where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), key.address.lower())
         sender = Sender(connection, key, CHAIN_ID, QUICK)
         receipt = await sender.send("", compute_game_code("Tasks", where, LIMITS_LOCAL), "Tasks")
-        tasks = receipt.contract_address
+        where["Tasks"] = receipt.contract_address
+        receipt = await sender.send("", compute_game_code("Game", where, LIMITS_LOCAL), "Game")
+        game = receipt.contract_address
         others = {name: f"0x{i:040x}" for i, name in enumerate(("token", *GAME_CONTRACTS), 0x1000)}
         for address in others.values():
             await connection.request("anvil_setCode", address, "0x00")
-        deployment = GameDeployment(chain_id=CHAIN_ID, deploy_block=0, **{**others, "tasks": tasks})
+        deployment = GameDeployment(chain_id=CHAIN_ID, deploy_block=0, **{**others, "game": game})
         await connection.close()
         async with open_game_chain(rpc_url, deployment, key, poll_s=POLL_S, sending=Sending(QUICK)) as chain:
             yield Net(rpc_url, chain)
@@ -281,7 +283,7 @@ async def test_an_unreachable_announcement_is_left_out(
 async def test_an_announcement_that_is_no_text_stops_nobody(
     net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
-    key, tasks = AccountKey(Account.create()), net.chain.deployment.tasks
+    key, tasks = AccountKey(Account.create()), net.chain.deployment.game
     await give_coin(net.chain.connection, key.address, GRANT_COIN_WEI)
     sender = Sender(net.chain.connection, key, CHAIN_ID, QUICK)
     announce = encode_call(find_function(load_abi("ITasks"), "announce"), ["https://" + "~" * 9, bytes(32)])

@@ -12,7 +12,6 @@ from eth_utils.address import to_checksum_address
 
 from touchstone.protocol.adapters.chain.chain_client import LOOKS_A_BLOCK, GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.creation import MOVERS
 from touchstone.protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
@@ -63,7 +62,7 @@ async def chain(placed: Placed) -> AsyncIterator[GameChain]:
 async def test_the_contracts_know_each_other_and_their_limits(placed: Placed, chain: GameChain) -> None:
     """Only those that move money may do so, and the shares are those of the contract that is named."""
     for name, address in placed.deployment.contracts().items():
-        assert await chain.purse.is_module(address) == (name in MOVERS), name
+        assert await chain.purse.is_module(address) == (name in ("Game", "Shares")), name
     assert await chain.purse.token() == placed.deployment.token
     assert await chain.disputes.referee() == placed.deployment.referee
     assert chain.limits == LIMITS_2S
@@ -72,7 +71,7 @@ async def test_the_contracts_know_each_other_and_their_limits(placed: Placed, ch
 
 
 async def test_a_chain_of_the_deployment_signs_reads_and_proves(placed: Placed, chain: GameChain) -> None:
-    assert chain.signing.contract == placed.deployment.tasks
+    assert chain.signing.contract == placed.deployment.game
     task, block = b"\7" * 32, (await chain.head()).number
     domain = compute_domain(chain.signing.chain_id, chain.signing.contract, task)
     assert await chain.tasks.domain_of(task) == domain
@@ -227,7 +226,7 @@ async def test_with_drand_a_seal_names_the_round_that_it_takes(tmp_path: Path) -
         await connection.close()
         async with open_game_chain(rpc_url, made, key, poll_s=0.02) as mixed:
             assert await mixed.randomness.drand_round(at) == compute_round_after(at)
-            assert await mixed.purse.is_module(made.tasks)
+            assert await mixed.purse.is_module(made.game)
 
 
 def test_a_file_lists_every_contract(tmp_path: Path) -> None:

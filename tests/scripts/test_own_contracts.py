@@ -29,8 +29,7 @@ Capture = pytest.CaptureFixture[str]
 NAMED = {
     "mover": ("Purse", STRANGER),
     "randomness": ("Rounds", STRANGER),
-    "evidence": ("Settlement", STRANGER),
-    "seal": ("Rounds", "3"),
+    "evidence": ("Game", "other code"),
     "shares": ("TaskShares", "other code"),
     "credit": ("Purse", "other code"),
 }
@@ -94,7 +93,7 @@ def test_a_home_for_the_contracts_of_this_version_names_their_token(
     assert read_game_deployment(doctored.paths["honest"]).token in said and "not checked" in said
 
 
-@pytest.fixture(params=["mover", "seal", "credit"])
+@pytest.fixture(params=["mover", "evidence", "credit"])
 def strangers(
     request: pytest.FixtureRequest, doctored: Doctored, tmp_path: Path, password: Path, capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,

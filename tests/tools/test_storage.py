@@ -3,6 +3,7 @@
 import pytest
 
 from tools import storage
+from touchstone.protocol.adapters.chain.deployment import PARTS
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,12 @@ def test_layout_matches_the_source(layout: str) -> None:
 
 def test_layout_says_where_every_field_lies(layout: str) -> None:
     assert "\nPurse\n    0   0   32  creditOf: mapping(address => uint256)\n" in layout
-    assert "\n  struct Contests.Contest\n      0   0    1  turn: enum IContests.Turn\n" in layout
+    assert "\n  struct GameStorage.Contest\n      0   0    1  turn: enum IContests.Turn\n" in layout
+
+
+def test_each_part_of_game_has_its_layout(layout: str) -> None:
+    """A part runs on the storage of Game: with another layout it would write into the wrong fields."""
+    assert ", ".join(sorted(("Game", *PARTS))) in layout.splitlines()
 
 
 def test_two_fields_of_one_word_show_their_bytes() -> None:

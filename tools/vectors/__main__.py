@@ -19,6 +19,7 @@ from tools.vectors.float32_cases import float32_tables
 from tools.vectors.merkle_cases import merkle_tables
 from tools.vectors.node_cases import node_tables
 from tools.vectors.outer_cases import outer_tables
+from tools.vectors.part_cases import part_tables
 from tools.vectors.randomness_cases import randomness_tables
 from tools.vectors.referee_cases import referee_tables
 from tools.vectors.sampling_cases import draw_tables
@@ -41,6 +42,7 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
     "randomness.json": randomness_tables,
     "audit_draw.json": audit_draw_tables,
     "statements.json": statement_tables,
+    "parts.json": part_tables,
 }
 
 

@@ -4,12 +4,11 @@ pragma solidity ^0.8.28;
 import {StateHeader, StateLeaves, TaskId} from "../../Types.sol";
 import {Statements} from "../../libraries/Statements.sol";
 import {SignedVote} from "../StatementTypes.sol";
-import {IQuestions} from "./IQuestions.sol";
 
 /// @title ASK: the signer of an ACCEPT, or of a REJECT of that leaf, has to show one state leaf of both ends.
 /// @notice Anybody may answer, and what an answer leads to is the same whoever brings it. The contract compares within the task's limits. An ACCEPT
 /// beyond them, a REJECT inside them, or no answer: the seat is convicted and the bond returns. Else the bond is lost: half to the signer, half burned.
-interface IAsks is IQuestions {
+interface IAsks {
     /// @notice How an ask ended. MOOT: the seat was convicted of something else, the bond was returned.
     enum Ending {
         NONE,

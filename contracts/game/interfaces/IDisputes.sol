@@ -6,7 +6,6 @@ import {IReferee} from "../../interfaces/IReferee.sol";
 import {IStepProofs} from "../../interfaces/IStepProofs.sol";
 import {StatementRef} from "../GameTypes.sol";
 import {SignedVote} from "../StatementTypes.sol";
-import {IQuestions} from "./IQuestions.sol";
 
 /// @title DISPUTE of a claim or of a signed vote: "from this state, k steps, I got that state".
 /// @notice
@@ -20,7 +19,7 @@ import {IQuestions} from "./IQuestions.sol";
 /// bond goes to the claimant, half is burned. Where the seat was convicted elsewhere meanwhile the dispute is MOOT, its bond returned.
 /// @dev Any number runs at once, the k-th open one on a seat costs k bonds. Nothing waits for another dispute, so each ends by a block that is known
 /// when it opens. Facts of the task's steps come with each call that needs them; they hash to `GameTerms.stepRoot`.
-interface IDisputes is IQuestions, IStepProofs {
+interface IDisputes is IStepProofs {
     /// @notice Where a dispute stands. The last three are ends.
     enum Stage {
         NONE,

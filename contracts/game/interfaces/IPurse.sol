@@ -35,12 +35,6 @@ interface IPurse {
     /// @param wei_ amount in the smallest unit of the token
     event Discarded(bytes32 indexed pot, uint256 wei_);
 
-    /// @notice A deployment has more modules than the purse knows places for.
-    /// @param most how many it takes
-    /// @param actual how many were given
-    /// @custom:remedy Deploy with fewer modules.
-    error TooManyModules(uint256 most, uint256 actual);
-
     /// @notice There is nothing to move.
     /// @custom:remedy Name an amount above 0; a withdrawal needs credit.
     error NothingMoved();

@@ -115,14 +115,22 @@ interface ITasks {
     /// @return isEnough_ whether a round can be played with them, as long as no seat is closed
     function freezePools(TaskId task) external returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers, bool isEnough_);
 
-    /// @notice Counts one ask or dispute more or less on a seat. Asks and disputes only.
+    /// @notice What is open on a seat, by epoch of the round that it is about (`OpenCounts`).
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @return asks a count an epoch
+    /// @return disputes a count an epoch
+    function openOn(TaskId task, uint256 seat) external view returns (uint256 asks, uint256 disputes);
+
+    /// @notice Counts one ask or dispute more or less on a seat. The game only.
     /// @param task the task
     /// @param seat id of the seat
     /// @param round that it is about
+    /// @param isAsk true: an ask; false: a dispute
     /// @param isOpening true: one more; false: one less
     /// @return number how many of its kind are open on the seat now
     /// @return oneWei the bond of the first, in wei
-    function countQuestion(TaskId task, uint256 seat, uint256 round, bool isOpening) external returns (uint256 number, uint256 oneWei);
+    function countQuestion(TaskId task, uint256 seat, uint256 round, bool isAsk, bool isOpening) external returns (uint256 number, uint256 oneWei);
 
     /// @notice A seat that was silent leaves, unharmed. Settlement only.
     /// @param task the task

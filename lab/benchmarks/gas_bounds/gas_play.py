@@ -105,8 +105,8 @@ class Play:
                 self.fund(member, self._get_stake(role))
         # A task whose rounds do not start in time is over, and each call takes a block.
         self.task = self._post()
-        self.domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Tasks"], self.task)
-        self.signing = SigningDomain(CHAIN_ID, chain.addresses["Tasks"])
+        self.domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Game"], self.task)
+        self.signing = SigningDomain(CHAIN_ID, chain.addresses["Game"])
         for role, some in self.seats.items():
             for member in some:
                 self.do(member, "Tasks", "join", self.task, role, self._get_stake(role))

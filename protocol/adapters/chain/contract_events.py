@@ -11,7 +11,7 @@ from touchstone.protocol.adapters.chain.abi import Entry, Parameter, load_own_ab
 from touchstone.protocol.adapters.chain.abi_values import decode_values
 from touchstone.protocol.adapters.chain.answers import Head, Log
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.deployment import Addresses
+from touchstone.protocol.adapters.chain.deployment import PARTS, Addresses
 from touchstone.protocol.adapters.chain.providers import AnswersDiffer
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -107,7 +107,8 @@ class EventReader:
 
     def __init__(self, connection: Connection, deployment: Addresses) -> None:
         self._connection = connection
-        self._registry = make_registry({address: name for name, address in deployment.contracts().items()})
+        contracts = deployment.contracts().items()
+        self._registry = make_registry({address: name for name, address in contracts if name not in PARTS})
 
     async def read(self, from_block: int, to_block: int) -> list[Event]:
         """Returns the events of the blocks from_block .. to_block, both included, in order. The blocks must

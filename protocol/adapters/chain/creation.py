@@ -13,18 +13,14 @@ from eth_utils.crypto import keccak
 
 from touchstone.protocol.adapters.chain.abi import Entry, Parameter, load_abi, load_bytecode
 from touchstone.protocol.adapters.chain.abi_values import encode_values
+from touchstone.protocol.adapters.chain.deployment import PARTS
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 """The contracts that can serve as a deployment's `randomness`."""
-MODULES = (
-    "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests", "Shares",
-    "BlockRandomness",
-)  # fmt: skip
+MODULES = ("Purse", "Game", "Shares", "BlockRandomness")
 """The order of the fields in the struct `Modules`."""
-MOVERS = ("Tasks", "Settlement", "Asks", "Disputes", "Contests", "Shares")
-"""The contracts that move money in the purse."""
 
 
 def compute_creation_address(account: str, nonce: int) -> str:
@@ -53,14 +49,21 @@ def compute_game_code(contract: str, where: Mapping[str, str], limits: Deploymen
     return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])
 
 
+def list_selectors(part: str) -> list[bytes]:
+    """Returns the selectors of the functions of a part of Game, in the order of their signatures."""
+    functions = (entry for entry in load_abi(part) if entry.kind == "function")
+    return [entry.selector for entry in sorted(functions, key=lambda entry: entry.signature)]
+
+
 def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
     """Returns the value of a constructor's parameter. Raises InvalidInput for an unknown parameter."""
     known: dict[str, Any] = {
         "modules": tuple(where[name] for name in MODULES),
-        "movers": [where[name] for name in MOVERS],
+        "game": where["Game"],
+        "shares": where["Shares"],
+        "parts": [(where[name], list_selectors(name)) for name in PARTS],
         "token": where["token"],
         "referee": where["Referee"],
-        "seal_blocks": limits.seal_blocks,
         "limits": {**asdict(limits), "least": astuple(limits.least)},
     }
     name = parameter.name.strip("_")

@@ -51,6 +51,7 @@ GAME_CONTRACTS = {
     "referee": "Referee",
     "randomness": "BlockRandomness",
     "purse": "Purse",
+    "game": "Game",
     "tasks": "Tasks",
     "rounds": "Rounds",
     "votes": "Votes",
@@ -62,6 +63,13 @@ GAME_CONTRACTS = {
     "shares": "Shares",
 }
 """Maps each field of GameDeployment to the name of its contract, in the order of creation."""
+PARTS = ("Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests")
+"""The contracts that only have code of Game: calls go to Game, and its events come from there."""
+
+
+def find_receiver(contract: str) -> str:
+    """Returns the name of the contract that takes the calls of `contract`: of a part it is Game."""
+    return "Game" if contract in PARTS else contract
 
 
 class GameDeployment(Message, frozen=True, rename="camel"):
@@ -72,6 +80,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
     referee: AnyAddress
     randomness: AnyAddress
     purse: AnyAddress
+    game: AnyAddress
     tasks: AnyAddress
     rounds: AnyAddress
     votes: AnyAddress
@@ -88,7 +97,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
             structs.force_setattr(self, name, getattr(self, name).lower())
 
     def contracts(self) -> dict[str, str]:
-        """The addresses of all twelve contracts by name."""
+        """The addresses of all thirteen contracts by name."""
         return {name: str(getattr(self, field)) for field, name in GAME_CONTRACTS.items()}
 
     def to_json(self) -> str:

@@ -2,7 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
-import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
@@ -10,13 +9,15 @@ import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
-import {ForwardStub} from "./Stubs.sol";
 import {StatementWorld} from "./StatementWorld.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 
-interface CoolVm {
-    function cool(address target) external;
-    function expectPartialRevert(bytes4 selector) external;
+/// @dev Calls what a test tells it to call.
+contract Forwarder {
+    function forward(address target, bytes calldata data) external {
+        (bool isDone,) = target.call(data);
+        require(isDone, "refused");
+    }
 }
 
 abstract contract AsksWorld is StatementWorld {
@@ -28,12 +29,8 @@ abstract contract AsksWorld is StatementWorld {
         asker = person("asker");
     }
 
-    function makeAsks(Modules memory m) internal override returns (address) {
-        return create("Asks.sol:Asks", abi.encode(m));
-    }
-
     function book() internal view returns (IAsks) {
-        return IAsks(asks);
+        return IAsks(game);
     }
 
     /// @dev To the draw of round 0, where the auditors' own ends lie so far from the claims'.
@@ -95,7 +92,7 @@ abstract contract AsksWorld is StatementWorld {
     }
 
     function expect(bytes4 selector) internal {
-        CoolVm(address(vm)).expectPartialRevert(selector);
+        vm.expectPartialRevert(selector);
     }
 
     function expectInvalid(bytes32 what) internal {
@@ -107,7 +104,8 @@ abstract contract AsksWorld is StatementWorld {
     }
 
     function assertOpen(uint256 seat, uint256 count) internal view {
-        assertEq(OpenCounts.total(book().openOn(task, seat)), count, "open on the seat");
+        (uint256 open,) = tasks.openOn(task, seat);
+        assertEq(OpenCounts.total(open), count, "open on the seat");
     }
 }
 
@@ -250,7 +248,7 @@ contract AsksTest is AsksWorld {
     /// @dev The asker is another contract, whose call data say nothing: a stranger ends the ask by what was logged.
     function test_endAsk_askedByAContract_fromTheLogAlone() public {
         play(0, 0);
-        ForwardStub other = new ForwardStub();
+        Forwarder other = new Forwarder();
         token.mint(address(other), BOND);
         other.forward(address(token), abi.encodeCall(IERC20.approve, (address(purse), BOND)));
         other.forward(address(purse), abi.encodeCall(IPurse.deposit, (BOND)));
@@ -258,11 +256,9 @@ contract AsksTest is AsksWorld {
         IAsks.Question memory q = questionOf(vote, 3);
         q.asker = address(other);
         uint256 until = roundOf(0).closed + 2 * 30 + 10;
-        vm.expectEmit(true, true, true, true, asks);
-        emit IAsks.AskOpened(
-            task, q.seat, book().idOf(task, q), vote.vote, 3, address(other), BOND, until
-        );
-        other.forward(asks, abi.encodeCall(IAsks.ask, (task, vote, 3, BOND)));
+        vm.expectEmit(true, true, true, true, game);
+        emit IAsks.AskOpened(task, q.seat, book().idOf(task, q), vote.vote, 3, address(other), BOND, until);
+        other.forward(game, abi.encodeCall(IAsks.ask, (task, vote, 3, BOND)));
         roll(until + 1);
         vm.prank(stranger);
         book().endAsk(task, q);
@@ -295,15 +291,10 @@ contract AsksGasTest is AsksWorld {
         for (uint256 i = 0; i < data.length; ++i) {
             tokens += data[i] == 0 ? 1 : 4;
         }
-        CoolVm cooler = CoolVm(address(vm));
-        cooler.cool(address(purse));
-        cooler.cool(address(tasks));
-        cooler.cool(address(rounds));
-        cooler.cool(address(settlement));
-        cooler.cool(asks);
+        cool();
         vm.prank(asker);
         uint256 before = gasleft();
-        (bool isDone, bytes memory failure) = asks.call(data);
+        (bool isDone, bytes memory failure) = game.call(data);
         used = before - gasleft() + 21_000 + 4 * tokens;
         if (!isDone) {
             assembly ("memory-safe") {

@@ -2,7 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {GameTerms, Phase} from "../../../contracts/game/GameTypes.sol";
-import {Modules} from "../../../contracts/game/Module.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {Float32} from "../../../contracts/libraries/Float32.sol";
@@ -21,7 +20,6 @@ contract ContestsGasTest is GameWorld {
     uint256 private constant BYTES_MAX = 120 * 1024;
     uint256 private constant GAS_MAX = 12_000_000;
 
-    IContests private game;
     bytes private baseInputs;
     bytes32[2] private baseRoots;
     bytes[] private deltas;
@@ -29,11 +27,6 @@ contract ContestsGasTest is GameWorld {
     bytes32[] private claimRoots_;
 
     event Cost(string what, uint256 amount);
-
-    function makeContests(Modules memory m) internal override returns (address) {
-        game = IContests(create("Contests.sol:Contests", abi.encode(m)));
-        return address(game);
-    }
 
     // A path: a leaf, siblings that stand for the rest of its tree, and the root --------------------------------------------
     function _root(bytes32 leaf, uint256 index, uint256 levels, bytes32 salt)
@@ -145,7 +138,7 @@ contract ContestsGasTest is GameWorld {
         post(0, type(uint64).max, Hashing.outerRoot(roots[0], roots[1]), type(uint64).max);
         give(stranger, 50);
         vm.prank(stranger);
-        id = game.contest(task, 0, 50, "");
+        id = IContests(game).contest(task, 0, 50, "");
         _turn(id, roots, 0);
         for (uint256 i = 6; i > 0; --i) {
             _turn(id, groups[i - 1], children[i - 1]);
@@ -153,11 +146,11 @@ contract ContestsGasTest is GameWorld {
     }
 
     function _turn(bytes32 id, bytes32[] memory nodes, uint256 child) private {
-        cool(address(game));
-        game.answer(task, id, nodes);
+        cool();
+        IContests(game).answer(task, id, nodes);
         emit Cost("answer, without 21,000 and its bytes", vm.lastCallGas().gasTotalUsed);
         vm.prank(stranger);
-        game.nameChild(task, id, child, nodes);
+        IContests(game).nameChild(task, id, child, nodes);
     }
 
     function _bring(bytes32 id, bytes memory inputs) private returns (uint256) {
@@ -172,8 +165,8 @@ contract ContestsGasTest is GameWorld {
         }
         emit Cost("bytes", call_.length);
         assertTrue(call_.length <= BYTES_MAX, "bytes of the call");
-        cool(address(game));
-        (bool isDone, bytes memory answer) = address(game).call(call_);
+        cool();
+        (bool isDone, bytes memory answer) = game.call(call_);
         sum += vm.lastCallGas().gasTotalUsed;
         if (!isDone) {
             assembly ("memory-safe") {
@@ -216,7 +209,7 @@ contract ContestsGasTest is GameWorld {
         _begin();
         bytes32 id = _lead("wrong");
         _playLater();
-        (, uint256 clock,,,,,) = game.contestOf(task, id);
+        (, uint256 clock,,,,,) = IContests(game).contestOf(task, id);
         if (now_() <= clock) roll(clock + 1);
         uint256 gas = _send(abi.encodeCall(IContests.endContest, (task, id)));
         emit Cost("gas of a fall over 127 rounds", gas);

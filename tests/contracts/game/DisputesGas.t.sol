@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Referee} from "../../../contracts/Referee.sol";
-import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
@@ -11,20 +9,9 @@ import {GameWorld} from "./GameWorld.sol";
 /// @title What it costs to open a dispute.
 contract DisputesGasTest is GameWorld {
     uint256 private constant BOND = 30;
-    IDisputes private game;
-    Referee private referee;
     address private opener;
 
     event Gas(string what, uint256 gas);
-
-    function makeHelpers() internal override {
-        referee = new Referee();
-    }
-
-    function makeDisputes(Modules memory m) internal override returns (address) {
-        game = IDisputes(create("Disputes.sol:Disputes", abi.encode(m, referee)));
-        return address(game);
-    }
 
     /// @dev The first bond of a task, in the dearest window; later ones find written pots.
     function test_gas_opening() public {
@@ -58,9 +45,9 @@ contract DisputesGasTest is GameWorld {
         for (uint256 i = 0; i < call_.length; ++i) {
             sum += call_[i] == 0 ? 4 : 16;
         }
-        cool(address(game));
+        cool();
         vm.prank(opener);
-        (bool isDone, bytes memory answer) = address(game).call(call_);
+        (bool isDone, bytes memory answer) = game.call(call_);
         sum += vm.lastCallGas().gasTotalUsed;
         if (!isDone) {
             assembly ("memory-safe") {

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
 import {StatementWorld} from "./StatementWorld.sol";
 
 /// @title Proofs of every kind, sealed and brought: what tests of evidence share.
 abstract contract EvidenceWorld is StatementWorld {
-    function makeEvidence(Modules memory m) internal virtual override returns (address) {
-        return create("Evidence.sol:Evidence", abi.encode(m));
-    }
-
     function court() internal view returns (IEvidence) {
-        return IEvidence(evidence);
+        return IEvidence(game);
     }
 
     function seal_(address finder, bytes memory data) internal {

@@ -16,10 +16,9 @@ import {
     SeatStatus,
     StatementRef
 } from "../../../contracts/game/GameTypes.sol";
+import {Part} from "../../../contracts/game/Game.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
-import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
-import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
@@ -27,12 +26,13 @@ import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
+import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Test} from "../Test.sol";
 import {Trees} from "../Trees.sol";
-import {ContestsStub, ForwardStub, QuestionsStub, RandomnessBook} from "./Stubs.sol";
+import {RandomnessBook} from "./RandomnessBook.sol";
 
 /// @dev Source: Foundry's `Vm` interface.
 interface CodeVm {
@@ -61,11 +61,10 @@ abstract contract GameWorld is Test {
     IRounds internal rounds;
     IVotes internal votes;
     ISettlement internal settlement;
-    /// @dev Stubs, or what a suite made instead of them: see `makeAsks` and its like.
-    address internal asks;
-    address internal disputes;
-    address internal evidence;
-    address internal contests;
+    /// @dev Where tasks, rounds, votes and the rest lie.
+    address internal game;
+    IReferee internal referee;
+    address[] private _parts;
     IShares internal shares;
 
     TaskId internal task;
@@ -94,28 +93,24 @@ abstract contract GameWorld is Test {
     // Deployment --------------------------------------------------------------------------------------------------
     function deploy() internal {
         (token, randomness) = (new DevToken(), new RandomnessBook());
-        makeHelpers();
+        referee = IReferee(create("Referee.sol:Referee", ""));
+        string[8] memory artifacts = partArtifacts();
         uint256 nonce = vm.getNonce(address(this));
-        address[] memory places = new address[](10);
-        for (uint256 i = 0; i < places.length; ++i) {
-            places[i] = vm.computeCreateAddress(address(this), nonce + i);
+        Part[] memory parts = partsFrom(nonce + 2);
+        Modules memory m;
+        (m.purse, m.game, m.randomness) = (IPurse(placeAt(nonce)), placeAt(nonce + 1), randomness);
+        m.shares = IShares(placeAt(nonce + 2 + parts.length));
+        purse = IPurse(create("Purse.sol:Purse", abi.encode(token, m.game, m.shares)));
+        game = create("Game.sol:Game", abi.encode(parts, localLimits()));
+        for (uint256 i = 0; i < parts.length; ++i) {
+            bool isJudging = keccak256(bytes(artifacts[i])) == keccak256("Disputes.sol:Disputes");
+            _parts.push(parts[i].code);
+            create(artifacts[i], isJudging ? abi.encode(m, referee) : abi.encode(m));
         }
-        Modules memory m = modulesAt(places);
-        address[] memory movers = new address[](9);
-        for (uint256 i = 0; i < movers.length; ++i) {
-            movers[i] = places[i + 1];
-        }
-        purse = IPurse(create("Purse.sol:Purse", abi.encode(token, movers)));
-        tasks = ITasks(create("Tasks.sol:Tasks", abi.encode(m, localLimits())));
-        rounds = IRounds(create("Rounds.sol:Rounds", abi.encode(m, SEAL_BLOCKS)));
-        votes = IVotes(create("Votes.sol:Votes", abi.encode(m)));
-        settlement = ISettlement(create("Settlement.sol:Settlement", abi.encode(m)));
-        asks = makeAsks(m);
-        disputes = makeDisputes(m);
-        evidence = makeEvidence(m);
-        contests = makeContests(m);
         shares = IShares(create("Shares.sol:Shares", abi.encode(m)));
-        assertEq(address(shares), places[9], "addresses are as predicted");
+        assertEq(address(shares), address(m.shares), "addresses are as predicted");
+        (tasks, rounds, votes) = (ITasks(game), IRounds(game), IVotes(game));
+        settlement = ISettlement(game);
         for (uint256 i = 0; i < people.length; ++i) {
             vm.prank(people[i]);
             token.approve(address(purse), type(uint256).max);
@@ -136,30 +131,36 @@ abstract contract GameWorld is Test {
         return artifact;
     }
 
-    function modulesAt(address[] memory places) internal view returns (Modules memory m) {
-        (m.purse, m.tasks, m.rounds) = (IPurse(places[0]), ITasks(places[1]), IRounds(places[2]));
-        (m.votes, m.settlement) = (IVotes(places[3]), ISettlement(places[4]));
-        (m.asks, m.disputes, m.evidence) = (IQuestions(places[5]), IQuestions(places[6]), places[7]);
-        (m.contests, m.shares, m.randomness) = (IContests(places[8]), IShares(places[9]), randomness);
+    /// @dev By name, so that `./dev mutate` knows what a suite rests on; in the order of tests/vectors/parts.json.
+    function partArtifacts() internal pure returns (string[8] memory) {
+        return [
+            "Tasks.sol:Tasks",
+            "Rounds.sol:Rounds",
+            "Votes.sol:Votes",
+            "Settlement.sol:Settlement",
+            "Asks.sol:Asks",
+            "Disputes.sol:Disputes",
+            "Evidence.sol:Evidence",
+            "Contests.sol:Contests"
+        ];
     }
 
-    /// @dev Contracts that the modules need must be made here: each of the functions below creates exactly one.
-    function makeHelpers() internal virtual {}
-
-    function makeAsks(Modules memory m) internal virtual returns (address) {
-        return address(new QuestionsStub(m.tasks));
+    /// @dev The parts of the game, created from this nonce on.
+    function partsFrom(uint256 nonce) internal view returns (Part[] memory parts) {
+        string memory json = vm.readFile("tests/vectors/parts.json");
+        uint256[] memory selectors = vm.parseJsonUintArray(json, ".parts.selector");
+        uint256[] memory start = vm.parseJsonUintArray(json, ".parts.selectorStart");
+        parts = new Part[](start.length - 1);
+        for (uint256 i = 0; i < parts.length; ++i) {
+            parts[i] = Part(placeAt(nonce + i), new bytes4[](start[i + 1] - start[i]));
+            for (uint256 j = start[i]; j < start[i + 1]; ++j) {
+                parts[i].selectors[j - start[i]] = bytes4(uint32(selectors[j]));
+            }
+        }
     }
 
-    function makeDisputes(Modules memory m) internal virtual returns (address) {
-        return address(new QuestionsStub(m.tasks));
-    }
-
-    function makeEvidence(Modules memory) internal virtual returns (address) {
-        return address(new ForwardStub());
-    }
-
-    function makeContests(Modules memory) internal virtual returns (address) {
-        return address(new ContestsStub());
+    function placeAt(uint256 nonce) internal view returns (address) {
+        return vm.computeCreateAddress(address(this), nonce);
     }
 
     // Terms -------------------------------------------------------------------------------------------------------
@@ -759,26 +760,22 @@ abstract contract GameWorld is Test {
         return StatementRef(uint32(round), uint32(slot), uint32(draw), uint32(rank));
     }
 
-    /// @dev Through the stub of Evidence.
     function punish(uint256 seat, Proof proof, StatementRef memory ref) internal {
-        ForwardStub(evidence)
-            .forward(
-                address(settlement), abi.encodeCall(ISettlement.punish, (task, seat, stranger, proof, ref))
-            );
+        vm.prank(game);
+        settlement.punish(task, seat, stranger, proof, ref);
     }
 
-    /// @dev Through the stub of Contests.
     function fall(uint256 round) internal {
-        ForwardStub(contests)
-            .forward(address(settlement), abi.encodeCall(ISettlement.fall, (task, round, stranger)));
+        vm.prank(game);
+        settlement.fall(task, round, stranger);
     }
 
-    /// @dev As at the beginning of a transaction: nothing of the contracts counts as read. `module` is the one that is measured.
-    function cool(address module) internal {
-        address[6] memory all =
-            [module, address(tasks), address(rounds), address(votes), address(purse), address(settlement)];
-        for (uint256 i = 0; i < all.length; ++i) {
-            vm.cool(all[i]);
+    /// @dev As at the beginning of a transaction: nothing of the contracts counts as read.
+    function cool() internal {
+        vm.cool(game);
+        vm.cool(address(purse));
+        for (uint256 i = 0; i < _parts.length; ++i) {
+            vm.cool(_parts[i]);
         }
     }
 }

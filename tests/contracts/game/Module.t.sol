@@ -4,14 +4,13 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../../../contracts/Types.sol";
 import {Module, Modules} from "../../../contracts/game/Module.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Test} from "../Test.sol";
 
 /// @dev What modules inherit, callable.
 contract BareModule is Module {
     constructor(Modules memory modules) Module(modules) {}
 
-    function guarded() external only(address(tasks)) {}
+    function guarded() external onlyGame {}
 
     function digest(bytes32 structHash) external view returns (bytes32) {
         return _digest(structHash);
@@ -28,13 +27,13 @@ contract BareModule is Module {
 
 /// @title What all modules share: who may call, what is signed, and windows.
 contract ModuleTest is Test {
-    address private constant TASKS = address(0x7a5c);
+    address private constant GAME = address(0x6a3e);
     bytes32 private constant HASH = keccak256("struct");
     BareModule private module;
 
     function setUp() public {
         Modules memory modules;
-        modules.tasks = ITasks(TASKS);
+        modules.game = GAME;
         module = new BareModule(modules);
     }
 
@@ -48,7 +47,7 @@ contract ModuleTest is Test {
                 keccak256("Touchstone"),
                 keccak256("3"),
                 chainId,
-                TASKS
+                GAME
             )
         );
         return keccak256(abi.encodePacked(hex"1901", separator, HASH));
@@ -71,10 +70,10 @@ contract ModuleTest is Test {
         assertTrue(one != module.domain(TaskId.wrap("one")), "another chain");
     }
 
-    function test_only_others_areRefused() public {
+    function test_onlyGame_others_areRefused() public {
         vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, address(this)));
         module.guarded();
-        vm.prank(TASKS);
+        vm.prank(GAME);
         module.guarded();
     }
 

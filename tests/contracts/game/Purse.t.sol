@@ -7,7 +7,7 @@ import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {HostileToken, ITokenHook} from "../Mocks.sol";
 import {Test} from "../Test.sol";
 
-/// @title Credits, pots and what is to be burned. This contract is the one module.
+/// @title Credits, pots and what is to be burned. This contract is the game.
 contract PurseTest is Test, ITokenHook {
     address private constant ALICE = address(0xa11ce);
     address private constant BOB = address(0xb0b);
@@ -19,9 +19,7 @@ contract PurseTest is Test, ITokenHook {
 
     function setUp() public {
         token = new HostileToken();
-        address[] memory modules = new address[](2);
-        (modules[0], modules[1]) = (address(this), BOB);
-        purse = new Purse(token, modules);
+        purse = new Purse(token, address(this), BOB);
         token.mint(ALICE, 1000);
         vm.prank(ALICE);
         token.approve(address(purse), 1000);
@@ -48,24 +46,8 @@ contract PurseTest is Test, ITokenHook {
         assertEq(purse.token(), address(token), "token");
         assertTrue(purse.isModule(address(this)) && purse.isModule(BOB), "modules");
         assertTrue(!purse.isModule(ALICE), "no other account");
-        assertTrue(!purse.isModule(address(0)), "places without a module are the zero address");
+        assertTrue(!purse.isModule(address(0)), "nor the zero address");
         assertEq(purse.DEAD(), DEAD, "where burned tokens go");
-    }
-
-    function test_constructor_tenModules_areAllKnown() public {
-        address[] memory modules = new address[](10);
-        for (uint256 i = 0; i < modules.length; ++i) {
-            modules[i] = address(uint160(0x1000 + i));
-        }
-        Purse full = new Purse(token, modules);
-        for (uint256 i = 0; i < modules.length; ++i) {
-            assertTrue(full.isModule(modules[i]), "one of ten");
-        }
-    }
-
-    function test_constructor_elevenModules_reverts() public {
-        vm.expectRevert(abi.encodeWithSelector(IPurse.TooManyModules.selector, 10, 11));
-        new Purse(token, new address[](11));
     }
 
     function test_deposit_tokens_becomeCredit() public {

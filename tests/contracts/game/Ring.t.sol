@@ -2,18 +2,17 @@
 pragma solidity ^0.8.28;
 
 import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {GameWorld} from "./GameWorld.sol";
-import {ContestsStub} from "./Stubs.sol";
-
-interface CoolVm {
-    function cool(address target) external;
-}
 
 /// @title Freeing an epoch: with every seat taken, and with contests where the rules let none be.
 /// @dev One solver, three verifiers and three whistleblowers; one draw a claim, a late one for each.
 contract RingTest is GameWorld {
+    /// @dev Of `_contestsOpen`.
+    uint256 private constant CONTESTS_SLOT = 14;
     /// @dev Of at most 16.7 million that a transaction may take.
     uint256 private constant FREE_GAS = 6_000_000;
 
@@ -44,12 +43,16 @@ contract RingTest is GameWorld {
 
     /// @dev Nobody settles an epoch while a root of it is contested. Were one contested afterwards, the epoch would stay.
     function test_freeEpoch_contested_reverts() public {
-        ContestsStub(contests).open(task, 15);
+        _setContests(OpenCounts.add(0, 15));
         vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, 0, 15));
         rounds.freeEpoch(task);
-        ContestsStub(contests).end(task, 15);
-        ContestsStub(contests).open(task, 16);
+        _setContests(OpenCounts.add(0, 16));
         rounds.freeEpoch(task);
+    }
+
+    function _setContests(uint256 counts) private {
+        vm.store(game, keccak256(abi.encode(task, CONTESTS_SLOT)), bytes32(counts));
+        assertEq(IContests(game).openOf(task), counts, "tests/contracts/storage.txt has the slot");
     }
 
     /// @dev Everybody who can be there is: 1,024 verifiers, 1,024 whistleblowers, two solvers of which one plays. All but three of each join when the
@@ -62,8 +65,7 @@ contract RingTest is GameWorld {
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatsTaken.selector, 0));
         vm.prank(stranger);
         tasks.join(task, SeatRole.VERIFIER, 600);
-        CoolVm(address(vm)).cool(address(tasks));
-        CoolVm(address(vm)).cool(address(rounds));
+        cool();
         uint256 before = gasleft();
         rounds.freeEpoch(task);
         uint256 used = before - gasleft() + 21_000;

@@ -2,9 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {StateHeader, TaskId} from "../../../contracts/Types.sol";
-import {Referee} from "../../../contracts/Referee.sol";
 import {GameTerms, GameWindows, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
-import {Modules} from "../../../contracts/game/Module.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
@@ -33,7 +31,6 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
     /// @dev The leaf that `deltaOf` makes false.
     uint256 private constant TWISTED = 1;
 
-    Referee private _referee;
     uint256 private _state;
     bytes32 private _domain;
     mapping(uint256 => address) private _accounts;
@@ -82,36 +79,16 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return string.concat(folder, "/", string(name), ".json");
     }
 
-    function makeHelpers() internal override {
-        _referee = new Referee();
-    }
-
-    function makeAsks(Modules memory m) internal override returns (address) {
-        return create("Asks.sol:Asks", abi.encode(m));
-    }
-
-    function makeDisputes(Modules memory m) internal override returns (address) {
-        return create("Disputes.sol:Disputes", abi.encode(m, _referee));
-    }
-
-    function makeContests(Modules memory m) internal override returns (address) {
-        return create("Contests.sol:Contests", abi.encode(m));
-    }
-
-    function makeEvidence(Modules memory m) internal override(GameWorld, EvidenceWorld) returns (address) {
-        return super.makeEvidence(m);
-    }
-
     function asking() internal view returns (IAsks) {
-        return IAsks(asks);
+        return IAsks(game);
     }
 
     function disputing() internal view returns (IDisputes) {
-        return IDisputes(disputes);
+        return IDisputes(game);
     }
 
     function contesting() internal view returns (IContests) {
-        return IContests(contests);
+        return IContests(game);
     }
 
     // Dice --------------------------------------------------------------------------------------------------------

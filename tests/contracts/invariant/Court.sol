@@ -50,11 +50,12 @@ abstract contract Court is Quarrels {
         (Statements.Vote memory vote,) = voteAt(a.place);
         (a.question.vote, a.question.leaf) = (vote, vote.namedLeaf);
         (a.question.seat, a.question.asker) = (uint32(a.place.seat), asker);
-        a.bondWei = (1 + OpenCounts.total(asking().openOn(task, a.place.seat))) * terms.amounts.askBond;
+        (uint256 open,) = tasks.openOn(task, a.place.seat);
+        a.bondWei = (1 + OpenCounts.total(open)) * terms.amounts.askBond;
         give(asker, a.bondWei);
         SignedVote memory signed = sign(vote, accountOf(a.place.seat));
         bytes memory data = abi.encodeCall(IAsks.ask, (task, signed, vote.namedLeaf, a.bondWei));
-        if (!attempt(asker, asks, data)) return false;
+        if (!attempt(asker, game, data)) return false;
         openAsks.push(a);
         return true;
     }
@@ -66,10 +67,10 @@ abstract contract Court is Quarrels {
         bytes memory data = abi.encodeCall(IAsks.answer, (task, a.question, _answerOf(a.question)));
         bool isOpen = tasks.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
         if (isOpen && isHonest(a.place.seat)) {
-            must("the answer of an ask", stranger, asks, data);
+            must("the answer of an ask", stranger, game, data);
             isDone = true;
         } else {
-            isDone = attempt(stranger, asks, data);
+            isDone = attempt(stranger, game, data);
         }
         if (!isDone) return false;
         bool isCleared = tasks.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
@@ -103,7 +104,7 @@ abstract contract Court is Quarrels {
             bool isMoot = tasks.seatAt(task, a.place.seat).status == SeatStatus.CLOSED;
             if (!isMoot && now_() <= lastBlockOf(a)) continue;
             bytes memory data = abi.encodeCall(IAsks.endAsk, (task, a.question));
-            must("the end of an ask", stranger, asks, data);
+            must("the end of an ask", stranger, game, data);
             _count(isMoot ? "ask moot" : "ask expired");
             _dropAsk(i - 1);
             isAny = true;
@@ -123,7 +124,7 @@ abstract contract Court is Quarrels {
         bytes32 salt = bytes32(dice(type(uint128).max));
         c.id = keccak256(abi.encode(task, uint256(0), c.root, contester, salt));
         bytes memory data = abi.encodeCall(IContests.contest, (task, 0, c.bondWei, salt));
-        if (!attempt(contester, contests, data)) return false;
+        if (!attempt(contester, game, data)) return false;
         openContests.push(c);
         return true;
     }
@@ -155,8 +156,8 @@ abstract contract Court is Quarrels {
         } else {
             return false;
         }
-        if (!c.isRight || !_isPosted(c)) return attempt(person("helper"), contests, data);
-        must("the defence of a right root", person("helper"), contests, data);
+        if (!c.isRight || !_isPosted(c)) return attempt(person("helper"), game, data);
+        must("the defence of a right root", person("helper"), game, data);
         return true;
     }
 
@@ -173,7 +174,7 @@ abstract contract Court is Quarrels {
         bytes32[] memory nodes = _nodesOf(c);
         uint256 child = c.isRight ? dice(nodes.length) : level == 0 ? 0 : 2;
         bytes memory data = abi.encodeCall(IContests.nameChild, (task, c.id, child, nodes));
-        return attempt(person("contester"), contests, data);
+        return attempt(person("contester"), game, data);
     }
 
     function endContests() internal returns (bool isAny) {
@@ -183,7 +184,7 @@ abstract contract Court is Quarrels {
             bool isRunning = turn <= uint256(IContests.Turn.LEAF);
             if (isRunning && (now_() > clock || !_isPosted(c))) {
                 bytes memory data = abi.encodeCall(IContests.endContest, (task, c.id));
-                isRunning = !attempt(stranger, contests, data);
+                isRunning = !attempt(stranger, game, data);
                 (turn,) = turnOf(c);
             }
             if (isRunning) continue;
@@ -222,7 +223,7 @@ abstract contract Court is Quarrels {
         address finder = person("finder");
         seal_(finder, data);
         passTo(now_() + 1);
-        bool isDone = attempt(finder, evidence, data);
+        bool isDone = attempt(finder, game, data);
         _require(!isDone || !isHonest(seat), "an honest statement cannot be proven false", 0, seat);
         if (isDone) _count(string.concat("proof ", kind));
         return true;

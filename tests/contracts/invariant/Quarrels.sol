@@ -102,7 +102,8 @@ abstract contract Quarrels is Course {
     }
 
     function _open(Quarrel memory q) private returns (bool) {
-        uint256 number = 1 + OpenCounts.total(disputing().openOn(task, q.seat));
+        (, uint256 open) = tasks.openOn(task, q.seat);
+        uint256 number = 1 + OpenCounts.total(open);
         q.bondWei = number * terms.amounts.disputeBond;
         give(q.opener, q.bondWei);
         bytes32 salt = bytes32(++_salt);
@@ -117,7 +118,7 @@ abstract contract Quarrels is Course {
                 IDisputes.disputeClaim, (task, 0, q.place.slot, q.place.segment, q.bondWei, salt)
             );
         }
-        if (!attempt(q.opener, disputes, data)) return false;
+        if (!attempt(q.opener, game, data)) return false;
         quarrels.push(q);
         return true;
     }
@@ -132,8 +133,8 @@ abstract contract Quarrels is Course {
         else if (stage == uint256(IDisputes.Stage.TRACE)) data = _trace(q);
         else if (stage == uint256(IDisputes.Stage.LEAVES)) data = _shown(q);
         else return false;
-        if (!isHonest(q.seat)) return attempt(accountOf(q.seat), disputes, data);
-        must("the answer of an accused", accountOf(q.seat), disputes, data);
+        if (!isHonest(q.seat)) return attempt(accountOf(q.seat), game, data);
+        must("the answer of an accused", accountOf(q.seat), game, data);
         return true;
     }
 
@@ -188,7 +189,7 @@ abstract contract Quarrels is Course {
             quarrels[index].step = q.step;
             _enter(q);
             bytes memory named = abi.encodeCall(IDisputes.nameStep, (task, q.id, q.step, _rootsOf()));
-            return attempt(q.opener, disputes, named);
+            return attempt(q.opener, game, named);
         }
         bool isLast = stage == uint256(IDisputes.Stage.LAST);
         bool mayProve =
@@ -198,7 +199,7 @@ abstract contract Quarrels is Course {
         if (stage == uint256(IDisputes.Stage.PROVE) && dice(3) == 0) return _demand(q);
         bool isWrong = lie != 0;
         if (!isFair && isWrong) return false;
-        bool isConvicted_ = attempt(q.opener, disputes, _proof(q));
+        bool isConvicted_ = attempt(q.opener, game, _proof(q));
         _require(isWrong || !isConvicted_, "a right step cannot be proven wrong", 0, q.seat);
         if (isConvicted_) quarrels[index].how = lieBuffer == TENSOR ? "operation" : "datum";
         return true;
@@ -210,7 +211,7 @@ abstract contract Quarrels is Course {
             list[i] = IDisputes.LeafDemand(proveNode(0), uint32(i), uint32(i));
         }
         bytes memory data = abi.encodeCall(IDisputes.demandLeaves, (task, q.id, stepFacts(), list));
-        return attempt(q.opener, disputes, data);
+        return attempt(q.opener, game, data);
     }
 
     function _proof(Quarrel memory q) private returns (bytes memory) {
@@ -252,7 +253,7 @@ abstract contract Quarrels is Course {
             bool isMoot = tasks.seatAt(task, q.seat).status == SeatStatus.CLOSED;
             if (isRunning && (isMoot || now_() > clock)) {
                 bytes memory data = abi.encodeCall(IDisputes.end, (task, q.id));
-                must("the end of a dispute", stranger, disputes, data);
+                must("the end of a dispute", stranger, game, data);
                 (stage,) = stageOf(q);
                 isRunning = false;
             }

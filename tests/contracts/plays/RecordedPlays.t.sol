@@ -69,7 +69,7 @@ contract RecordedPlaysTest is Test {
         string[] memory names = vm.parseJsonStringArray(json, ".name");
         address[] memory places = vm.parseJsonAddressArray(json, ".address");
         bytes[] memory arguments = vm.parseJsonBytesArray(json, ".arguments");
-        string[13] memory artifacts = _artifacts();
+        string[14] memory artifacts = _artifacts();
         assertEq(names.length, artifacts.length, "every contract of a deployment");
         for (uint256 i = 0; i < names.length; ++i) {
             string memory artifact = string.concat(names[i], ".sol:", names[i]);
@@ -83,21 +83,22 @@ contract RecordedPlaysTest is Test {
         (_token, _purse) = (DevToken(_at("DevToken")), _at("Purse"));
         _observer = new Observer(
             IPurse(_purse),
-            ITasks(_at("Tasks")),
-            IRounds(_at("Rounds")),
-            IVotes(_at("Votes")),
-            IContests(_at("Contests")),
+            ITasks(_at("Game")),
+            IRounds(_at("Game")),
+            IVotes(_at("Game")),
+            IContests(_at("Game")),
             IShares(_at("Shares"))
         );
     }
 
     /// @dev By name, so that `./dev mutate` knows what this suite rests on.
-    function _artifacts() private pure returns (string[13] memory) {
+    function _artifacts() private pure returns (string[14] memory) {
         return [
             "DevToken.sol:DevToken",
             "Referee.sol:Referee",
             "BlockRandomness.sol:BlockRandomness",
             "Purse.sol:Purse",
+            "Game.sol:Game",
             "Tasks.sol:Tasks",
             "Rounds.sol:Rounds",
             "Votes.sol:Votes",
@@ -304,7 +305,10 @@ contract RecordedPlaysTest is Test {
     }
 
     /// @dev What a call by way of a contract has logged whole: the votes that were taken, and nothing in any other call.
-    function _requireRelayed(Trace memory t, uint256 i, Sent memory one, Vm.Entry[] memory logs) private pure {
+    function _requireRelayed(Trace memory t, uint256 i, Sent memory one, Vm.Entry[] memory logs)
+        private
+        pure
+    {
         bytes memory found = "";
         for (uint256 j = 0; j < logs.length; ++j) {
             if (logs[j].topics[0] == IVotes.VotesRelayed.selector) found = bytes.concat(found, logs[j].data);

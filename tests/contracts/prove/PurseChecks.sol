@@ -55,9 +55,7 @@ abstract contract PurseChecks {
 
     function setUp() public virtual {
         token = new ProofToken();
-        address[] memory modules = new address[](1);
-        modules[0] = address(this);
-        purse = new Purse(IERC20(address(token)), modules);
+        purse = new Purse(IERC20(address(token)), address(this), address(0));
     }
 
     function _enter() internal virtual;

@@ -16,46 +16,11 @@ import {Purse} from "../../../contracts/game/Purse.sol";
 import {QuestionModule} from "../../../contracts/game/QuestionModule.sol";
 import {Tasks} from "../../../contracts/game/Tasks.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
-import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
-import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
-import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
-import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {Vm} from "../Vm.sol";
 import {ProofToken} from "./PurseChecks.sol";
-
-/// @title What seats ask of the rounds: one round, whose pool of solvers is given.
-contract RoundsStub {
-    uint256 public pool;
-    bool public isHeld;
-    bool private _isOver;
-
-    function set(uint256 pool_, bool isHeld_, bool isOver_) external {
-        (pool, isHeld, _isOver) = (pool_, isHeld_, isOver_);
-    }
-
-    function begin(TaskId, bytes32) external {}
-    function sync(TaskId) external {}
-    function requireJoinable(TaskId) external view {}
-
-    function nextRound(TaskId) external pure returns (uint256) {
-        return 0;
-    }
-
-    function heldTo(TaskId) external view returns (uint256) {
-        return isHeld ? 1 : 0;
-    }
-
-    function poolsOf(TaskId, uint256) external view returns (uint256, uint256, uint256) {
-        return (pool, 0, 0);
-    }
-
-    function isOver(TaskId) external view returns (bool) {
-        return _isOver;
-    }
-}
 
 /// @title Stands for a contract that is made later: passes every call on.
 contract Relay {
@@ -77,9 +42,15 @@ contract SharesStub {
     fallback() external {}
 }
 
-/// @title Disputes that anybody opens and ends as it likes.
-contract QuestionHarness is QuestionModule {
-    constructor(Modules memory modules) QuestionModule(modules) {}
+/// @title Tasks, and disputes that anybody opens and ends as it likes; of the rounds one, whose pool of solvers is given.
+contract SeatHarness is Tasks, QuestionModule {
+    uint256 private _pool;
+    bool private _isHeld;
+    bool private _isOver;
+
+    constructor(Modules memory modules, DeploymentLimits memory limits_) Tasks(modules) {
+        _limits = limits_;
+    }
 
     function open(TaskId task, uint256 seat, uint256 bondWei) external returns (uint256) {
         (uint256 number,) = _openQuestion(task, seat, 0, bondWei);
@@ -90,10 +61,39 @@ contract QuestionHarness is QuestionModule {
         if (isForfeit) _forfeitBond(task, seat, 0, number, account);
         else _returnBond(task, seat, 0, number, account);
     }
+
+    function _isAsking() internal pure override returns (bool) {
+        return false;
+    }
+
+    // Rounds
+    function set(uint256 pool, bool isHeld, bool isOver_) external {
+        (_pool, _isHeld, _isOver) = (pool, isHeld, isOver_);
+    }
+
+    function begin(TaskId, bytes32) external {}
+    function sync(TaskId) external {}
+    function requireJoinable(TaskId) external view {}
+
+    function nextRound(TaskId) external pure returns (uint256) {
+        return 0;
+    }
+
+    function heldTo(TaskId) external view returns (uint256) {
+        return _isHeld ? 1 : 0;
+    }
+
+    function poolsOf(TaskId, uint256) external view returns (uint256, uint256, uint256) {
+        return (_pool, 0, 0);
+    }
+
+    function isOver(TaskId) external view returns (bool) {
+        return _isOver;
+    }
 }
 
 /// @title One solver's seat with any stake: it is locked while something can be asked of it, slashed once and for its stake, and bonds come back.
-/// @dev This contract is the settlement. Stakes and bonds are any; the terms are one sound set.
+/// @dev Stakes and bonds are any; the terms are one sound set.
 abstract contract SeatChecks {
     Vm internal constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
     address internal constant HOLDER = address(0xa11ce);
@@ -106,28 +106,23 @@ abstract contract SeatChecks {
 
     ProofToken internal token;
     Purse internal purse;
-    Tasks internal tasks;
-    RoundsStub internal rounds;
-    QuestionHarness internal questions;
+    SeatHarness internal tasks;
+    address private _game;
     TaskId internal task;
 
     function setUp() public virtual {
-        (token, rounds) = (new ProofToken(), new RoundsStub());
+        token = new ProofToken();
         // Contracts that know each other: who is made first knows the other by a relay.
         (Relay till, Relay door) = (new Relay(), new Relay());
-        address[] memory movers = new address[](2);
-        (movers[0], movers[1]) = (address(till), address(this));
-        purse = new Purse(IERC20(address(token)), movers);
+        purse = new Purse(IERC20(address(token)), address(till), address(0));
         Modules memory m;
-        (m.purse, m.rounds) = (IPurse(address(till)), IRounds(address(rounds)));
-        (m.settlement, m.disputes) = (ISettlement(address(this)), IQuestions(address(door)));
+        (m.purse, m.game) = (IPurse(address(till)), address(door));
         m.shares = IShares(address(new SharesStub()));
         GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
-        tasks = new Tasks(m, DeploymentLimits(least, 1_000_000, 1, uint128(AMOUNT_MAX), 200, 50, 1));
-        m.tasks = ITasks(address(door));
-        questions = new QuestionHarness(m);
+        tasks = new SeatHarness(m, DeploymentLimits(least, 1_000_000, 1, uint128(AMOUNT_MAX), 200, 50, 1));
         till.set(address(purse));
         door.set(address(tasks));
+        _game = address(door);
         vm.prank(OTHER);
         task = tasks.postTask(_terms(), "");
     }
@@ -167,6 +162,7 @@ abstract contract SeatChecks {
     function _convict() internal returns (uint256) {
         uint256[] memory seats = new uint256[](1);
         seats[0] = SEAT;
+        vm.prank(_game);
         return tasks.convict(task, seats, FINDER, Proof.DISPUTED);
     }
 
@@ -188,11 +184,11 @@ abstract contract SeatChecks {
     /// @dev What is paid out was not in a pool that may be asked, had no question, and left or the task is over; it is the whole stake, once.
     function _checkLocked(uint256 stakeWei, bool isLeaving, bool isHeld, bool isOver, bool isAsked) internal {
         _join(stakeWei, isLeaving);
-        rounds.set(1, isHeld, isOver);
+        tasks.set(1, isHeld, isOver);
         if (isAsked) {
             _fund(OTHER, 30);
             vm.prank(OTHER);
-            questions.open(task, SEAT, 30);
+            tasks.open(task, SEAT, 30);
         }
         try tasks.payOut(task, SEAT) {
             assert(!isHeld && !isAsked && (isLeaving || isOver));
@@ -212,14 +208,14 @@ abstract contract SeatChecks {
         _join(STAKE_MIN, false);
         _fund(OTHER, 90);
         vm.prank(OTHER);
-        uint256 first = questions.open(task, SEAT, 30);
+        uint256 first = tasks.open(task, SEAT, 30);
         vm.prank(OTHER);
-        uint256 second = questions.open(task, SEAT, 60);
+        uint256 second = tasks.open(task, SEAT, 60);
         bytes32 pot = Pots.bonds(task);
         assert(purse.potOf(pot) == 90 && purse.creditOf(OTHER) == 0);
-        questions.end(task, SEAT, firstFirst ? first : second, isForfeit, isForfeit ? HOLDER : OTHER);
+        tasks.end(task, SEAT, firstFirst ? first : second, isForfeit, isForfeit ? HOLDER : OTHER);
         assert(purse.potOf(pot) == (firstFirst ? 60 : 30));
-        questions.end(task, SEAT, firstFirst ? second : first, isForfeitToo, isForfeitToo ? HOLDER : OTHER);
+        tasks.end(task, SEAT, firstFirst ? second : first, isForfeitToo, isForfeitToo ? HOLDER : OTHER);
         assert(purse.potOf(pot) == 0);
         uint256 lostWei =
             (isForfeit ? (firstFirst ? 30 : 60) : 0) + (isForfeitToo ? (firstFirst ? 60 : 30) : 0);

@@ -105,7 +105,8 @@ def contracts_alone_change_a_task() -> World:
     for call in (
         ("Tasks", "freezePools", task), ("Tasks", "retire", task, seat),
         ("Tasks", "bookSettlement", task, seat, 0, 0, 0, 0), ("Tasks", "convict", task, [seat], account, 1),
-        ("Tasks", "countQuestion", task, seat, 0, True), ("Tasks", "countQuestion", task, seat, 0, False),
+        ("Tasks", "countQuestion", task, seat, 0, True, True),
+        ("Tasks", "countQuestion", task, seat, 0, False, False),
         ("Rounds", "begin", task, make_word("root")), ("Rounds", "fall", task, 0, False),
         ("Votes", "markConvicted", task, 0, 0), ("Votes", "markRestored", task, place, 1),
         ("Votes", "takeBucket", task, 1, 0),

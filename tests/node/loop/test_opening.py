@@ -58,7 +58,7 @@ async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
     def open_game_chain(*_: object, **__: object) -> Any:
         raise EnvironmentFault(what="no chain", expected="one", actual="none", remedy="Wait.")
 
-    deployment = SimpleNamespace(chain_id=1, tasks="0x" + "11" * 20)
+    deployment = SimpleNamespace(chain_id=1, game="0x" + "11" * 20)
     monkeypatch.setattr(NodeConfig, "read_deployment", lambda _: deployment)
     monkeypatch.setattr(opening, "open_game_chain", open_game_chain)
 

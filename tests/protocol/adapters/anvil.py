@@ -23,6 +23,7 @@ from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, gi
 STAKE_WEI = 10**18
 QUICK = ResendPolicy(resend_after_s=0.3, attempts=5)
 POLL_S = 0.02
+NOBODY = "0x" + 40 * "0"
 
 
 class PurseChain(ChainClient):
@@ -85,7 +86,7 @@ async def run_test_chain(folder: Path) -> AsyncIterator[TestChain]:
 
 
 def make_deployment(chain_id: int, addresses: Sequence[str]) -> GameDeployment:
-    """A deployment with these twelve addresses, token first, then as `GAME_CONTRACTS` has them."""
+    """A deployment with these fourteen addresses, token first, then as `GAME_CONTRACTS` has them."""
     where = dict(zip(("token", *GAME_CONTRACTS), addresses, strict=True))
     return GameDeployment(chain_id=chain_id, deploy_block=0, **where)
 
@@ -95,7 +96,7 @@ async def _deploy_purse(rpc_url: str, account: AccountKey) -> GameDeployment:
     await give_coin(connection, account.address, GRANT_COIN_WEI)
     sender = Sender(connection, account, CHAIN_ID, QUICK)
     token = await _create(sender, "DevToken", [])
-    purse = await _create(sender, "Purse", [token, []])
+    purse = await _create(sender, "Purse", [token, NOBODY, NOBODY])
     others = [purse if name == "purse" else token for name in GAME_CONTRACTS]
     deployment = make_deployment(CHAIN_ID, [token, *others])
     await fund(connection, deployment, [account.address])

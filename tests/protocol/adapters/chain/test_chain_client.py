@@ -22,7 +22,7 @@ from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.contract_events import EventReader
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
-from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, find_receiver
 from touchstone.protocol.adapters.chain.headers import encode_header
 from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
@@ -35,7 +35,7 @@ from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts.network import devnet
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 15)]
 DEPLOYMENT = make_deployment(31337, ADDRESSES)
 NOWHERE = "http://127.0.0.1:1"
 
@@ -57,9 +57,10 @@ async def test_each_contract_is_called_at_its_own_address() -> None:
     named = {one.name: one.address for one in vars(chain).values() if isinstance(one, Contract)}
     randomness = named.pop("BlockRandomness")
     assert named.pop("IERC20") == DEPLOYMENT.token
-    expected = DEPLOYMENT.contracts()
+    expected = {name: DEPLOYMENT.contracts()[find_receiver(name)] for name in GAME_CONTRACTS.values()}
+    assert expected.pop("Game") == DEPLOYMENT.game
     assert expected.pop(GAME_CONTRACTS["randomness"]) == randomness and named == expected
-    assert chain.signing == SigningDomain(31337, DEPLOYMENT.tasks)
+    assert chain.signing == SigningDomain(31337, DEPLOYMENT.game)
 
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=lambda one: one.name)
@@ -172,7 +173,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         sender = Sender(connection, key, devnet.CHAIN_ID, ResendPolicy())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
-        deployment = make_deployment(devnet.CHAIN_ID, [receipt.contract_address.lower()] * 13)
+        deployment = make_deployment(devnet.CHAIN_ID, [receipt.contract_address.lower()] * 14)
         reader = EventReader(connection, deployment)
         yield connection, Randomness("Randomness", deployment.randomness, connection, None, reader)
         await connection.close()

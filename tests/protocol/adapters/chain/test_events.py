@@ -14,10 +14,11 @@ from touchstone.protocol.adapters.chain.abi_values import encode_values
 from touchstone.protocol.adapters.chain.answers import Log
 from touchstone.protocol.adapters.chain.connection import Connection, Decode
 from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.adapters.chain.deployment import find_receiver
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.state_headers import StateHeader
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 15)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)
 HEADER = StateHeader(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5)
 
@@ -34,7 +35,7 @@ def make_log(contract: str, name: str, indexed: list[object], plain: list[object
     others = [parameter for parameter in entry.inputs if not parameter.is_indexed]
     topics = [encode_values([key], [value]) for key, value in zip(keys, indexed, strict=True)]
     data = encode_values(others, plain)
-    address = DEPLOYMENT.contracts()[contract].lower()
+    address = DEPLOYMENT.contracts()[find_receiver(contract)].lower()
     return Log(address, (entry.digest, *topics), data, block, b"b" * 32, 1, b"t" * 32)
 
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../../../contracts/Types.sol";
+import {Game, Part} from "../../../contracts/game/Game.sol";
+import {DeploymentLimits} from "../../../contracts/game/GameTypes.sol";
+import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
+import {CodeVm, GameWorld} from "./GameWorld.sol";
+
+/// @title Which part has which call, and limits of a deployment that fit their words.
+contract GameTest is GameWorld {
+    // Parts -----------------------------------------------------------------------------------------------------------
+    function test_fallback_callThatNoPartHas_reverts() public {
+        (bool isDone, bytes memory answer) = game.call(abi.encodePacked(bytes4(0xdeadbeef)));
+        assertTrue(!isDone, "nobody has it");
+        assertEq(answer, abi.encodeWithSelector(Game.CallUnknown.selector, bytes4(0xdeadbeef)), "by name");
+    }
+
+    /// @dev Neither coin nor a call without data is taken.
+    function test_fallback_bareCalls_revert() public {
+        (bool isDone,) = game.call("");
+        assertTrue(!isDone, "no selector");
+        (isDone,) = game.call{value: 1}(abi.encodeCall(ITasks.limits, ()));
+        assertTrue(!isDone, "coin");
+    }
+
+    function test_constructor_aCallOfTwoParts_reverts() public {
+        Part[] memory parts = new Part[](2);
+        bytes4[] memory selectors = new bytes4[](1);
+        selectors[0] = ITasks.limits.selector;
+        (parts[0], parts[1]) = (Part(address(1), selectors), Part(address(2), selectors));
+        vm.expectRevert(abi.encodeWithSelector(Game.CallTaken.selector, ITasks.limits.selector));
+        new Game(parts, localLimits());
+    }
+
+    /// @dev A part that is called by itself has no task, no seat and no money.
+    function test_parts_calledThemselves_haveNothing() public {
+        begin(2, 6, 3);
+        bytes32 place = keccak256(abi.encode(ITasks.seatAt.selector, 0));
+        address alone = address(uint160(uint256(vm.load(game, place))));
+        assertTrue(alone.code.length != 0, "the part that has seatAt");
+        assertEq(ITasks(alone).seatAt(task, solverSeat(0)).account, address(0), "no seat");
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskUnknown.selector, TaskId.unwrap(task)));
+        ITasks(alone).leave(task, solverSeat(0));
+    }
+
+    // Tasks ------------------------------------------------------------------------------------------------------
+    /// @dev A stake is kept in 96 bits.
+    function test_limits_amountsThatDoNotFit_revert() public {
+        DeploymentLimits memory wanted = localLimits();
+        wanted.amountMax = uint128(type(uint96).max) + 1;
+        assertTrue(_made(wanted) == address(0), "too large");
+        wanted.amountMax = type(uint96).max;
+        assertTrue(_made(wanted) != address(0), "it fits");
+    }
+
+    /// @dev A round counts its blocks from its opening in 24 bits: a window until its beacon, and another one until it closes.
+    function test_limits_windowsThatDoNotFit_revert() public {
+        DeploymentLimits memory wanted = localLimits();
+        wanted.windowMax = 1 << 23;
+        assertTrue(_made(wanted) == address(0), "too long");
+        wanted.windowMax = (1 << 23) - 1;
+        assertTrue(_made(wanted) != address(0), "it fits");
+    }
+
+    function _made(DeploymentLimits memory limits) private returns (address made) {
+        bytes memory code =
+            bytes.concat(CodeVm(address(vm)).getCode("Game.sol:Game"), abi.encode(new Part[](0), limits));
+        assembly ("memory-safe") {
+            made := create(0, add(code, 32), mload(code))
+        }
+    }
+
+    function test_limits_areTheDeployments() public view {
+        assertEq(abi.encode(tasks.limits()), abi.encode(localLimits()), "limits");
+    }
+}
