@@ -19,10 +19,10 @@ PLACE_GAS = 1_100
 ANSWER_GAS = 1_160_000
 """An answer to a query: a leaf of W, m and v at both ends, all numbers different, in trees of 2^31
 parameters."""
-DEFENCE_GAS = 2_260_000
+DEFENCE_GAS = 2_300_000
 """Defending a claim in a dispute: the states of 20 steps, a trace of 65,536 buffers, eight leaves of 4,096
 bytes, and the end of the dispute."""
-CONVICTION_GAS = 4_400_000
+CONVICTION_GAS = 4_460_000
 """A conviction of an auditor, with restored pay: the opening, a step, eight demands, and the proof of a
 selected sum of 4,096 terms of very different sizes, all of them selected."""
 CONTEST_GAS = 170_000

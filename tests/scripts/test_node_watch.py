@@ -225,7 +225,7 @@ def test_a_node_that_was_killed_says_so_at_its_next_start(
     assert "has run for" in read_status(node.home, capsys)
     node.end(signal.SIGKILL)
     node.start()
-    assert "was killed" in node.wait("started again")
+    assert "was killed" in node.wait("was restarted")
     assert "started again once; the run before was killed" in read_status(node.home, capsys)
     node.end(signal.SIGINT)
     assert "does not run: it was stopped" in read_status(node.home, capsys)
