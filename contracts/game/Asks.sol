@@ -107,7 +107,7 @@ contract Asks is QuestionModule, IAsks {
         (bytes32 id, OpenAsk memory open, Seat memory record) = _openedOf(task, question);
         if (record.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(question.seat);
         _requireWindow(0, open.lastBlock);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         bool isBeyond = _isBeyond(terms, question, shown, record.account);
         bool isAccept = question.vote.word == Statements.Word.ACCEPT;
         _end(task, question, id, open.bonds, isBeyond == isAccept ? Ending.CONVICTED : Ending.CLEARED);
@@ -132,7 +132,7 @@ contract Asks is QuestionModule, IAsks {
         id = idOf(task, question);
         open = _asks[id];
         if (open.lastBlock == 0) revert IRefusals.NothingOpen(id);
-        record = tasks.seatAt(task, question.seat);
+        record = seatBook.seatAt(task, question.seat);
     }
 
     function _end(TaskId task, Question calldata question, bytes32 id, uint256 bonds, Ending ending) private {
@@ -140,7 +140,7 @@ contract Asks is QuestionModule, IAsks {
         (uint256 seat, Statements.Vote memory vote) = (question.seat, question.vote);
         emit AskEnded(task, seat, id, ending);
         if (ending == Ending.CLEARED) {
-            _forfeitBond(task, seat, vote.round, bonds, tasks.seatAt(task, seat).account);
+            _forfeitBond(task, seat, vote.round, bonds, seatBook.seatAt(task, seat).account);
             return;
         }
         _returnBond(task, seat, vote.round, bonds, question.asker);
@@ -153,11 +153,11 @@ contract Asks is QuestionModule, IAsks {
     /// @dev Whether the claim's leaf lies beyond the limits from the signer's own. Two ends that are one state lie nowhere beyond, whatever is in them;
     /// an end of the claim with step numbers of another place lies beyond.
     function _isBeyond(
-        GameTerms memory terms,
+        GameTerms storage terms,
         Question calldata question,
         Answer calldata shown,
         address account
-    ) private pure returns (bool) {
+    ) private view returns (bool) {
         Statements.Opening memory ends = Statements.Opening(
             Hashing.stateRoot(shown.claimedEnd),
             shown.boundarySalt,
@@ -184,11 +184,11 @@ contract Asks is QuestionModule, IAsks {
 
     /// @dev The step numbers after the segment. With moments that carry over local steps count from the solver's last merged claims: both ends then count alike.
     function _isInPlace(
-        GameTerms memory terms,
+        GameTerms storage terms,
         Statements.Vote calldata vote,
         StateHeader calldata end,
         StateHeader calldata ownEnd
-    ) private pure returns (bool) {
+    ) private view returns (bool) {
         uint256 steps = (uint256(vote.segment) + 1) * terms.segmentSteps;
         uint256 local = terms.carryMoments == 1 ? ownEnd.localStep : steps;
         return end.globalStep == uint256(vote.round) * terms.innerSteps + steps && end.localStep == local;
@@ -212,11 +212,11 @@ contract Asks is QuestionModule, IAsks {
     }
 
     function _requireSchedule(
-        GameTerms memory terms,
+        GameTerms storage terms,
         Statements.Vote calldata vote,
         uint256 learningRateSum,
         bytes32[] calldata path
-    ) private pure {
+    ) private view {
         uint256 segments = terms.innerSteps / terms.segmentSteps;
         uint256 index = uint256(vote.round) * segments + vote.segment;
         bytes32 leaf = Hashing.scheduleLeaf(index, learningRateSum);

@@ -41,7 +41,7 @@ contract Contests is GameStorage, Module, IContests {
         RoundView memory view_ = RoundViews.load(rounds, task, round);
         if (view_.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
         _requireWindow(view_.opened, view_.rootUntil);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         uint256 bonds = 1 + _contestsOpen[task].total();
         uint256 bondWei = bonds * terms.amounts.contestBond;
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
@@ -59,7 +59,7 @@ contract Contests is GameStorage, Module, IContests {
     /// @inheritdoc IContests
     function answer(TaskId task, bytes32 id, bytes32[] calldata nodes) external {
         (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.ANSWER);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         bool isFirst = c.level == 0;
         bool isWhole = nodes.length == (isFirst ? ROOTS : 1 << _levelsDown(c, terms));
         if (!isWhole || _parentOf(nodes, isFirst) != (isFirst ? view_.root : c.node)) {
@@ -79,7 +79,7 @@ contract Contests is GameStorage, Module, IContests {
         if (msg.sender != c.contester) revert IRefusals.NotContester(c.contester, msg.sender);
         if (_hashOf(nodes) != c.node) revert IRefusals.ProofInvalid("nodes");
         if (child >= nodes.length) revert IRefusals.ProofInvalid("child");
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         if (c.level == 0) {
             (c.tensor, c.level) = (uint8(child), 1);
         } else {
@@ -95,7 +95,7 @@ contract Contests is GameStorage, Module, IContests {
     /// @inheritdoc IContests
     function bringLeaf(TaskId task, bytes32 id, bytes calldata inputs) external {
         (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.LEAF);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         if (_leafOf(task, c, view_, terms, inputs) != c.node) revert IRefusals.ProofInvalid("leaf");
         _stand(task, id, c, terms, msg.sender);
     }
@@ -104,7 +104,7 @@ contract Contests is GameStorage, Module, IContests {
     /// @inheritdoc IContests
     function endContest(TaskId task, bytes32 id) external {
         Contest storage c = _running(task, id);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         if (!_isPosted(c, RoundViews.load(rounds, task, c.round))) {
             return _returnBond(task, id, c, terms, Turn.MOOT);
         }
@@ -113,7 +113,7 @@ contract Contests is GameStorage, Module, IContests {
         else _fall(task, id, c, terms);
     }
 
-    function _stand(TaskId task, bytes32 id, Contest storage c, GameTerms memory terms, address answerer)
+    function _stand(TaskId task, bytes32 id, Contest storage c, GameTerms storage terms, address answerer)
         private
     {
         _close(task, id, c, Turn.STANDS);
@@ -123,19 +123,19 @@ contract Contests is GameStorage, Module, IContests {
         purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
     }
 
-    function _fall(TaskId task, bytes32 id, Contest storage c, GameTerms memory terms) private {
+    function _fall(TaskId task, bytes32 id, Contest storage c, GameTerms storage terms) private {
         _returnBond(task, id, c, terms, Turn.FALLS);
         settlement.fall(task, c.round, c.contester);
     }
 
-    function _returnBond(TaskId task, bytes32 id, Contest storage c, GameTerms memory terms, Turn outcome)
+    function _returnBond(TaskId task, bytes32 id, Contest storage c, GameTerms storage terms, Turn outcome)
         private
     {
         _close(task, id, c, outcome);
         purse.give(Pots.bonds(task), c.contester, _bondOf(c, terms));
     }
 
-    function _bondOf(Contest storage c, GameTerms memory terms) private view returns (uint256) {
+    function _bondOf(Contest storage c, GameTerms storage terms) private view returns (uint256) {
         return uint256(c.bonds) * terms.amounts.contestBond;
     }
 
@@ -151,7 +151,7 @@ contract Contests is GameStorage, Module, IContests {
         TaskId task,
         Contest storage c,
         RoundView memory view_,
-        GameTerms memory terms,
+        GameTerms storage terms,
         bytes calldata inputs
     ) private view returns (bytes32) {
         uint256 index = c.index;
@@ -196,7 +196,7 @@ contract Contests is GameStorage, Module, IContests {
         uint256 depth
     ) private view returns (bytes[] memory deltas) {
         (bytes32[] memory roots, uint256[] memory segments) = rounds.claimsOf(task, round);
-        address[] memory solvers = tasks.voterAccounts(task, Slots.idsOf(view_.pool));
+        address[] memory solvers = seatBook.voterAccounts(task, Slots.idsOf(view_.pool));
         uint256 offset = Draw.uniform(rounds.beaconOf(task, round), 0, roots.length);
         bytes32 domain = _domain(task);
         deltas = new bytes[](LibBit.popCount(view_.merged));
@@ -268,7 +268,7 @@ contract Contests is GameStorage, Module, IContests {
         _requireWindow(0, c.clockBlock);
     }
 
-    function _turnTo(Contest storage c, Turn turn, GameTerms memory terms) private returns (uint256 clock) {
+    function _turnTo(Contest storage c, Turn turn, GameTerms storage terms) private returns (uint256 clock) {
         clock = block.number + terms.windows.respond;
         (c.turn, c.clockBlock) = (turn, uint40(clock));
     }
@@ -286,12 +286,12 @@ contract Contests is GameStorage, Module, IContests {
         return keccak256(abi.encodePacked(nodes));
     }
 
-    function _depthOf(GameTerms memory terms) private pure returns (uint256) {
+    function _depthOf(GameTerms storage terms) private view returns (uint256) {
         return PositionalMerkle.depth(PositionalMerkle.tensorLeafCount(terms.parameterCount));
     }
 
     /// @dev From the contested node of a tensor tree to those of the next answer.
-    function _levelsDown(Contest storage c, GameTerms memory terms) private view returns (uint256) {
+    function _levelsDown(Contest storage c, GameTerms storage terms) private view returns (uint256) {
         return _min(_depthOf(terms) + 1 - c.level, FANOUT_LEVELS);
     }
 

@@ -32,7 +32,7 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
     function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
         (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
-        uint256 restWei = tasks.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
+        uint256 restWei = seatBook.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
         uint256 owedWei = first > last ? 0 : _owedIn(task, first, last);
         uint256 heldWei = _min(owedWei, restWei);
         _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
@@ -44,10 +44,10 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
     /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a whole one: to read the
     /// segments of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         IRounds.Facts[] memory facts = StructLists.loadFacts(rounds, task, first, last);
         IVotes.Ends[] memory ends = StructLists.loadEnds(votes, task, first, last);
-        uint256 closed = tasks.closedSolvers(task);
+        uint256 closed = seatBook.closedSolvers(task);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (_fallOf(task, first + i) != _falls[task].length) continue;
             uint256 owed = ends[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | ends[i].restored);
@@ -95,7 +95,7 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
         else (owed, owedWei, keptWei) = _voidedBy(task, seat, statement);
         uint256[] memory seats = new uint256[](1);
         seats[0] = seat;
-        uint256 restWei = tasks.convict(task, seats, finder, proof);
+        uint256 restWei = seatBook.convict(task, seats, finder, proof);
         owedWei = _min(owedWei, restWei);
         emit StatementConvicted(task, seat, proof, statement, finder);
         if (owed != address(0)) emit PayRestored(task, statement.round, statement.slot, owed, owedWei);
@@ -113,21 +113,22 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
         returns (address account, uint256 payWei, uint256 keptWei)
     {
         (uint256 solver,,) = rounds.claimOf(task, statement.round, statement.slot);
-        Seat memory record = tasks.seatAt(task, solver);
+        Seat memory record = seatBook.seatAt(task, solver);
         bool isOwed = solver != 0 && record.status != SeatStatus.CLOSED && record.joined <= statement.round;
         if (!isOwed || !votes.markRestored(task, statement, seat)) return (address(0), 0, 0);
-        payWei = _payOf(task, _terms(task), statement.round, statement.slot, true);
+        payWei = _payOf(task, statement.round, statement.slot, true);
         account = record.account;
         bool isUndone = rounds.roundOf(task, statement.round).phase == Phase.UNDONE;
         if (isUndone || record.settled <= statement.round) keptWei = payWei;
     }
 
     /// @dev A claim's share of the segments, rounded down.
-    function _payOf(TaskId task, GameTerms memory terms, uint256 round, uint256 slot, bool isShort)
+    function _payOf(TaskId task, uint256 round, uint256 slot, bool isShort)
         internal
         view
         returns (uint256)
     {
+        GameTerms storage terms = _tasks[task].terms;
         if (!isShort) return terms.amounts.solverPay;
         (,, uint256 segments) = rounds.claimOf(task, round, slot);
         return uint256(terms.amounts.solverPay) * segments / (terms.innerSteps / terms.segmentSteps);

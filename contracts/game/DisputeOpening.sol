@@ -112,7 +112,7 @@ abstract contract DisputeOpening is DisputeTurns {
     ) external {
         (Dispute storage d,) = _claimantsTurn(task, id, Stage.ROOTS);
         if (d.draw != CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
-        GameTerms memory terms = _termsOfRoots(task, roots);
+        GameTerms storage terms = _termsOfRoots(task, roots);
         Claim memory claim = _claimOf(task, d.round, d.slot);
         _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
         _requireBound("end", _openBoundary(claim, d.segment + 1, end_), roots[roots.length - 1]);
@@ -135,7 +135,7 @@ abstract contract DisputeOpening is DisputeTurns {
     ) external {
         (Dispute storage d, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
         if (d.draw == CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
-        GameTerms memory terms = _termsOfRoots(task, roots);
+        GameTerms storage terms = _termsOfRoots(task, roots);
         Claim memory claim = _bareClaimOf(task, d.round, d.slot);
         claim.account = solver;
         _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
@@ -165,14 +165,14 @@ abstract contract DisputeOpening is DisputeTurns {
     }
 
     /// @dev The terms, if there is a root for each state of a segment.
-    function _termsOfRoots(TaskId task, bytes32[] calldata roots) private view returns (GameTerms memory terms) {
+    function _termsOfRoots(TaskId task, bytes32[] calldata roots) private view returns (GameTerms storage terms) {
         terms = _terms(task);
         _requireBound("count", terms.segmentSteps + 1, roots.length);
     }
 
     /// @dev For step numbers of another place no data are dealt and no learning rate is given: what follows could not be proven wrong. More local steps
     /// than global ones are none of any place.
-    function _requirePlaced(Dispute storage d, GameTerms memory terms, StateHeader calldata start)
+    function _requirePlaced(Dispute storage d, GameTerms storage terms, StateHeader calldata start)
         private
         view
     {

@@ -40,7 +40,7 @@ contract Disputes is DisputeOpening {
         TraceProof calldata proof
     ) external {
         (Dispute storage d,) = _claimantsTurn(task, id, Stage.TRACE);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         StepProofs.requireFacts(terms.stepRoot, facts);
         StepProofs.requireHeader(d.origin, start);
         StepProofs.requireHeader(d.result, end_);
@@ -59,7 +59,7 @@ contract Disputes is DisputeOpening {
         external
     {
         Dispute storage d = _openersTurn(task, id, Stage.PROVE);
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         StepProofs.requireFacts(terms.stepRoot, facts);
         if (list.length == 0) revert NothingDemanded();
         _requireBelow("leaves", DEMANDED_LEAVES_MAX + 1, list.length);
@@ -119,7 +119,7 @@ contract Disputes is DisputeOpening {
         IReferee.BufferOpening calldata opening,
         LeafProof calldata datum
     ) external {
-        (Dispute storage d, GameTerms memory terms) = _provable(task, id, facts, start);
+        (Dispute storage d, GameTerms storage terms) = _provable(task, id, facts, start);
         unchecked {
             _requireBelow("datum", 3, buffer - StepProofs.TOKENS_BUFFER);
         }
@@ -155,7 +155,7 @@ contract Disputes is DisputeOpening {
     function _provable(TaskId task, bytes32 id, StepFacts calldata facts, StateHeader calldata start)
         private
         view
-        returns (Dispute storage d, GameTerms memory terms)
+        returns (Dispute storage d, GameTerms storage terms)
     {
         Stage stage = _running(task, id).stage;
         if (stage < Stage.PROVE) revert IRefusals.WrongTurn(uint256(stage), uint256(Stage.PROVE));

@@ -44,7 +44,7 @@ contract Evidence is StatementModule, IEvidence {
     // Claims ----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IEvidence
     function proveStart(TaskId task, ClaimAt calldata claim, StartProof calldata proof) external onlySealed {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, claim);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, claim);
         if (_isStartRight(task, terms, s, proof)) revert IRefusals.ProofInvalid("start");
         _punish(task, s, Proof.BOUNDARY_ZERO);
     }
@@ -54,7 +54,7 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, claim);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, claim);
         if (_isDeltaRight(terms, s, leaf, proof)) revert IRefusals.ProofInvalid("delta");
         _punish(task, s, Proof.DELTA_LEAF);
     }
@@ -67,7 +67,7 @@ contract Evidence is StatementModule, IEvidence {
         WorkProof calldata work,
         LeafProof calldata deltaLeaf
     ) external onlySealed {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, claim);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, claim);
         _openWork(s.claim, work);
         _requireLeaf(work.deltaRoot, deltaLeaf, leaf, _leafCount(terms));
         if (OuterMath.hasScales(deltaLeaf.data)) revert IRefusals.ProofInvalid("scale");
@@ -143,7 +143,7 @@ contract Evidence is StatementModule, IEvidence {
 
     /// @inheritdoc IEvidence
     function proveNoLeaf(TaskId task, SignedVote calldata signed) external onlySealed {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
         Statements.Word word = signed.vote.word;
         bool isNaming = word == Statements.Word.REJECT_STATE || word == Statements.Word.REJECT_DELTA;
         bool isFault = isNaming && signed.vote.namedLeaf >= _leafCount(terms);
@@ -156,7 +156,7 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
         _requireWord(signed, Statements.Word.REJECT_START);
         if (!_isStartRight(task, terms, s, proof)) revert IRefusals.ProofInvalid("start");
         _punish(task, s, Proof.FALSE_WORD);
@@ -167,7 +167,7 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
         _requireWord(signed, Statements.Word.REJECT_DELTA);
         bool isRight = _isDeltaRight(terms, s, signed.vote.namedLeaf, proof);
         if (!isRight || proof.work.carriedRoot != _carriedRoot(proof.last.header)) {
@@ -181,7 +181,7 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
         bool isFault = terms.format == EXACT_FORMAT
             && Statements.fits(signed.vote, opening, s.claim.account, s.account)
             && !Statements.fitsExactly(signed.vote.word, opening);
@@ -194,14 +194,14 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     // Accusing --------------------------------------------------------------------------------------------------------
-    function _begin(TaskId task) private returns (GameTerms memory) {
+    function _begin(TaskId task) private returns (GameTerms storage) {
         rounds.sync(task);
         return _terms(task);
     }
 
     function _accuse(TaskId task, ClaimAt calldata claim)
         private
-        returns (Statement memory s, GameTerms memory terms)
+        returns (Statement memory s, GameTerms storage terms)
     {
         terms = _begin(task);
         s = _requireOpen(_readClaim(task, claim.round, claim.slot));
@@ -209,7 +209,7 @@ contract Evidence is StatementModule, IEvidence {
 
     function _accuse(TaskId task, SignedVote calldata signed)
         private
-        returns (Statement memory s, GameTerms memory terms)
+        returns (Statement memory s, GameTerms storage terms)
     {
         terms = _begin(task);
         s = _requireOpen(_readVote(task, signed));
@@ -228,7 +228,7 @@ contract Evidence is StatementModule, IEvidence {
     // Boundary 0 ------------------------------------------------------------------------------------------------------
     /// @dev Whether the claim starts from the weights of its base root, at the right step, with the moments that it must have. Refuses what the chain
     /// does not know.
-    function _isStartRight(TaskId task, GameTerms memory terms, Statement memory s, StartProof calldata proof)
+    function _isStartRight(TaskId task, GameTerms storage terms, Statement memory s, StartProof calldata proof)
         private
         view
         returns (bool)
@@ -246,7 +246,7 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     /// @dev What the claim must start with beside its weights: zeros, or what the solver's last merged claim of the same epoch has handed on.
-    function _carriedInto(TaskId task, GameTerms memory terms, Statement memory s, WorkProof calldata work)
+    function _carriedInto(TaskId task, GameTerms storage terms, Statement memory s, WorkProof calldata work)
         private
         view
         returns (bytes32)
@@ -297,11 +297,11 @@ contract Evidence is StatementModule, IEvidence {
     /// @dev Whether a leaf of the pseudo-gradient is the encoded difference. A final leaf that has no encoding (another size, not finite)
     /// is the solver's own fault; of a broken global leaf nothing follows.
     function _isDeltaRight(
-        GameTerms memory terms,
+        GameTerms storage terms,
         Statement memory s,
         uint256 leaf,
         DeltaProof calldata proof
-    ) private pure returns (bool) {
+    ) private view returns (bool) {
         _openWork(s.claim, proof.work);
         _openBase(s, proof.base);
         _openBoundary(s.claim, s.claim.segments, proof.last);
@@ -316,7 +316,7 @@ contract Evidence is StatementModule, IEvidence {
         return isEncoded && keccak256(expected) == keccak256(proof.deltaLeaf.data);
     }
 
-    function _leafCount(GameTerms memory terms) private pure returns (uint256) {
+    function _leafCount(GameTerms storage terms) private view returns (uint256) {
         return PositionalMerkle.tensorLeafCount(terms.parameterCount);
     }
 

@@ -3,9 +3,10 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {StepProofs} from "../libraries/StepProofs.sol";
-import {DeploymentLimits, SeatStatus} from "./GameTypes.sol";
+import {DeploymentLimits, GameTerms, SeatStatus} from "./GameTypes.sol";
 import {IContests} from "./interfaces/IContests.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
 
 /// @dev Leaves of a step that the opener of a dispute may demand.
 uint256 constant DEMANDED_LEAVES_MAX = 8;
@@ -46,22 +47,16 @@ abstract contract GameStorage {
     /// @dev seatOf: of a closed seat its id | CONVICTED. closedSeats: how many hold a number. solvers, verifiers, whistleblowers, isEnough: what the last
     /// freeze gave, in one word; isFresh: a freeze now would give the same.
     struct Task {
-        address terms;
+        GameTerms terms;
         bool isClosed;
         uint64 openSolvers;
         uint16 seats;
-        uint16 leastSolvers;
-        uint16 leastVerifiers;
-        uint16 leastWhistleblowers;
-        uint16 solverSeats;
         uint16 closedSeats;
         uint64 solvers;
         uint24 verifiers;
         uint24 whistleblowers;
         bool isEnough;
         bool isFresh;
-        uint128 askBond;
-        uint128 disputeBond;
         mapping(uint256 => RolePools) members;
         mapping(uint256 => Record) seatAt;
         mapping(address => uint256) seatOf;
@@ -73,7 +68,6 @@ abstract contract GameStorage {
     /// rounds as keys: a root that was posted again.
     struct RoundRing {
         uint256 track;
-        uint256 plan;
         bytes32 root;
         mapping(uint256 => uint256) frames;
         mapping(uint256 => uint256) rosters;
@@ -183,4 +177,9 @@ abstract contract GameStorage {
     mapping(TaskId => uint256) internal _contestedUntil;
     /// @dev By account and hash: the block in which the account announced a proof.
     mapping(address => mapping(bytes32 => uint256)) internal _sealedBlocks;
+
+    function _terms(TaskId task) internal view returns (GameTerms storage terms) {
+        terms = _tasks[task].terms;
+        if (terms.submitter == address(0)) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
+    }
 }

@@ -3,17 +3,16 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {IRandomness} from "../interfaces/IRandomness.sol";
-import {GameTerms} from "./GameTypes.sol";
 import {IContests} from "./interfaces/IContests.sol";
 import {IPurse} from "./interfaces/IPurse.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
+import {ISeats} from "./interfaces/ISeats.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
 import {IShares} from "./interfaces/IShares.sol";
 import {ITasks} from "./interfaces/ITasks.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
 import {Hashing} from "../libraries/Hashing.sol";
-import {GameTermsCode} from "./libraries/GameTermsCode.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @notice The contracts of one deployment. They name one another, so their addresses are computed before the first is created.
@@ -34,6 +33,7 @@ abstract contract Module {
 
     IPurse internal immutable purse;
     ITasks internal immutable tasks;
+    ISeats internal immutable seatBook;
     IRounds internal immutable rounds;
     IVotes internal immutable votes;
     ISettlement internal immutable settlement;
@@ -45,7 +45,8 @@ abstract contract Module {
 
     constructor(Modules memory m) {
         (purse, shares, randomness) = (m.purse, m.shares, m.randomness);
-        (tasks, rounds, votes) = (ITasks(m.game), IRounds(m.game), IVotes(m.game));
+        (tasks, seatBook) = (ITasks(m.game), ISeats(m.game));
+        (rounds, votes) = (IRounds(m.game), IVotes(m.game));
         (settlement, contests) = (ISettlement(m.game), IContests(m.game));
         (_chainId, _ownSeparator) = (block.chainid, _separate(m.game));
     }
@@ -54,10 +55,6 @@ abstract contract Module {
     modifier onlyGame() {
         if (msg.sender != address(tasks)) revert IRefusals.NotModule(msg.sender);
         _;
-    }
-
-    function _terms(TaskId task) internal view virtual returns (GameTerms memory) {
-        return GameTermsCode.load(tasks, task);
     }
 
     /// @dev As `tasks.domainOf`.

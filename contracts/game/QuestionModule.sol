@@ -20,7 +20,7 @@ abstract contract QuestionModule is StatementModule {
         returns (uint256 number, uint256 bondWei)
     {
         uint256 oneWei;
-        (number, oneWei) = tasks.countQuestion(task, seat, round, _isAsking(), true);
+        (number, oneWei) = seatBook.countQuestion(task, seat, round, _isAsking(), true);
         bondWei = number * oneWei;
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
@@ -43,6 +43,6 @@ abstract contract QuestionModule is StatementModule {
     }
 
     function _endQuestion(TaskId task, uint256 seat, uint256 round) private returns (uint256 oneWei) {
-        (, oneWei) = tasks.countQuestion(task, seat, round, _isAsking(), false);
+        (, oneWei) = seatBook.countQuestion(task, seat, round, _isAsking(), false);
     }
 }

@@ -3,11 +3,11 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {AuditDraw} from "../libraries/AuditDraw.sol";
-import {EPOCH_ROUNDS, Phase, RING_ROUNDS} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, GameTerms, Phase, RING_ROUNDS} from "./GameTypes.sol";
 import {RoundOpening} from "./RoundOpening.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
-import {Frame, Frames, FrameWords, Plan, Roster, Track} from "./libraries/Frames.sol";
+import {Frame, Frames, FrameWords, Roster, Track} from "./libraries/Frames.sol";
 import {Slots} from "./libraries/Slots.sol";
 
 /// @title Seals the randomness of rounds, draws audits and late audits, and says which claims are accepted or open.
@@ -26,7 +26,7 @@ abstract contract RoundDraws is RoundOpening {
         (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _frameOf(s, t, round);
         if (f.trained != 0 || f.phaseOf() != Phase.RUNNING) revert IRefusals.NothingToSeal(round);
-        uint256 beaconBlock = f.beaconBlock(s.plan.toPlan());
+        uint256 beaconBlock = f.beaconBlock(_tasks[task].terms.windows);
         _requireWindow(beaconBlock + 1, beaconBlock + _limits.sealBlocks);
         bytes32 value = randomness.read(beaconBlock, proof);
         f.trained = f.offsetOf(block.number);
@@ -38,28 +38,28 @@ abstract contract RoundDraws is RoundOpening {
     /// @inheritdoc IRounds
     function sealAudits(TaskId task, uint256 round, bytes calldata proof) external {
         (RoundRing storage s, Track memory t) = _at(task);
-        Plan memory plan = s.plan.toPlan();
+        GameTerms storage terms = _tasks[task].terms;
         Frame memory f = _frameOf(s, t, round);
         if (!f.isClosed() || f.has(Frames.SEALED) || f.phaseOf() == Phase.UNDONE) {
             revert IRefusals.NothingToSeal(round);
         }
         uint256 closed = f.at(f.closed);
-        bytes32 value = _readDraw(closed, plan, proof);
+        bytes32 value = _readDraw(closed, terms, proof);
         f.flags |= Frames.SEALED;
         _keep(s, round, f);
         s.seeds[round % RING_ROUNDS] = AuditDraw.roundSeed(_domain(task), uint32(round), value);
         emit AuditsDrawn(task, round, value);
-        if (plan.lateChance != 0) _drawLate(task, s, t, plan, round, closed, uint32(round));
+        if (terms.lateChance != 0) _drawLate(task, s, t, terms, round, closed, uint32(round));
         _deal(task, s, t, value, round + 2);
         s.track = t.pack();
     }
 
-    function _readDraw(uint256 fromBlock, Plan memory plan, bytes calldata proof)
+    function _readDraw(uint256 fromBlock, GameTerms storage terms, bytes calldata proof)
         private
         view
         returns (bytes32)
     {
-        (uint256 first, uint256 last) = Frames.drawWindow(fromBlock, plan, _limits.sealBlocks);
+        (uint256 first, uint256 last) = Frames.drawWindow(fromBlock, terms.windows, _limits.sealBlocks);
         _requireWindow(first, last);
         return randomness.read(first - 1, proof);
     }
@@ -71,7 +71,7 @@ abstract contract RoundDraws is RoundOpening {
         TaskId task,
         RoundRing storage s,
         Track memory t,
-        Plan memory plan,
+        GameTerms storage terms,
         uint256 round,
         uint256 fromBlock,
         uint32 by
@@ -79,10 +79,10 @@ abstract contract RoundDraws is RoundOpening {
         uint256 oldest = t.freedEpochs * EPOCH_ROUNDS;
         while (round > oldest) {
             Frame memory f = _frameAt(s, --round);
-            (bool isLast, bool isMissing) = _isMissing(s, f, round, plan.dispute);
+            (bool isLast, bool isMissing) = _isMissing(s, f, round, terms.windows.dispute);
             if (isLast) return;
             if (!isMissing) continue;
-            Fates memory fates = _fatesOf(task, f, plan, round, tasks.closedSolvers(task));
+            Fates memory fates = _fatesOf(task, f, terms, round, seatBook.closedSolvers(task));
             Roster memory roster = _rosterAt(s, round);
             (roster.lateFrom, roster.lateBy) = (uint40(fromBlock), by);
             roster.lateSlots = fates.accepted | fates.open;
@@ -104,30 +104,30 @@ abstract contract RoundDraws is RoundOpening {
     /// @inheritdoc IRounds
     function sealClosing(TaskId task, bytes calldata proof) external {
         (RoundRing storage s, Track memory t) = _at(task);
-        Plan memory plan = s.plan.toPlan();
-        uint256 fromBlock = _closingFrom(s, t, plan);
+        GameTerms storage terms = _tasks[task].terms;
+        uint256 fromBlock = _closingFrom(s, t, terms);
         if (fromBlock == 0) revert IRefusals.NothingToSeal(t.nextRound);
-        bytes32 value = _readDraw(fromBlock, plan, proof);
+        bytes32 value = _readDraw(fromBlock, terms, proof);
         bytes32 seed = AuditDraw.roundSeed(_domain(task), uint32(t.nextRound), value);
         emit ClosingDrawn(task, fromBlock, value);
         uint32 by = uint32(CLOSING | s.closingSeeds.length);
         s.closingSeeds.push(seed);
-        _drawLate(task, s, t, plan, t.nextRound, fromBlock, by);
+        _drawLate(task, s, t, terms, t.nextRound, fromBlock, by);
     }
 
     /// @dev From the last missing round's close + auditMax, at the earliest when the task came to stand still; 0 where no closing seed is due.
-    function _closingFrom(RoundRing storage s, Track memory t, Plan memory plan)
+    function _closingFrom(RoundRing storage s, Track memory t, GameTerms storage terms)
         private
         view
         returns (uint256 fromBlock)
     {
-        if (plan.lateChance == 0 || t.live != 0 || _isStartAlive(t)) return 0;
+        if (terms.lateChance == 0 || t.live != 0 || _isStartAlive(t)) return 0;
         uint256 oldest = t.freedEpochs * EPOCH_ROUNDS;
         for (uint256 round = t.nextRound; round > oldest;) {
             Frame memory f = _frameAt(s, --round);
-            (bool isLast, bool isMissing) = _isMissing(s, f, round, plan.dispute);
+            (bool isLast, bool isMissing) = _isMissing(s, f, round, terms.windows.dispute);
             if (isLast) break;
-            if (isMissing) fromBlock = _max(fromBlock, f.at(f.closed) + plan.auditMax);
+            if (isMissing) fromBlock = _max(fromBlock, f.at(f.closed) + terms.windows.auditMax);
         }
         if (fromBlock != 0) fromBlock = _max(fromBlock, t.standsSince);
     }
@@ -142,19 +142,19 @@ abstract contract RoundDraws is RoundOpening {
     /// @inheritdoc IRounds
     function fatesOf(TaskId task, uint256 round) external view returns (Fates memory) {
         (RoundRing storage s,, Frame memory f) = _look(task, round);
-        return _fatesOf(task, f, s.plan.toPlan(), round, tasks.closedSolvers(task));
+        return _fatesOf(task, f, _tasks[task].terms, round, seatBook.closedSolvers(task));
     }
 
     /// @dev Claims of closed seats that were not accepted are void, and all claims of a round whose draw was missed.
     /// @param closedSeats numbers of closed solver seats
-    function _fatesOf(TaskId task, Frame memory f, Plan memory plan, uint256 round, uint256 closedSeats)
+    function _fatesOf(TaskId task, Frame memory f, GameTerms storage terms, uint256 round, uint256 closedSeats)
         internal
         view
         returns (Fates memory fates)
     {
         uint256 refused;
         (fates.accepted, refused, fates.convicted) = votes.resultOf(task, round);
-        if (_isUnsealed(f, plan)) {
+        if (_isUnsealed(f, terms)) {
             fates.accepted = 0;
             return fates;
         }
@@ -162,13 +162,13 @@ abstract contract RoundDraws is RoundOpening {
         fates.accepted &= ~fates.convicted;
         fates.mergeable = fates.accepted & ~uint64(refused);
         uint256 over = f.isClosed() ? block.number - f.at(f.closed) : 0;
-        if (over <= 2 * plan.auditMax) fates.open = f.committed & ~uint64(closed);
-        if (over <= plan.auditMax) fates.undecided = fates.open;
+        if (over <= 2 * terms.windows.auditMax) fates.open = f.committed & ~uint64(closed);
+        if (over <= terms.windows.auditMax) fates.undecided = fates.open;
     }
 
-    function _isUnsealed(Frame memory f, Plan memory plan) private view returns (bool) {
+    function _isUnsealed(Frame memory f, GameTerms storage terms) private view returns (bool) {
         if (f.has(Frames.SEALED) || !f.isClosed()) return false;
-        (, uint256 last) = Frames.drawWindow(f.at(f.closed), plan, _limits.sealBlocks);
+        (, uint256 last) = Frames.drawWindow(f.at(f.closed), terms.windows, _limits.sealBlocks);
         return block.number > last;
     }
 }

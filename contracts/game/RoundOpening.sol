@@ -7,7 +7,7 @@ import {GameTerms, GameWindows, Phase, RING_ROUNDS} from "./GameTypes.sol";
 import {RoundStorage} from "./RoundStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
-import {Frame, Frames, FrameWords, Plan, Roster, Track} from "./libraries/Frames.sol";
+import {Frame, Frames, FrameWords, Roster, Track} from "./libraries/Frames.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
@@ -15,7 +15,6 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @dev Twin of `round_opening.py` and `rounds.py` in `protocol/spec/game`.
 abstract contract RoundOpening is RoundStorage {
     using Frames for Frame;
-    using FrameWords for Plan;
     using FrameWords for Track;
     using FrameWords for uint256;
 
@@ -23,35 +22,27 @@ abstract contract RoundOpening is RoundStorage {
     /// @inheritdoc IRounds
     function begin(TaskId task, bytes32 root) external onlyGame {
         RoundRing storage s = _roundRings[task];
-        GameTerms memory terms = _terms(task);
+        GameTerms storage terms = _terms(task);
         Track memory t;
         uint256 segments = terms.innerSteps / terms.segmentSteps;
         (t.segments, t.leastSegments) = (segments, _min(segments, 3 * uint256(terms.draws) - 2));
         (t.trainMin, t.trainMax) = (terms.windows.trainMin, terms.windows.trainMax);
         t.standsSince = block.number;
-        (s.root, s.track, s.plan) = (root, t.pack(), _planOf(terms).pack());
-    }
-
-    function _planOf(GameTerms memory terms) private pure returns (Plan memory plan) {
-        GameWindows memory w = terms.windows;
-        (plan.delay, plan.drawGrid, plan.auditMax, plan.post) = (w.delay, w.drawGrid, w.auditMax, w.post);
-        (plan.dispute, plan.ask, plan.respond) = (w.dispute, w.ask, w.respond);
-        (plan.lateChance, plan.rounds) = (terms.lateChance, terms.rounds);
-        (plan.draws, plan.format, plan.parameterCount) = (terms.draws, terms.format, terms.parameterCount);
+        (s.root, s.track) = (root, t.pack());
     }
 
     /// @inheritdoc IRounds
     function start(TaskId task) external {
         (RoundRing storage s, Track memory t) = _at(task);
-        Plan memory plan = s.plan.toPlan();
+        GameTerms storage terms = _tasks[task].terms;
         uint256 next = t.nextRound;
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
-        if (next >= plan.rounds) revert IRefusals.TaskOver(TaskId.unwrap(task));
+        if (next >= terms.rounds) revert IRefusals.TaskOver(TaskId.unwrap(task));
         if (t.live != 0) revert IRefusals.NotStanding(t.live - 1);
         if (_isStartAlive(t)) revert IRefusals.StartPending(t.startBlock + _limits.sealBlocks);
         if (!_isFree(t, next)) revert IRefusals.RingFull(next);
-        if (!tasks.isFunded(task)) revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
-        t.startBlock = AuditDraw.gridBlock(block.number + plan.delay, plan.drawGrid);
+        if (!seatBook.isFunded(task)) revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
+        t.startBlock = AuditDraw.gridBlock(block.number + terms.windows.delay, terms.windows.drawGrid);
         _freeze(task, s, t, next, next + 2);
         emit StartAsked(task, next, t.startBlock);
     }
@@ -67,7 +58,7 @@ abstract contract RoundOpening is RoundStorage {
         if (startBlock == 0) revert IRefusals.NothingToSeal(t.nextRound);
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
         _requireWindow(startBlock + 1, startBlock + _limits.sealBlocks);
-        (uint64 closed, bool isAnyClosed) = tasks.closures(task);
+        (uint64 closed, bool isAnyClosed) = seatBook.closures(task);
         Roster memory roster = _rosterAt(s, t.nextRound);
         if (!_isEnough(task, roster, isAnyClosed)) {
             revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
@@ -81,7 +72,7 @@ abstract contract RoundOpening is RoundStorage {
 
     function _isEnough(TaskId task, Roster memory roster, bool isAnyClosed) private view returns (bool) {
         if (!isAnyClosed) return roster.isEnough;
-        return tasks.isEnough(task, roster.pool, roster.verifiers, roster.whistleblowers);
+        return seatBook.isEnough(task, roster.pool, roster.verifiers, roster.whistleblowers);
     }
 
     /// @dev Beacons for frozen rounds up to and with `last` that have neither a beacon nor begun. The caller keeps the track.
@@ -195,7 +186,7 @@ abstract contract RoundOpening is RoundStorage {
     }
 
     function _slotOf(TaskId task, uint256 pool) private view returns (uint256) {
-        (uint256 seat, bool isClosed) = tasks.seatOfSolver(task, msg.sender);
+        (uint256 seat, bool isClosed) = seatBook.seatOfSolver(task, msg.sender);
         uint256 number = seat & type(uint16).max;
         if (seat == 0 || pool >> number & 1 == 0) revert IRefusals.NotCommitter(msg.sender);
         if (isClosed) revert IRefusals.SeatClosed(seat);

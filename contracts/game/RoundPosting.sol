@@ -4,11 +4,11 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {Draw} from "../libraries/Draw.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {EPOCH_ROUNDS, Phase, RING_ROUNDS} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, GameTerms, Phase, RING_ROUNDS} from "./GameTypes.sol";
 import {RoundDraws} from "./RoundDraws.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
-import {Frame, Frames, FrameWords, Outcome, Plan, Track} from "./libraries/Frames.sol";
+import {Frame, Frames, FrameWords, Outcome, Track} from "./libraries/Frames.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
@@ -33,18 +33,18 @@ abstract contract RoundPosting is RoundDraws {
     ) external {
         (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _waiting(s, t, round);
-        Plan memory plan = s.plan.toPlan();
-        (uint64 closed, bool isAnyClosed) = tasks.closures(task);
+        GameTerms storage terms = _tasks[task].terms;
+        (uint64 closed, bool isAnyClosed) = seatBook.closures(task);
         Outcome memory outcome = s.outcomes[round % RING_ROUNDS].toOutcome();
         bool isAgain = f.phaseOf() == Phase.FALLEN;
         if (!isAgain) outcome.fallen = 0;
-        _requirePostable(task, f, plan, round, outcome.fallen, merged, closed);
+        _requirePostable(task, f, terms, round, outcome.fallen, merged, closed);
         signers = votes.requireMajority(
             task, _mergeOf(task, s, f.pool, round, merged, root), f.pool & ~closed, signers, signatures
         );
         if (isAgain) (s.reposted[round], f.flags) = (root, f.flags | Frames.REPOSTED);
         (outcome.merged, outcome.signers) = (merged, signers);
-        outcome.rootUntil = uint40((isAgain ? block.number : f.at(f.closed)) + plan.dispute);
+        outcome.rootUntil = uint40((isAgain ? block.number : f.at(f.closed)) + terms.windows.dispute);
         s.outcomes[round % RING_ROUNDS] = outcome.pack();
         f.setPhase(Phase.POSTED);
         _keep(s, round, f);
@@ -56,15 +56,15 @@ abstract contract RoundPosting is RoundDraws {
     function _requirePostable(
         TaskId task,
         Frame memory f,
-        Plan memory plan,
+        GameTerms storage terms,
         uint256 round,
         uint256 fallen,
         uint64 merged,
         uint64 closed
     ) private view {
-        Fates memory fates = _fatesOf(task, f, plan, round, closed);
-        uint256 from = f.at(f.closed) + (fates.undecided == 0 ? 0 : plan.auditMax);
-        _requireWindow(fallen == 0 ? from : fallen, _postUntil(f, plan, fallen));
+        Fates memory fates = _fatesOf(task, f, terms, round, closed);
+        uint256 from = f.at(f.closed) + (fates.undecided == 0 ? 0 : terms.windows.auditMax);
+        _requireWindow(fallen == 0 ? from : fallen, _postUntil(f, terms, fallen));
         if (merged == 0 || merged & ~fates.mergeable != 0) {
             revert IRefusals.NotMergeable(fates.mergeable, merged);
         }
@@ -77,8 +77,8 @@ abstract contract RoundPosting is RoundDraws {
         if (!f.isClosed()) revert IRefusals.NotNewest(round);
     }
 
-    function _postUntil(Frame memory f, Plan memory plan, uint256 fallen) private pure returns (uint256) {
-        return (fallen == 0 ? f.at(f.closed) + plan.auditMax : fallen) + plan.post - 1;
+    function _postUntil(Frame memory f, GameTerms storage terms, uint256 fallen) private view returns (uint256) {
+        return (fallen == 0 ? f.at(f.closed) + terms.windows.auditMax : fallen) + terms.windows.post - 1;
     }
 
     /// @dev What each signer has signed. Roots stand in the order of their shards.
@@ -109,17 +109,17 @@ abstract contract RoundPosting is RoundDraws {
     function stand(TaskId task, uint256 round) external {
         (RoundRing storage s, Track memory t) = _at(task);
         Frame memory f = _waiting(s, t, round);
-        Plan memory plan = s.plan.toPlan();
+        GameTerms storage terms = _tasks[task].terms;
         bool isAgain = f.phaseOf() == Phase.FALLEN;
-        uint256 last = _postUntil(f, plan, isAgain ? s.outcomes[round % RING_ROUNDS].toOutcome().fallen : 0);
+        uint256 last = _postUntil(f, terms, isAgain ? s.outcomes[round % RING_ROUNDS].toOutcome().fallen : 0);
         if (block.number <= last) {
-            Fates memory fates = _fatesOf(task, f, plan, round, tasks.closedSolvers(task));
+            Fates memory fates = _fatesOf(task, f, terms, round, seatBook.closedSolvers(task));
             if (fates.undecided | fates.mergeable != 0) revert IRefusals.NotLate(last, block.number);
         }
         f.setPhase(Phase.STANDING);
         _keep(s, round, f);
         emit RootStood(task, round);
-        (uint64 closed, bool isAnyClosed) = tasks.closures(task);
+        (uint64 closed, bool isAnyClosed) = seatBook.closures(task);
         _openNext(task, s, t, s.bases[round % RING_ROUNDS], closed, isAnyClosed);
     }
 
@@ -164,7 +164,7 @@ abstract contract RoundPosting is RoundDraws {
         uint256 epoch = t.freedEpochs;
         uint256 end = (epoch + 1) * EPOCH_ROUNDS;
         bool isContested = OpenCounts.at(contests.openOf(task), epoch) != 0;
-        if (t.nextRound < end || isContested || tasks.settledBy(task) < end) {
+        if (t.nextRound < end || isContested || seatBook.settledBy(task) < end) {
             revert IRefusals.NotSettleable(0, end - 1);
         }
         t.freedEpochs = epoch + 1;

@@ -35,7 +35,7 @@ abstract contract RoundStorage is GameStorage, Module, IRounds {
         uint256 word = s.frames[round % RING_ROUNDS];
         if (word.hasFlag(Frames.SYNCED)) return;
         Frame memory f = word.toFrame();
-        uint256 closing = _closingOf(s, f, t);
+        uint256 closing = _closingOf(task, f, t);
         if (block.number <= closing) return;
         f.closed = f.offsetOf(closing);
         f.flags |= Frames.SYNCED;
@@ -45,17 +45,17 @@ abstract contract RoundStorage is GameStorage, Module, IRounds {
     }
 
     /// @dev The closing block, as far as the commitments so far decide it.
-    function _closingOf(RoundRing storage s, Frame memory f, Track memory t) private view returns (uint256) {
+    function _closingOf(TaskId task, Frame memory f, Track memory t) private view returns (uint256) {
         if (f.trained != 0 || f.closed != 0) return f.closingBlock(t);
-        return f.beaconBlock(s.plan.toPlan()) + _limits.sealBlocks;
+        return f.beaconBlock(_tasks[task].terms.windows) + _limits.sealBlocks;
     }
 
     /// @dev The pools as they are now, for the rounds `from` .. `to` - 1 as far as the task and the ring have room.
     function _freeze(TaskId task, RoundRing storage s, Track memory t, uint256 from, uint256 to) internal {
-        to = _min(to, s.plan.roundsIn());
+        to = _min(to, _tasks[task].terms.rounds);
         if (from >= to || !_isFree(t, from)) return;
         Roster memory roster;
-        (roster.pool, roster.verifiers, roster.whistleblowers, roster.isEnough) = tasks.freezePools(task);
+        (roster.pool, roster.verifiers, roster.whistleblowers, roster.isEnough) = seatBook.freezePools(task);
         for (; from < to && _isFree(t, from); ++from) {
             s.rosters[from % RING_ROUNDS] = roster.pack();
             t.frozenTo = from + 1;

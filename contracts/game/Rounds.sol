@@ -2,13 +2,13 @@
 pragma solidity ^0.8.28;
 
 import {EXACT_FORMAT, TaskId} from "../Types.sol";
-import {Audit, AUDIT_WORDS, Phase, RING_ROUNDS, RoundView, SeatRole} from "./GameTypes.sol";
+import {Audit, AUDIT_WORDS, GameTerms, Phase, RING_ROUNDS, RoundView, SeatRole} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {RoundPosting} from "./RoundPosting.sol";
 import {RoundStorage} from "./RoundStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
-import {Frame, Frames, FrameWords, Outcome, Plan, Roster, Track} from "./libraries/Frames.sol";
+import {Frame, Frames, FrameWords, Outcome, Roster, Track} from "./libraries/Frames.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {StructLists} from "./libraries/StructLists.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
@@ -64,7 +64,7 @@ contract Rounds is RoundPosting {
             mstore(0x40, add(place, shl(6, count)))
             calldatacopy(place, calldatasize(), shl(6, count))
         }
-        _fillAudit(audit, s, f, round);
+        _fillAudit(audit, task, f, round);
         if (isWhole) _fillAuditors(audit, s, round);
         for (slots &= f.committed; slots != 0; slots &= slots - 1) {
             uint256 slot = LibBit.ffs(slots);
@@ -85,16 +85,17 @@ contract Rounds is RoundPosting {
         }
     }
 
-    function _fillAudit(Audit memory a, RoundRing storage s, Frame memory f, uint256 round) private view {
-        Plan memory plan = s.plan.toPlan();
+    function _fillAudit(Audit memory a, TaskId task, Frame memory f, uint256 round) private view {
+        RoundRing storage s = _roundRings[task];
+        GameTerms storage terms = _tasks[task].terms;
         (a.isUndone, a.isSealed) = (f.phaseOf() == Phase.UNDONE, f.has(Frames.SEALED));
         if (f.isClosed()) a.closed = f.at(f.closed);
         a.pool = f.pool;
         a.base = s.bases[round % RING_ROUNDS];
         if (a.isSealed) a.seed = s.seeds[round % RING_ROUNDS];
-        (a.draws, a.lateChance, a.auditMax) = (plan.draws, plan.lateChance, plan.auditMax);
-        (a.dispute, a.ask, a.respond) = (plan.dispute, plan.ask, plan.respond);
-        (a.isExact, a.parameterCount) = (plan.format == EXACT_FORMAT, plan.parameterCount);
+        (a.draws, a.lateChance, a.auditMax) = (terms.draws, terms.lateChance, terms.windows.auditMax);
+        (a.dispute, a.ask, a.respond) = (terms.windows.dispute, terms.windows.ask, terms.windows.respond);
+        (a.isExact, a.parameterCount) = (terms.format == EXACT_FORMAT, terms.parameterCount);
     }
 
     function _fillAuditors(Audit memory a, RoundRing storage s, uint256 round) private view {
@@ -171,13 +172,13 @@ contract Rounds is RoundPosting {
     /// @inheritdoc IRounds
     function isOver(TaskId task) external view returns (bool) {
         RoundRing storage s = _roundRings[task];
-        return _isOver(s.track.toTrack(), s.plan.toPlan());
+        return _isOver(s.track.toTrack(), _tasks[task].terms);
     }
 
-    function _isOver(Track memory t, Plan memory plan) private view returns (bool) {
+    function _isOver(Track memory t, GameTerms storage terms) private view returns (bool) {
         if (t.live != 0) return false;
-        if (t.isHalted != 0 || t.nextRound >= plan.rounds) return true;
-        return !_isStartAlive(t) && block.number >= t.standsSince + plan.dispute;
+        if (t.isHalted != 0 || t.nextRound >= terms.rounds) return true;
+        return !_isStartAlive(t) && block.number >= t.standsSince + terms.windows.dispute;
     }
 
     /// @inheritdoc IRounds
@@ -191,10 +192,10 @@ contract Rounds is RoundPosting {
     /// @inheritdoc IRounds
     function requireJoinable(TaskId task) external view {
         RoundRing storage s = _roundRings[task];
-        (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
+        (Track memory t, GameTerms storage terms) = (s.track.toTrack(), _tasks[task].terms);
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
-        bool isLast = t.nextRound >= plan.rounds;
-        if (isLast || _isOver(t, plan)) revert IRefusals.TaskOver(TaskId.unwrap(task));
+        bool isLast = t.nextRound >= terms.rounds;
+        if (isLast || _isOver(t, terms)) revert IRefusals.TaskOver(TaskId.unwrap(task));
     }
 
     // Pools and settlement --------------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ contract Rounds is RoundPosting {
     /// @dev Written as it is encoded.
     function factsOf(TaskId task, uint256 first, uint256 last) external view returns (Facts[] memory facts) {
         RoundRing storage s = _roundRings[task];
-        (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
+        (Track memory t, GameTerms storage terms) = (s.track.toTrack(), _tasks[task].terms);
         facts = new Facts[](last + 1 - first);
         for (uint256 round = first; round <= last; ++round) {
             Facts memory fact = facts[round - first];
@@ -232,7 +233,7 @@ contract Rounds is RoundPosting {
             // Of a root that was posted once the window ends with that of disputes.
             bool isAgain = f.phaseOf() == Phase.POSTED && f.has(Frames.REPOSTED);
             uint256 rootUntil = isAgain ? s.outcomes[round % RING_ROUNDS].toOutcome().rootUntil : 0;
-            fact.dutyUntil = f.dutyUntil(plan, rootUntil, roster.lateFrom);
+            fact.dutyUntil = f.dutyUntil(terms.windows, rootUntil, roster.lateFrom);
         }
         StructLists.send(facts);
     }

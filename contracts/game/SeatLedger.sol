@@ -5,7 +5,7 @@ import {TaskId} from "../Types.sol";
 import {GameTerms, Proof, SeatStatus} from "./GameTypes.sol";
 import {SeatMembership} from "./SeatMembership.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {ITasks} from "./interfaces/ITasks.sol";
+import {ISeats} from "./interfaces/ISeats.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 
@@ -16,7 +16,7 @@ abstract contract SeatLedger is SeatMembership {
     uint256 public constant SHARE_DIVISOR = 4;
 
     // Questions' calls ------------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function countQuestion(TaskId task, uint256 seat, uint256 round, bool isAsk, bool isOpening)
         external
         onlyGame
@@ -28,16 +28,16 @@ abstract contract SeatLedger is SeatMembership {
         counts = isOpening ? OpenCounts.add(counts, round) : OpenCounts.remove(counts, round);
         if (isAsk) record.asks = uint104(counts);
         else record.disputes = uint104(counts);
-        (number, oneWei) = (OpenCounts.total(counts), isAsk ? entry.askBond : entry.disputeBond);
+        (number, oneWei) = (OpenCounts.total(counts), isAsk ? entry.terms.amounts.askBond : entry.terms.amounts.disputeBond);
     }
 
     // Settlement's calls ----------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function retire(TaskId task, uint256 seat) external onlyGame {
         _retire(task, _tasks[task], seat);
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function bookSettlement(
         TaskId task,
         uint256 seat,
@@ -60,18 +60,18 @@ abstract contract SeatLedger is SeatMembership {
         unchecked {
             record.stakeWei -= uint96(feeWei);
         }
-        _seatOrNot(entry, _termsOf(entry), seat);
+        _seatOrNot(entry, entry.terms, seat);
         purse.discard(Pots.stakes(task), feeWei);
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function convict(TaskId task, uint256[] calldata seats, address finder, Proof proof)
         external
         onlyGame
         returns (uint256 restWei)
     {
         Task storage entry = _tasks[task];
-        GameTerms memory terms = _termsOf(entry);
+        GameTerms storage terms = entry.terms;
         uint256 finderWei;
         uint256 refundWei;
         unchecked {

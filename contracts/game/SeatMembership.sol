@@ -5,7 +5,7 @@ import {TaskId} from "../Types.sol";
 import {GameTerms, SeatRole, SeatStatus} from "./GameTypes.sol";
 import {SeatPools} from "./SeatPools.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {ITasks} from "./interfaces/ITasks.sol";
+import {ISeats} from "./interfaces/ISeats.sol";
 import {GameTermsCheck} from "./libraries/GameTermsCheck.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
@@ -14,10 +14,10 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @dev Twin of `seats.py` and `seat_payments.py` in `protocol/spec/game`.
 abstract contract SeatMembership is SeatPools {
     // Joining ---------------------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function join(TaskId task, SeatRole role, uint256 stakeWei) external returns (uint256 seat) {
         Task storage entry = _open(task);
-        GameTerms memory terms = _termsOf(entry);
+        GameTerms storage terms = entry.terms;
         rounds.sync(task);
         rounds.requireJoinable(task);
         if (entry.seatOf[msg.sender] != 0) revert IRefusals.AlreadySeated(msg.sender);
@@ -58,12 +58,12 @@ abstract contract SeatMembership is SeatPools {
     /// before it would do it for nothing.
     function _requirePlace(Task storage entry, uint256 stakeWei) private view {
         uint256 open = entry.openSolvers;
-        if (LibBit.popCount(open) < entry.solverSeats) return;
+        if (LibBit.popCount(open) < entry.terms.solverSeats) return;
         (, uint256 heldWei) = _largest(entry, open);
         if (stakeWei <= heldWei) revert IRefusals.SeatsTaken(heldWei + 1);
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function topUp(TaskId task, uint256 seat, uint256 wei_) external {
         Task storage entry = _open(task);
         rounds.sync(task);
@@ -72,12 +72,12 @@ abstract contract SeatMembership is SeatPools {
         if (wei_ == 0 || wei_ > most) revert IRefusals.StakeWrong(1, most, wei_);
         record.stakeWei += uint96(wei_);
         emit SeatToppedUp(task, seat, wei_);
-        _seatOrNot(entry, _termsOf(entry), seat);
+        _seatOrNot(entry, entry.terms, seat);
         purse.take(msg.sender, Pots.stakes(task), wei_);
     }
 
     // Leaving ---------------------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function leave(TaskId task, uint256 seat) external {
         Task storage entry = _open(task);
         rounds.sync(task);
@@ -91,7 +91,7 @@ abstract contract SeatMembership is SeatPools {
         if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function payOut(TaskId task, uint256 seat) external {
         Task storage entry = _open(task);
         rounds.sync(task);

@@ -5,15 +5,15 @@ import {TaskId} from "../Types.sol";
 import {GameTerms, RANKS, SeatRole, SeatStatus} from "./GameTypes.sol";
 import {TaskStorage} from "./TaskStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {ITasks} from "./interfaces/ITasks.sol";
+import {ISeats} from "./interfaces/ISeats.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Freezes the pools of a round: which seats sit in it, and whether they are enough.
 /// @dev Twin of `protocol/spec/game/pools.py`. Whatever changes a pool first closes a round whose closing block is past (`rounds.sync`), so that
 /// nothing later gets into a frozen pool.
-abstract contract SeatPools is TaskStorage {
+abstract contract SeatPools is TaskStorage, ISeats {
     // Freezing --------------------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function freezePools(TaskId task)
         external
         onlyGame
@@ -37,7 +37,7 @@ abstract contract SeatPools is TaskStorage {
     function _freezeSolvers(Task storage entry, RolePools storage members) private returns (uint64 sitting) {
         if (!members.isDirty) return entry.solvers;
         uint256 live = members.live[0];
-        bool isFull = LibBit.popCount(live) > entry.solverSeats;
+        bool isFull = LibBit.popCount(live) > entry.terms.solverSeats;
         if (isFull) (live,) = _largest(entry, live);
         (sitting, members.isDirty) = (uint64(live), false);
     }
@@ -66,7 +66,7 @@ abstract contract SeatPools is TaskStorage {
         view
         returns (uint256 chosen, uint256 leastWei)
     {
-        (uint256 excess, uint256 places) = (LibBit.popCount(numbers), entry.solverSeats);
+        (uint256 excess, uint256 places) = (LibBit.popCount(numbers), entry.terms.solverSeats);
         chosen = numbers;
         unchecked {
             // One is taken out a turn, until as many are left as there are places: of equal ones the highest number, whoever came later.
@@ -86,7 +86,7 @@ abstract contract SeatPools is TaskStorage {
 
     // Sitting ---------------------------------------------------------------------------------------------------------
     /// @dev Whether an open seat sits in pools frozen from now on: with its stake whole.
-    function _seatOrNot(Task storage entry, GameTerms memory terms, uint256 seat) internal {
+    function _seatOrNot(Task storage entry, GameTerms storage terms, uint256 seat) internal {
         Record storage record = entry.seatAt[seat];
         bool isWhole = record.stakeWei >= _required(terms, SeatRole(seat >> 16));
         _sit(entry, seat, isWhole && record.status == SeatStatus.OPEN);
@@ -102,7 +102,7 @@ abstract contract SeatPools is TaskStorage {
         if (isChanging || seat >> 16 == uint256(SeatRole.SOLVER)) (members.isDirty, entry.isFresh) = (true, false);
     }
 
-    function _required(GameTerms memory terms, SeatRole role) internal pure returns (uint256) {
+    function _required(GameTerms storage terms, SeatRole role) internal view returns (uint256) {
         if (role == SeatRole.NONE) revert IRefusals.SeatUnknown(0);
         return role == SeatRole.SOLVER ? terms.amounts.solverStake : terms.amounts.auditorStake;
     }
@@ -119,7 +119,7 @@ abstract contract SeatPools is TaskStorage {
     }
 
     // Frozen pools ----------------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function poolOf(TaskId task, SeatRole role, uint256 version)
         external
         view
@@ -135,7 +135,7 @@ abstract contract SeatPools is TaskStorage {
         }
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function heldRounds(TaskId task, uint256 seat, uint256 first, uint256 last)
         public
         view
@@ -153,7 +153,7 @@ abstract contract SeatPools is TaskStorage {
         }
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function settledBy(TaskId task) external view returns (uint256 round) {
         Task storage entry = _tasks[task];
         round = type(uint32).max;
@@ -171,7 +171,7 @@ abstract contract SeatPools is TaskStorage {
     }
 
     // Enough seats ----------------------------------------------------------------------------------------------------
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function isEnough(TaskId task, uint64 solvers, uint24 verifiers, uint24 whistleblowers)
         external
         view
@@ -186,7 +186,7 @@ abstract contract SeatPools is TaskStorage {
         return _hasLeast(entry, LibBit.popCount(solvers & ~closed), count, lateCount);
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function isFunded(TaskId task) external view returns (bool) {
         Task storage entry = _tasks[task];
         uint256[4] memory counts;
@@ -217,16 +217,16 @@ abstract contract SeatPools is TaskStorage {
         view
         returns (bool)
     {
-        return solvers >= entry.leastSolvers && verifiers >= entry.leastVerifiers
-            && whistleblowers >= entry.leastWhistleblowers;
+        return solvers >= entry.terms.leastSolvers && verifiers >= entry.terms.leastVerifiers
+            && whistleblowers >= entry.terms.leastWhistleblowers;
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function closedSolvers(TaskId task) external view returns (uint64 solvers) {
         (solvers,) = closures(task);
     }
 
-    /// @inheritdoc ITasks
+    /// @inheritdoc ISeats
     function closures(TaskId task) public view returns (uint64 solvers, bool isAny) {
         Task storage entry = _tasks[task];
         if (entry.closedSeats == 0) return (0, false);

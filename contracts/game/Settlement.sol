@@ -29,7 +29,6 @@ contract Settlement is Convictions, Silence {
         uint256 last;
         uint256 newest;
         uint256 contested;
-        GameTerms terms;
         uint256[] members;
         IRounds.Facts[] facts;
         uint256[] held;
@@ -67,7 +66,7 @@ contract Settlement is Convictions, Silence {
             uint256 seat = seats[i];
             // What was read of a seat that this call may have settled already is old.
             bool isFirst = i == 0 || seat > greatest;
-            Member memory record = isFirst ? Members.at(page.members, i) : Members.load(tasks, task, seat);
+            Member memory record = isFirst ? Members.at(page.members, i) : Members.load(seatBook, task, seat);
             greatest = _max(greatest, seat);
             Flaw flaw = _flawOf(page, seat, record);
             if (flaw == Flaw.NONE) _settle(page, seat, record);
@@ -89,9 +88,9 @@ contract Settlement is Convictions, Silence {
     {
         uint256 next = rounds.nextRound(task);
         if (untilRound >= next) revert IRefusals.RoundUnknown(untilRound);
-        (page.task, page.terms, page.last, page.newest) = (task, _terms(task), untilRound, next - 1);
+        (page.task, page.last, page.newest) = (task, untilRound, next - 1);
         page.first = untilRound;
-        page.members = tasks.membersOf(task, seats);
+        page.members = seatBook.membersOf(task, seats);
         for (uint256 i = 0; i < seats.length; ++i) {
             Member memory record = Members.at(page.members, i);
             if (record.status != SeatStatus.NONE) page.first = _min(page.first, record.settled);
@@ -137,7 +136,7 @@ contract Settlement is Convictions, Silence {
         uint256 version = role == uint256(SeatRole.VERIFIER) ? fact.verifiers : fact.whistleblowers;
         if (page.key != role << 32 | version) {
             page.key = role << 32 | version;
-            page.words = tasks.poolOf(page.task, SeatRole(role), version);
+            page.words = seatBook.poolOf(page.task, SeatRole(role), version);
         }
         return number / 256 < page.words.length && page.words[number / 256] >> (number % 256) & 1 == 1;
     }
@@ -156,7 +155,7 @@ contract Settlement is Convictions, Silence {
         if (record.status == SeatStatus.CLOSED) {
             (money.burnedWei, money.paidWei, money.feeWei) = (money.burnedWei + money.paidWei, 0, 0);
         }
-        tasks.bookSettlement(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
+        seatBook.bookSettlement(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
     }
 
     // Pay and fees ----------------------------------------------------------------------------------------------------
@@ -165,11 +164,11 @@ contract Settlement is Convictions, Silence {
         returns (Money memory money)
     {
         bool isVerifier = seat >> 16 == uint256(SeatRole.VERIFIER);
-        uint256 rate = isVerifier ? page.terms.amounts.auditPay : page.terms.amounts.latePay;
+        uint256 rate = isVerifier ? _tasks[page.task].terms.amounts.auditPay : _tasks[page.task].terms.amounts.latePay;
         for (uint256 epoch = record.settled / EPOCH_ROUNDS; epoch <= page.last / EPOCH_ROUNDS; ++epoch) {
             (uint256 pays, uint256 fees) = votes.takeBucket(page.task, seat, epoch);
             money.paidWei += pays * rate;
-            money.feeWei += fees * page.terms.amounts.unservedFee;
+            money.feeWei += fees * _tasks[page.task].terms.amounts.unservedFee;
         }
     }
 
@@ -177,7 +176,7 @@ contract Settlement is Convictions, Silence {
         private
         returns (Money memory money)
     {
-        (uint256 number, uint256 payWei) = (seat & type(uint16).max, page.terms.amounts.solverPay);
+        (uint256 number, uint256 payWei) = (seat & type(uint16).max, _tasks[page.task].terms.amounts.solverPay);
         uint256 plainWei;
         unchecked {
             for (uint256 round = record.settled; round <= page.last; ++round) {
@@ -213,12 +212,12 @@ contract Settlement is Convictions, Silence {
     ) private {
         IRounds.Facts memory fact = page.facts[round - page.first];
         IVotes.Ends memory end = page.ends[round - page.first];
-        if (fact.missing >> slot & 1 == 1) money.feeWei += page.terms.amounts.droppedFee;
+        if (fact.missing >> slot & 1 == 1) money.feeWei += _tasks[page.task].terms.amounts.droppedFee;
         if (fact.committed >> slot & 1 == 0) return;
         bool isRestored = end.restored >> slot & 1 == 1;
         bool isAccepted = end.accepted >> slot & 1 == 1 && !isRestored;
         if (fact.isUndone && !isAccepted) return;
-        uint256 payWei = _payOf(page.task, page.terms, round, slot, fact.isShort);
+        uint256 payWei = _payOf(page.task, round, slot, fact.isShort);
         if (fact.isUndone) {
             money.burnedWei += _payRestitution(page.task, record, round, payWei);
             return;
@@ -226,7 +225,7 @@ contract Settlement is Convictions, Silence {
         bool isUnserved = end.unserved >> slot & 1 == 1;
         if (isUnserved) {
             uint256 count = votes.countUnserved(page.task, round, slot);
-            money.feeWei += count * page.terms.amounts.unservedFee;
+            money.feeWei += count * _tasks[page.task].terms.amounts.unservedFee;
         }
         bool isRejectedLate = end.lateRejected >> slot & 1 == 1;
         if (isAccepted && !isRejectedLate && !isUnserved) money.paidWei += payWei;

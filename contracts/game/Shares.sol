@@ -79,10 +79,10 @@ contract Shares is Module, IShares {
     /// @dev Shares that are lent for one block halt nothing. Nor does a seat that leaves early: it settles first, and holds all shares until others settle.
     function haltByVote(TaskId task) external {
         (, uint256 since, uint256 round) = _existing(task).haltVote();
-        uint256 firstBlock = since == 0 ? 0 : since + _terms(task).windows.dispute;
+        uint256 firstBlock = since == 0 ? 0 : since + tasks.termsOf(task).windows.dispute;
         if (since == 0 || block.number < firstBlock) revert NoShareMajority(task, since, firstBlock);
         // Rounds that never opened are not settled, also where no seat is left that could have to settle them.
-        uint256 settled = _min(tasks.settledBy(task), rounds.nextRound(task));
+        uint256 settled = _min(seatBook.settledBy(task), rounds.nextRound(task));
         if (settled < round) revert WorkUnsettled(task, round, settled);
         rounds.halt(task);
     }

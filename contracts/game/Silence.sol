@@ -18,14 +18,14 @@ abstract contract Silence is Module, ISettlement {
     /// @inheritdoc ISettlement
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external {
         rounds.sync(task);
-        Seat memory record = tasks.seatAt(task, seat);
+        Seat memory record = seatBook.seatAt(task, seat);
         if (record.status == SeatStatus.NONE) revert IRefusals.SeatUnknown(seat);
         if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
         bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
         bool isSilent = missed.length >= SILENCES_MAX
             && (isSolver ? _isMissing(task, seat, record, missed) : _isMute(task, seat, record, missed));
         if (!isSilent) revert IRefusals.NotSilent(seat);
-        tasks.retire(task, seat);
+        seatBook.retire(task, seat);
     }
 
     /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and `respond` after one was lost, no solver is silent: an honest one

@@ -137,7 +137,7 @@ abstract contract StatementModule is GameStorage, Module {
         bool isLate = said.draw == audit.draws;
         s.from = isLate ? audit.lateFrom : audit.isSealed ? audit.closed : 0;
         uint256 settled;
-        (s.seat, s.status, settled) = tasks.signerOf(task, account);
+        (s.seat, s.status, settled) = seatBook.signerOf(task, account);
         SeatRole role = isLate ? SeatRole.WHISTLEBLOWER : SeatRole.VERIFIER;
         bool isSigned = account != address(0) && s.seat >> 16 == uint256(role);
         bool isAnswerable = s.status != SeatStatus.NONE && settled <= said.round;
@@ -191,7 +191,7 @@ abstract contract StatementModule is GameStorage, Module {
 
     /// @dev One place for the call and its decoder.
     function _seatAt(TaskId task, uint256 seat) internal view returns (Seat memory) {
-        return tasks.seatAt(task, seat);
+        return seatBook.seatAt(task, seat);
     }
 
     function _requireAccused(Statement memory s) internal view {

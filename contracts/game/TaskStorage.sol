@@ -3,15 +3,12 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {GameStorage} from "./GameStorage.sol";
-import {GameTerms, SeatStatus} from "./GameTypes.sol";
+import {SeatStatus} from "./GameTypes.sol";
 import {Module} from "./Module.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {ITasks} from "./interfaces/ITasks.sol";
-import {GameTermsCode} from "./libraries/GameTermsCode.sol";
-import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @title Keeps tasks, their seats and the members of their pools.
-abstract contract TaskStorage is GameStorage, Module, ITasks {
+abstract contract TaskStorage is GameStorage, Module {
     uint256 internal constant NUMBER = type(uint16).max;
     uint256 internal constant CONVICTED = 1 << 32;
 
@@ -23,15 +20,11 @@ abstract contract TaskStorage is GameStorage, Module, ITasks {
 
     function _known(TaskId task) internal view returns (Task storage entry) {
         entry = _tasks[task];
-        if (entry.terms == address(0)) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
+        if (entry.terms.submitter == address(0)) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
     }
 
     function _taken(Task storage entry, uint256 seat) internal view returns (Record storage record) {
         record = entry.seatAt[seat];
         if (record.status == SeatStatus.NONE) revert IRefusals.SeatUnknown(seat);
-    }
-
-    function _termsOf(Task storage entry) internal view returns (GameTerms memory) {
-        return GameTermsCode.decode(SSTORE2.read(entry.terms));
     }
 }

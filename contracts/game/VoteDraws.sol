@@ -102,13 +102,13 @@ abstract contract VoteDraws is VoteStorage {
 
     function _dealPrimary(Session memory x) private view {
         if (x.primary.slots != 0) return;
-        uint256[] memory words = tasks.poolOf(x.task, SeatRole.VERIFIER, x.audit.verifiers);
+        uint256[] memory words = seatBook.poolOf(x.task, SeatRole.VERIFIER, x.audit.verifiers);
         x.primary = Panels.deal(SeatRole.VERIFIER, words, x.audit.seed, x.audit.draws, x.count);
     }
 
     function _dealLate(Session memory x) private view {
         if (x.late.slots != 0) return;
-        uint256[] memory words = tasks.poolOf(x.task, SeatRole.WHISTLEBLOWER, x.audit.whistleblowers);
+        uint256[] memory words = seatBook.poolOf(x.task, SeatRole.WHISTLEBLOWER, x.audit.whistleblowers);
         x.late = Panels.deal(SeatRole.WHISTLEBLOWER, words, x.audit.lateSeed, 1, x.count);
     }
 
@@ -135,7 +135,7 @@ abstract contract VoteDraws is VoteStorage {
                 ++number;
             }
         }
-        x.accounts = Voters.load(tasks, x.task, seats);
+        x.accounts = Voters.load(seatBook, x.task, seats);
         x.separator = _separator();
         (x.vote.domain, x.vote.round, x.vote.baseRoot) = (x.domain, uint32(x.round), x.audit.base);
     }

@@ -115,7 +115,7 @@ abstract contract VoteJudging is VoteCounting {
         }
         if (x.touched == 0) return;
         Result memory result = _resultOf(s, x.round);
-        uint256 closed = Slots.slotsOf(x.audit.pool, tasks.closedSolvers(x.task));
+        uint256 closed = Slots.slotsOf(x.audit.pool, seatBook.closedSolvers(x.task));
         for (uint256 left = x.touched & ~uint256(result.accepted | result.refused); left != 0; left &= left - 1) {
             x.slot = LibBit.ffs(left);
             _decideClaim(s, x, result, closed >> x.slot & 1 == 1);

@@ -36,7 +36,7 @@ contract Votes is VoteJudging {
         bytes calldata signatures
     ) external view returns (uint64 good) {
         bytes32 digest = _digest(Statements.hash(merge));
-        uint256[] memory accounts = Voters.load(tasks, task, Slots.idsOf(signers));
+        uint256[] memory accounts = Voters.load(seatBook, task, Slots.idsOf(signers));
         uint256 place;
         for (uint256 left = signers; left != 0; left &= left - 1) {
             uint256 start = place * SIGNATURE_BYTES;

@@ -206,7 +206,7 @@ class Node:
         showed the seat a moment ago and this one does not, this one is behind; the seat was not paid out."""
         async with telling(self.config.notify, lambda: "waiting for the block in which the seat was taken"):
             while (game := self.state.games.get(task)) is not None and not has_duties(game, self.account):
-                if not await self.chain.tasks.seat_of(task, self.account):
+                if not await self.chain.seats.seat_of(task, self.account):
                     return
                 await self.following.take_next()
 

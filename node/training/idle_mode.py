@@ -71,7 +71,7 @@ class LeaveWhenBusy:
 
     async def perform(self, room: "IdleMode") -> None:
         """Leaves. Raises ContractRefused if the seat leaves already."""
-        await room.chain.tasks.leave(room.get_view().task, self.seat)
+        await room.chain.seats.leave(room.get_view().task, self.seat)
         room.notify(
             "somebody has used the machine for half an hour: the node gives up its seat. It still works for "
             "the rounds that hold the seat, and answers for them until the stake is paid out "

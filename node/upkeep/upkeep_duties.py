@@ -73,7 +73,7 @@ class Upkeep:
             case calls.CloseGame():
                 await chain.tasks.close_task(task)
             case calls.PayOut():
-                await chain.tasks.pay_out(task, call.seat)
+                await chain.seats.pay_out(task, call.seat)
             case SettleSeats():
                 await self._settle(call)
             case calls.MarkSilent():

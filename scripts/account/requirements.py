@@ -53,7 +53,7 @@ async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> N
         actual = f"its newest block is {head.number}, {time.time() - head.timestamp_s:.0f} s old"
     elif sent > mined:
         actual = f"transactions of {account} that wait for their block: {sent - mined}"
-    elif await chain.tasks.seat_of(task, account):
+    elif await chain.seats.seat_of(task, account):
         actual = "the contract has a seat of this account, but no event shows it"
     elif credit_wei != state.credits[account]:
         # A bond is taken out of the credit.

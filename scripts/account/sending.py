@@ -60,7 +60,7 @@ async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
             case calls.SettleSeat():
                 await send(chain.settlement.settle(task, [call.seat], call.until_round))
             case calls.PayOut():
-                await send(chain.tasks.pay_out(task, call.seat))
+                await send(chain.seats.pay_out(task, call.seat))
             case calls.FreeEpoch():
                 await send(chain.rounds.free_epoch(task))
     except ContractRefused:

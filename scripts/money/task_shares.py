@@ -181,7 +181,7 @@ def _no_holders(now: Shares) -> InvalidInput:
 async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
     """Returns the first round that some seat has not settled, and how many rounds were opened."""
     opened = await chain.rounds.next_round(task)
-    return min(await chain.tasks.settled_by(task), opened), opened
+    return min(await chain.seats.settled_by(task), opened), opened
 
 
 async def claim_revenue(chain: GameChain, name: str, console: Console) -> SharesClaimDocument:

@@ -138,7 +138,7 @@ async def test_sums_stay_when_the_contracts_forget_rounds_and_a_fee_is_lost(
     money = {"paid_wei": 0, "burned_wei": 0, "fee_wei": 7}
     settled = {"task": task, "seat": seat.number, "until_round": 0} | money
     freed = {"task": task, "epoch": 0}
-    events = [Event("Tasks", "SeatSettled", settled, *place)]
+    events = [Event("Seats", "SeatSettled", settled, *place)]
     events.append(Event("Rounds", "EpochFreed", freed, view.next_block, 1, bytes(32), bytes(32)))
     await view.take(make_batch(events, view.next_block))
     assert not view.state.games[task].rounds

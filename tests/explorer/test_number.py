@@ -108,7 +108,7 @@ async def find(target: str, data: bytes) -> ConvictedNumber | None:
     async def sent_call(name: bytes) -> tuple[str, bytes]:
         return target, data
 
-    event = Event("Tasks", "SeatConvicted", {}, 1, 0, bytes(32), bytes(32))
+    event = Event("Seats", "SeatConvicted", {}, 1, 0, bytes(32), bytes(32))
     connection = cast(Connection, SimpleNamespace(sent_call=sent_call))
     return await find_number(connection, DISPUTES, event, "float32")
 

@@ -109,16 +109,16 @@ class ContractCalls(ABC):
         return "Purse", "withdraw"
 
     def _write_join_seat(self, call: calls.JoinSeat) -> tuple[Any, ...]:
-        return "Tasks", "join", self.task, int(call.role), call.wei
+        return "Seats", "join", self.task, int(call.role), call.wei
 
     def _write_top_up(self, call: calls.TopUp) -> tuple[Any, ...]:
-        return "Tasks", "topUp", self.task, call.seat, call.wei
+        return "Seats", "topUp", self.task, call.seat, call.wei
 
     def _write_leave_seat(self, call: calls.LeaveSeat) -> tuple[Any, ...]:
-        return "Tasks", "leave", self.task, call.seat
+        return "Seats", "leave", self.task, call.seat
 
     def _write_pay_out(self, call: calls.PayOut) -> tuple[Any, ...]:
-        return "Tasks", "payOut", self.task, call.seat
+        return "Seats", "payOut", self.task, call.seat
 
     def _write_mark_silent(self, call: calls.MarkSilent) -> tuple[Any, ...]:
         missed = [(one.round, one.slot, one.draw) for one in call.missed]

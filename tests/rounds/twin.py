@@ -200,7 +200,7 @@ class Twin(ContractCalls):
         block = self.chain.get_block()
         state = get_state_at(self.state, block)
         self._check_money(state)
-        views = [("Tasks", "seatAt", self.task, number) for number in state.seats]
+        views = [("Seats", "seatAt", self.task, number) for number in state.seats]
         seen = self.chain.read_many(views)
         for (number, seat), (account, stake, status, settled, _) in zip(
             state.seats.items(), seen, strict=True

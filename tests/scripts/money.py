@@ -121,7 +121,7 @@ class Operators:
 
         async def join(chain: GameChain) -> None:
             await _deposit(chain, stake_wei)
-            await chain.tasks.join(bytes.fromhex(task), role, stake_wei)
+            await chain.seats.join(bytes.fromhex(task), role, stake_wei)
 
         self.act(name, join)
 

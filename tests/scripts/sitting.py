@@ -80,7 +80,7 @@ class StillNode(Node):
     def make(cls, game: Any) -> Self:
         """One whose chain has this game as `TASK`."""
         chain: Any = SimpleNamespace(address=ACCOUNT, sender=None, limits=LIMITS_LOCAL, connection=None)
-        chain.tasks = SimpleNamespace(seat_of=find_no_seat)
+        chain.seats = SimpleNamespace(seat_of=find_no_seat)
         state, nothing = ChainState(ACCOUNT, LIMITS_LOCAL, cast(Any, None)), cast(Any, None)
         state.games[TASK], state.head_block = game, START_BLOCK
         following = StillFollowing(chain, state, Status(ACCOUNT), _wait_for_ever())

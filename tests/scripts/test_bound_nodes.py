@@ -134,7 +134,7 @@ async def test_a_seat_that_the_followed_endpoint_does_not_show_yet_is_not_paid_o
         if len(blocks) == 3:
             node.change(replace(game, seats={SEAT.number: SEAT}))
 
-    cast(Any, node.chain).tasks.seat_of = find_seat
+    cast(Any, node.chain).seats.seat_of = find_seat
     vars(node.following)["take_next"] = take_next
     with pytest.raises(EnvironmentFault):
         await node.work_on(TASK, SeatRequest(SeatRole.SOLVER, is_held=True))

@@ -157,7 +157,7 @@ async def announce(net: Net, party: Party, url: str, fingerprint: bytes = b"") -
 def give_seat(clock: DevnetClock, party: Party) -> None:
     """As if the clock had read that the party has joined a task."""
     values = {"task": bytes(32), "seat": 1, "account": party.key.address.lower()}
-    clock._seated.take(Event("Tasks", "SeatJoined", values, 1, 0, bytes(32), bytes(32)))
+    clock._seated.take(Event("Seats", "SeatJoined", values, 1, 0, bytes(32), bytes(32)))
 
 
 async def wait_for_pool(chain: GameChain, count: int = 1) -> None:

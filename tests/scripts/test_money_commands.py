@@ -109,8 +109,8 @@ def test_a_node_that_leaves_while_the_command_is_answered_does_not_make_it_fail(
         state = await read(chain, account)
         reads.append(account)
         if len(reads) == 1:
-            seat = await chain.tasks.seat_of(bytes.fromhex(task), chain.address)
-            await chain.tasks.leave(bytes.fromhex(task), seat)
+            seat = await chain.seats.seat_of(bytes.fromhex(task), chain.address)
+            await chain.seats.leave(bytes.fromhex(task), seat)
         return state
 
     monkeypatch.setattr(staking, "read_state", read_then_leave)

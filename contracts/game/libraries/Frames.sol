@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {AuditDraw} from "../../libraries/AuditDraw.sol";
-import {Phase} from "../GameTypes.sol";
+import {GameWindows, Phase} from "../GameTypes.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @notice Where a task stands (`IRounds.Line`), and what of its terms nearly every call needs: one word. Numbers of rounds are at most 65,535.
@@ -57,22 +57,6 @@ struct Roster {
     uint64 lateSlots;
     uint32 lateBy;
     bool isEnough;
-}
-
-/// @notice What rounds, votes and questions need of the terms beside `Track`, in one word. Windows in blocks, as in `GameWindows`.
-struct Plan {
-    uint256 delay;
-    uint256 drawGrid;
-    uint256 auditMax;
-    uint256 post;
-    uint256 dispute;
-    uint256 ask;
-    uint256 respond;
-    uint256 lateChance;
-    uint256 rounds;
-    uint256 draws;
-    uint256 format;
-    uint256 parameterCount;
 }
 
 /// @notice What became of a round; of meaning once its root is posted.
@@ -148,24 +132,6 @@ library FrameWords {
         if (r.isEnough) word |= 1 << 248;
     }
 
-    function toPlan(uint256 word) internal pure returns (Plan memory p) {
-        (p.delay, p.drawGrid, p.auditMax) = (word & U24, word >> 24 & U24, word >> 48 & U24);
-        (p.post, p.dispute, p.ask) = (word >> 72 & U24, word >> 96 & U24, word >> 120 & U24);
-        (p.respond, p.lateChance, p.rounds) = (word >> 144 & U24, word >> 168 & U24, word >> 192 & U16);
-        (p.draws, p.format, p.parameterCount) = (word >> 208 & U8, word >> 216 & U8, word >> 224);
-    }
-
-    /// @notice How many rounds the task has, of a plan's word.
-    function roundsIn(uint256 word) internal pure returns (uint256) {
-        return word >> 192 & U16;
-    }
-
-    function pack(Plan memory p) internal pure returns (uint256 word) {
-        word = p.delay | p.drawGrid << 24 | p.auditMax << 48 | p.post << 72 | p.dispute << 96 | p.ask << 120;
-        word |= p.respond << 144 | p.lateChance << 168 | p.rounds << 192 | p.draws << 208 | p.format << 216;
-        word |= p.parameterCount << 224;
-    }
-
     function toOutcome(uint256 word) internal pure returns (Outcome memory o) {
         (o.merged, o.signers) = (uint64(word), uint64(word >> 64));
         (o.rootUntil, o.fallen) = (uint40(word >> 128), uint40(word >> 168));
@@ -230,38 +196,38 @@ library Frames {
     }
 
     /// @notice Whose randomness is the beacon of a round that was not dealt when it opened.
-    function beaconBlock(Frame memory f, Plan memory plan) internal pure returns (uint256) {
-        return AuditDraw.gridBlock(uint256(f.opened) + plan.delay, plan.drawGrid);
+    function beaconBlock(Frame memory f, GameWindows storage windows) internal view returns (uint256) {
+        return AuditDraw.gridBlock(uint256(f.opened) + windows.delay, windows.drawGrid);
     }
 
     /// @notice First and last block in which the draw that is asked for at `fromBlock` can be sealed. The block before the first decides.
-    function drawWindow(uint256 fromBlock, Plan memory plan, uint256 sealBlocks)
+    function drawWindow(uint256 fromBlock, GameWindows storage windows, uint256 sealBlocks)
         internal
-        pure
+        view
         returns (uint256 first, uint256 last)
     {
-        uint256 block_ = AuditDraw.gridBlock(fromBlock + plan.delay, plan.drawGrid);
+        uint256 block_ = AuditDraw.gridBlock(fromBlock + windows.delay, windows.drawGrid);
         (first, last) = (block_ + 1, block_ + sealBlocks);
-        last = FixedPointMathLib.min(fromBlock + plan.auditMax / 3 - 1, last);
+        last = FixedPointMathLib.min(fromBlock + windows.auditMax / 3 - 1, last);
     }
 
     /// @notice The last block in which a statement of the round can cost or earn something; never while the round has no root.
     /// @param rootUntil contests of its root open until then; 0 where it has none
     /// @param lateFrom from where late votes count; 0 where none are drawn
-    function dutyUntil(Frame memory f, Plan memory plan, uint256 rootUntil, uint256 lateFrom)
+    function dutyUntil(Frame memory f, GameWindows storage windows, uint256 rootUntil, uint256 lateFrom)
         internal
-        pure
+        view
         returns (uint256 until)
     {
         Phase phase = phaseOf(f);
         if (phase == Phase.RUNNING || phase == Phase.FALLEN) return type(uint256).max;
-        uint256 auditMax = plan.auditMax;
+        uint256 auditMax = windows.auditMax;
         unchecked {
-            uint256 asked = 2 * auditMax + plan.ask;
-            until = FixedPointMathLib.max(at(f, f.closed) + plan.dispute, rootUntil);
+            uint256 asked = 2 * auditMax + windows.ask;
+            until = FixedPointMathLib.max(at(f, f.closed) + windows.dispute, rootUntil);
             if (has(f, SEALED)) until = FixedPointMathLib.max(until, at(f, f.closed) + asked);
             if (lateFrom == 0) return until;
-            uint256 late = FixedPointMathLib.max(FixedPointMathLib.max(3 * auditMax, plan.dispute), asked);
+            uint256 late = FixedPointMathLib.max(FixedPointMathLib.max(3 * auditMax, windows.dispute), asked);
             return FixedPointMathLib.max(until, lateFrom + late);
         }
     }

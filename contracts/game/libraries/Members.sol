@@ -3,9 +3,9 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../Types.sol";
 import {Member, SeatStatus} from "../GameTypes.sol";
-import {ITasks} from "../interfaces/ITasks.sol";
+import {ISeats} from "../interfaces/ISeats.sol";
 
-/// @title Reads `ITasks.membersOf`: the two words of a seat's record.
+/// @title Reads `ISeats.membersOf`: the two words of a seat's record.
 /// @dev From the lowest bit: account 160, stake 96; status 8, settled 16, joined 16, asks 104, disputes 104.
 library Members {
     uint256 private constant ROUND = type(uint16).max;
@@ -24,9 +24,9 @@ library Members {
     }
 
     /// @notice One seat.
-    function load(ITasks tasks, TaskId task, uint256 seat) internal view returns (Member memory) {
+    function load(ISeats seatBook, TaskId task, uint256 seat) internal view returns (Member memory) {
         uint256[] memory seats = new uint256[](1);
         seats[0] = seat;
-        return at(tasks.membersOf(task, seats), 0);
+        return at(seatBook.membersOf(task, seats), 0);
     }
 }

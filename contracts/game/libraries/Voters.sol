@@ -2,18 +2,18 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../../Types.sol";
-import {ITasks} from "../interfaces/ITasks.sol";
+import {ISeats} from "../interfaces/ISeats.sol";
 
-/// @title Reads `ITasks.voterAccounts` without encoding and decoding it word by word.
+/// @title Reads `ISeats.voterAccounts` without encoding and decoding it word by word.
 /// @dev `Tasks` encodes it and is trusted, so there is nothing to check.
 library Voters {
     /// @notice Accounts of seats in the order asked for, a word each; 0 where nobody may vote.
-    function load(ITasks tasks, TaskId task, uint256[] memory seats)
+    function load(ISeats seatBook, TaskId task, uint256[] memory seats)
         internal
         view
         returns (uint256[] memory accounts)
     {
-        bytes4 selector = ITasks.voterAccounts.selector;
+        bytes4 selector = ISeats.voterAccounts.selector;
         assembly ("memory-safe") {
             let place := mload(0x40)
             // The length and its words.
@@ -22,7 +22,7 @@ library Voters {
             mstore(add(place, 4), task)
             mstore(add(place, 36), 64)
             mcopy(add(place, 68), seats, size)
-            let found := staticcall(gas(), tasks, place, add(68, size), 0, 0)
+            let found := staticcall(gas(), seatBook, place, add(68, size), 0, 0)
             size := returndatasize()
             returndatacopy(place, 0, size)
             if iszero(found) { revert(place, size) }

@@ -109,7 +109,7 @@ class Play:
         self.signing = SigningDomain(CHAIN_ID, chain.addresses["Game"])
         for role, some in self.seats.items():
             for member in some:
-                self.do(member, "Tasks", "join", self.task, role, self._get_stake(role))
+                self.do(member, "Seats", "join", self.task, role, self._get_stake(role))
         self.rounds: dict[int, Round] = {}
         self.owed: Counter[str] = Counter()
         self.settled = 0

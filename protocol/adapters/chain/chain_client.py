@@ -123,6 +123,7 @@ class GameChain(ChainClient):
         self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
         self.purse = Contract("Purse", deployment.purse, *tools)
         self.tasks = Contract("Tasks", deployment.game, *tools)
+        self.seats = Contract("Seats", deployment.game, *tools)
         self.rounds = Contract("Rounds", deployment.game, *tools)
         self.votes = Contract("Votes", deployment.game, *tools)
         self.settlement = Contract("Settlement", deployment.game, *tools)

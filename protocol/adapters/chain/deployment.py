@@ -53,6 +53,7 @@ GAME_CONTRACTS = {
     "purse": "Purse",
     "game": "Game",
     "tasks": "Tasks",
+    "seats": "Seats",
     "rounds": "Rounds",
     "votes": "Votes",
     "settlement": "Settlement",
@@ -63,7 +64,7 @@ GAME_CONTRACTS = {
     "shares": "Shares",
 }
 """Maps each field of GameDeployment to the name of its contract, in the order of creation."""
-PARTS = ("Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests")
+PARTS = ("Tasks", "Seats", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests")
 """The contracts that only have code of Game: calls go to Game, and its events come from there."""
 
 
@@ -82,6 +83,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
     purse: AnyAddress
     game: AnyAddress
     tasks: AnyAddress
+    seats: AnyAddress
     rounds: AnyAddress
     votes: AnyAddress
     settlement: AnyAddress
@@ -97,7 +99,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
             structs.force_setattr(self, name, getattr(self, name).lower())
 
     def contracts(self) -> dict[str, str]:
-        """The addresses of all thirteen contracts by name."""
+        """The addresses of all fourteen contracts by name."""
         return {name: str(getattr(self, field)) for field, name in GAME_CONTRACTS.items()}
 
     def to_json(self) -> str:

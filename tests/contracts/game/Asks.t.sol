@@ -71,7 +71,7 @@ abstract contract AsksWorld is StatementWorld {
     }
 
     function signerOf(SignedVote memory vote) internal view returns (uint256) {
-        return tasks.seatOf(task, Statements.signer(digestOf(Statements.hash(vote.vote)), vote.r, vote.vs));
+        return seatBook.seatOf(task, Statements.signer(digestOf(Statements.hash(vote.vote)), vote.r, vote.vs));
     }
 
     function answerOf(IAsks.Question memory q) internal view returns (IAsks.Answer memory a) {
@@ -100,11 +100,11 @@ abstract contract AsksWorld is StatementWorld {
     }
 
     function isConvicted(uint256 seat) internal view returns (bool) {
-        return tasks.seatAt(task, seat).status == SeatStatus.CLOSED;
+        return seatBook.seatAt(task, seat).status == SeatStatus.CLOSED;
     }
 
     function assertOpen(uint256 seat, uint256 count) internal view {
-        (uint256 open,) = tasks.openOn(task, seat);
+        (uint256 open,) = seatBook.openOn(task, seat);
         assertEq(OpenCounts.total(open), count, "open on the seat");
     }
 }

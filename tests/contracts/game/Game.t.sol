@@ -5,6 +5,7 @@ import {TaskId} from "../../../contracts/Types.sol";
 import {Game, Part} from "../../../contracts/game/Game.sol";
 import {DeploymentLimits} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {CodeVm, GameWorld} from "./GameWorld.sol";
 
@@ -37,12 +38,12 @@ contract GameTest is GameWorld {
     /// @dev A part that is called by itself has no task, no seat and no money.
     function test_parts_calledThemselves_haveNothing() public {
         begin(2, 6, 3);
-        bytes32 place = keccak256(abi.encode(ITasks.seatAt.selector, 0));
+        bytes32 place = keccak256(abi.encode(ISeats.seatAt.selector, 0));
         address alone = address(uint160(uint256(vm.load(game, place))));
         assertTrue(alone.code.length != 0, "the part that has seatAt");
-        assertEq(ITasks(alone).seatAt(task, solverSeat(0)).account, address(0), "no seat");
+        assertEq(ISeats(alone).seatAt(task, solverSeat(0)).account, address(0), "no seat");
         vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskUnknown.selector, TaskId.unwrap(task)));
-        ITasks(alone).leave(task, solverSeat(0));
+        ISeats(alone).leave(task, solverSeat(0));
     }
 
     // Tasks ------------------------------------------------------------------------------------------------------

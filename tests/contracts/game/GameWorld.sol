@@ -20,6 +20,7 @@ import {Part} from "../../../contracts/game/Game.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
@@ -58,6 +59,7 @@ abstract contract GameWorld is Test {
     RandomnessBook internal randomness;
     IPurse internal purse;
     ITasks internal tasks;
+    ISeats internal seatBook;
     IRounds internal rounds;
     IVotes internal votes;
     ISettlement internal settlement;
@@ -94,7 +96,7 @@ abstract contract GameWorld is Test {
     function deploy() internal {
         (token, randomness) = (new DevToken(), new RandomnessBook());
         referee = IReferee(create("Referee.sol:Referee", ""));
-        string[8] memory artifacts = partArtifacts();
+        string[9] memory artifacts = partArtifacts();
         uint256 nonce = vm.getNonce(address(this));
         Part[] memory parts = partsFrom(nonce + 2);
         Modules memory m;
@@ -109,7 +111,8 @@ abstract contract GameWorld is Test {
         }
         shares = IShares(create("Shares.sol:Shares", abi.encode(m)));
         assertEq(address(shares), address(m.shares), "addresses are as predicted");
-        (tasks, rounds, votes) = (ITasks(game), IRounds(game), IVotes(game));
+        (tasks, seatBook) = (ITasks(game), ISeats(game));
+        (rounds, votes) = (IRounds(game), IVotes(game));
         settlement = ISettlement(game);
         for (uint256 i = 0; i < people.length; ++i) {
             vm.prank(people[i]);
@@ -132,9 +135,10 @@ abstract contract GameWorld is Test {
     }
 
     /// @dev By name, so that `./dev mutate` knows what a suite rests on; in the order of tests/vectors/parts.json.
-    function partArtifacts() internal pure returns (string[8] memory) {
+    function partArtifacts() internal pure returns (string[9] memory) {
         return [
             "Tasks.sol:Tasks",
+            "Seats.sol:Seats",
             "Rounds.sol:Rounds",
             "Votes.sol:Votes",
             "Settlement.sol:Settlement",
@@ -243,7 +247,7 @@ abstract contract GameWorld is Test {
         address account = person(name);
         give(account, stakeWei);
         vm.prank(account);
-        seat = tasks.join(task, role, stakeWei);
+        seat = seatBook.join(task, role, stakeWei);
         seatsOf[role].push(seat);
     }
 
@@ -273,7 +277,7 @@ abstract contract GameWorld is Test {
     }
 
     function accountOf(uint256 seat) internal view virtual returns (address) {
-        return tasks.seatAt(task, seat).account;
+        return seatBook.seatAt(task, seat).account;
     }
 
     function creditOf(uint256 seat) internal view returns (uint256) {
@@ -707,7 +711,7 @@ abstract contract GameWorld is Test {
         for (uint256 role = 1; role <= 3; ++role) {
             uint256[] memory seats = seatsOf[SeatRole(role)];
             for (uint256 i = 0; i < seats.length; ++i) {
-                if (tasks.seatAt(task, seats[i]).status != SeatStatus.NONE) tasks.payOut(task, seats[i]);
+                if (seatBook.seatAt(task, seats[i]).status != SeatStatus.NONE) seatBook.payOut(task, seats[i]);
             }
         }
         tasks.closeTask(task);

@@ -64,7 +64,7 @@ contract RingTest is GameWorld {
         }
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatsTaken.selector, 0));
         vm.prank(stranger);
-        tasks.join(task, SeatRole.VERIFIER, 600);
+        seatBook.join(task, SeatRole.VERIFIER, 600);
         cool();
         uint256 before = gasleft();
         rounds.freeEpoch(task);
@@ -79,7 +79,7 @@ contract RingTest is GameWorld {
         vm.startPrank(account);
         token.approve(address(purse), 600);
         purse.deposit(600);
-        tasks.join(task, role, 600);
+        seatBook.join(task, role, 600);
         vm.stopPrank();
     }
 }

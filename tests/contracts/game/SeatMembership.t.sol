@@ -17,19 +17,19 @@ contract SeatMembershipTest is GameWorld {
             vm.startPrank(account);
             token.approve(address(purse), 600);
             purse.deposit(600);
-            assertEq(tasks.join(task, SeatRole.VERIFIER, 600), 0x20000 + i, "in order");
+            assertEq(seatBook.join(task, SeatRole.VERIFIER, 600), 0x20000 + i, "in order");
             vm.stopPrank();
         }
-        assertEq(tasks.settledBy(task), 0, "all at 0");
+        assertEq(seatBook.settledBy(task), 0, "all at 0");
         address first = address(uint160(0x10000 + 255));
         vm.prank(first);
-        tasks.leave(task, 0x200ff);
-        tasks.payOut(task, 0x200ff);
+        seatBook.leave(task, 0x200ff);
+        seatBook.payOut(task, 0x200ff);
         vm.prank(stranger);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.CreditTooSmall.selector, stranger, 600, 0));
-        tasks.join(task, SeatRole.VERIFIER, 600);
+        seatBook.join(task, SeatRole.VERIFIER, 600);
         give(stranger, 600);
         vm.prank(stranger);
-        assertEq(tasks.join(task, SeatRole.VERIFIER, 600), 0x200ff, "the free one in the full word");
+        assertEq(seatBook.join(task, SeatRole.VERIFIER, 600), 0x200ff, "the free one in the full word");
     }
 }

@@ -9,38 +9,38 @@ contract SeatPoolsTest is GameWorld {
     // Modules ----------------------------------------------------------------------------------------------------
     function test_views_ofPoolsAndSeats() public {
         begin(2, 6, 3);
-        uint256[] memory words = tasks.poolOf(task, SeatRole.VERIFIER, roundOf(0).verifiers);
+        uint256[] memory words = seatBook.poolOf(task, SeatRole.VERIFIER, roundOf(0).verifiers);
         assertEq(words.length, 1, "one word");
         assertEq(words[0], 0x3f, "six verifiers");
-        words = tasks.poolOf(task, SeatRole.WHISTLEBLOWER, roundOf(0).whistleblowers);
+        words = seatBook.poolOf(task, SeatRole.WHISTLEBLOWER, roundOf(0).whistleblowers);
         assertEq(words[0], 7, "three whistleblowers");
-        assertEq(tasks.poolOf(task, SeatRole.VERIFIER, 0).length, 0, "no such version");
+        assertEq(seatBook.poolOf(task, SeatRole.VERIFIER, 0).length, 0, "no such version");
         commitAll(0);
         close(0);
         (,, uint256 frozenTo,,,,) = lineNow();
         assertEq(frozenTo, 3, "the close has frozen round 2");
-        assertTrue(tasks.isEnough(task, 3, 1, 1), "enough");
-        assertTrue(!tasks.isEnough(task, 1, 1, 1), "one solver");
-        assertTrue(!tasks.isEnough(task, 3, 0, 1), "no verifiers");
-        assertTrue(!tasks.isEnough(task, 3, 1, 0), "no whistleblowers");
+        assertTrue(seatBook.isEnough(task, 3, 1, 1), "enough");
+        assertTrue(!seatBook.isEnough(task, 1, 1, 1), "one solver");
+        assertTrue(!seatBook.isEnough(task, 3, 0, 1), "no verifiers");
+        assertTrue(!seatBook.isEnough(task, 3, 1, 0), "no whistleblowers");
         uint256[] memory seats = new uint256[](3);
         (seats[0], seats[1], seats[2]) = (solverSeat(1), verifierSeat(5), verifierSeat(6));
-        address[] memory accounts = tasks.voterAccounts(task, seats);
+        address[] memory accounts = seatBook.voterAccounts(task, seats);
         assertEq(accounts[0], person("solver1"), "solver");
         assertEq(accounts[1], person("verifier5"), "verifier");
         assertEq(accounts[2], address(0), "nobody");
         punish(verifierSeat(5), Proof.ASKED, voteRef(0, 0, 0, 0));
         punish(solverSeat(1), Proof.ASKED, claimRef(0, 1));
-        accounts = tasks.voterAccounts(task, seats);
+        accounts = seatBook.voterAccounts(task, seats);
         assertEq(accounts[0], person("solver1"), "a solver, convicted or not");
         assertEq(accounts[1], address(0), "convicted");
         seats[1] = verifierSeat(4);
-        accounts = tasks.voterAccounts(task, seats);
+        accounts = seatBook.voterAccounts(task, seats);
         assertEq(accounts[1], person("verifier4"), "not convicted");
-        assertEq(tasks.closedSolvers(task), 2, "closed solvers");
-        assertTrue(!tasks.isEnough(task, 3, 1, 1), "convicted ones do not count");
-        assertTrue(!tasks.isFunded(task), "nor here");
-        assertEq(tasks.voterAccounts(task, seats)[0], person("solver1"), "still its account");
+        assertEq(seatBook.closedSolvers(task), 2, "closed solvers");
+        assertTrue(!seatBook.isEnough(task, 3, 1, 1), "convicted ones do not count");
+        assertTrue(!seatBook.isFunded(task), "nor here");
+        assertEq(seatBook.voterAccounts(task, seats)[0], person("solver1"), "still its account");
     }
 
     /// @dev A copy is made where something has changed, and only there.
@@ -57,10 +57,10 @@ contract SeatPoolsTest is GameWorld {
     }
 
     function playRound2Left() private {
-        tasks.leave(task, whistleblowerSeat(2));
+        seatBook.leave(task, whistleblowerSeat(2));
         playRound(2);
         assertEq(roundOf(3).verifiers, 1, "frozen before");
-        assertEq(tasks.poolOf(task, SeatRole.VERIFIER, 2).length, 0, "rounds end before the next freeze");
+        assertEq(seatBook.poolOf(task, SeatRole.VERIFIER, 2).length, 0, "rounds end before the next freeze");
         playRound(3);
         windUp();
     }

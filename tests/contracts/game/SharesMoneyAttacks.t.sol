@@ -126,7 +126,7 @@ contract SharesMoneyAttacksTest is SharesWorld {
         }
         waitForDuties(EPOCH, 2 * EPOCH - 1);
         settleAll(2 * EPOCH - 1);
-        assertTrue(tasks.settledBy(task) >= 2 * EPOCH, "every seat settles");
+        assertTrue(seatBook.settledBy(task) >= 2 * EPOCH, "every seat settles");
     }
 
     /// @dev Nobody signs for the account of no key: what lies there stays there.

@@ -135,7 +135,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         for (uint256 role = 1; role <= 3; ++role) {
             uint256[] storage seats = seatsOf[SeatRole(role)];
             for (uint256 i = 0; i < seats.length; ++i) {
-                _accounts[seats[i]] = tasks.seatAt(task, seats[i]).account;
+                _accounts[seats[i]] = seatBook.seatAt(task, seats[i]).account;
                 if (_isBornHonest(seats[i])) _honest |= 1 << (role << 6 | seats[i] & 0x3f);
             }
         }

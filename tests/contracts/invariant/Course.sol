@@ -174,7 +174,7 @@ abstract contract Course is Arena {
         for (uint256 slot = 0; slot < seats.length; ++slot) {
             if (round == 0 && twists[seats[slot]] == Twist.SCALE) merged &= ~uint64(1 << slot);
             bool isSigning = honest || !isHonest(seats[slot]);
-            if (isSigning && tasks.seatAt(task, seats[slot]).status != SeatStatus.CLOSED) {
+            if (isSigning && seatBook.seatAt(task, seats[slot]).status != SeatStatus.CLOSED) {
                 signers |= uint64(1 << (seats[slot] & 0xffff));
             }
         }

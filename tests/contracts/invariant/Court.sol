@@ -50,7 +50,7 @@ abstract contract Court is Quarrels {
         (Statements.Vote memory vote,) = voteAt(a.place);
         (a.question.vote, a.question.leaf) = (vote, vote.namedLeaf);
         (a.question.seat, a.question.asker) = (uint32(a.place.seat), asker);
-        (uint256 open,) = tasks.openOn(task, a.place.seat);
+        (uint256 open,) = seatBook.openOn(task, a.place.seat);
         a.bondWei = (1 + OpenCounts.total(open)) * terms.amounts.askBond;
         give(asker, a.bondWei);
         SignedVote memory signed = sign(vote, accountOf(a.place.seat));
@@ -65,7 +65,7 @@ abstract contract Court is Quarrels {
         Ask memory a = openAsks[index];
         apart = saidAt(a.place).apart;
         bytes memory data = abi.encodeCall(IAsks.answer, (task, a.question, _answerOf(a.question)));
-        bool isOpen = tasks.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
+        bool isOpen = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
         if (isOpen && isHonest(a.place.seat)) {
             must("the answer of an ask", stranger, game, data);
             isDone = true;
@@ -73,7 +73,7 @@ abstract contract Court is Quarrels {
             isDone = attempt(stranger, game, data);
         }
         if (!isDone) return false;
-        bool isCleared = tasks.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
+        bool isCleared = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
         _count(isCleared ? "ask cleared" : "ask convicted");
         _dropAsk(index);
     }
@@ -101,7 +101,7 @@ abstract contract Court is Quarrels {
     function endAsks() internal returns (bool isAny) {
         for (uint256 i = openAsks.length; i > 0; --i) {
             Ask memory a = openAsks[i - 1];
-            bool isMoot = tasks.seatAt(task, a.place.seat).status == SeatStatus.CLOSED;
+            bool isMoot = seatBook.seatAt(task, a.place.seat).status == SeatStatus.CLOSED;
             if (!isMoot && now_() <= lastBlockOf(a)) continue;
             bytes memory data = abi.encodeCall(IAsks.endAsk, (task, a.question));
             must("the end of an ask", stranger, game, data);
@@ -212,7 +212,7 @@ abstract contract Court is Quarrels {
             if (segments == 0) continue;
             (uint256 seat, bytes memory data, string memory kind) =
                 dice(2) == 0 ? _claimCase(where / 6) : _voteCase(where / 6, where % 6);
-            bool isClosed = seat == 0 || tasks.seatAt(task, seat).status != SeatStatus.OPEN;
+            bool isClosed = seat == 0 || seatBook.seatAt(task, seat).status != SeatStatus.OPEN;
             if (isClosed || isHonest(seat) && dice(4) != 0) continue;
             return _bring(seat, data, kind);
         }

@@ -4,8 +4,8 @@ pragma solidity ^0.8.28;
 import {Phase, RoundView, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
-import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
@@ -208,9 +208,9 @@ contract Handler is Properties {
         if (isHonest(seat)) return false;
         if (which < 9) {
             give(accountOf(seat), 3);
-            return attempt(accountOf(seat), address(tasks), abi.encodeCall(ITasks.topUp, (task, seat, 3)));
+            return attempt(accountOf(seat), address(tasks), abi.encodeCall(ISeats.topUp, (task, seat, 3)));
         }
-        bool isLeft = attempt(accountOf(seat), address(tasks), abi.encodeCall(ITasks.leave, (task, seat)));
+        bool isLeft = attempt(accountOf(seat), address(tasks), abi.encodeCall(ISeats.leave, (task, seat)));
         if (isLeft) _count("seat left");
         return isLeft;
     }
@@ -248,8 +248,8 @@ contract Handler is Properties {
         _refused(who, address(settlement), abi.encodeCall(ISettlement.burnRest, (task)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0, false)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.halt, (task)));
-        _refused(who, address(tasks), abi.encodeCall(ITasks.leave, (task, solverSeat(0))));
-        _refused(who, address(tasks), abi.encodeCall(ITasks.retire, (task, solverSeat(0))));
+        _refused(who, address(tasks), abi.encodeCall(ISeats.leave, (task, solverSeat(0))));
+        _refused(who, address(tasks), abi.encodeCall(ISeats.retire, (task, solverSeat(0))));
         uint256[] memory seats = new uint256[](1);
         seats[0] = solverSeat(0);
         _refused(who, address(votes), abi.encodeCall(IVotes.takeBucket, (task, seats[0], 0)));

@@ -46,7 +46,7 @@ abstract contract Properties is Holders {
     }
 
     function _checkSeat(uint256 seat) private returns (uint256) {
-        Seat memory record = tasks.seatAt(task, seat);
+        Seat memory record = seatBook.seatAt(task, seat);
         bytes32 key = keccak256(abi.encode(task, seat));
         bool isClosed = record.status == SeatStatus.CLOSED;
         _require(!isClosed || !isHonest(seat), "the honest are not slashed", 0, seat);
@@ -89,7 +89,7 @@ abstract contract Properties is Holders {
         }
         for (uint256 i = openAsks.length; i > 0; --i) {
             Ask memory a = openAsks[i - 1];
-            bool isOpen = tasks.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
+            bool isOpen = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
             if (isOpen && isHonest(a.place.seat) && lastBlockOf(a) < block_) answerAsk(i - 1);
         }
         for (uint256 i = 0; i < openContests.length; ++i) {
@@ -103,7 +103,7 @@ abstract contract Properties is Holders {
     function _goesOn(uint256 index, uint256 block_) private returns (bool) {
         Quarrel memory q = quarrels[index];
         (uint256 stage, uint256 clock) = stageOf(q);
-        bool isOpen = tasks.seatAt(task, q.seat).status != SeatStatus.CLOSED;
+        bool isOpen = seatBook.seatAt(task, q.seat).status != SeatStatus.CLOSED;
         if (!isOpen || clock >= block_ || clock < now_()) return false;
         if (isOnAccused(stage)) return (isHonest(q.seat) || fixedDice(q.seat + 9, 3) != 0) && respond(q);
         return q.opener == person("fair") && prosecute(index);
@@ -113,7 +113,7 @@ abstract contract Properties is Holders {
     /// @dev A seat alone, up to the newest round. Accepted claims and opened votes are paid.
     function settleChecked(uint256 seat) internal returns (bool) {
         uint256 next = rounds.nextRound(task);
-        Seat memory record = tasks.seatAt(task, seat);
+        Seat memory record = seatBook.seatAt(task, seat);
         if (next == 0 || record.status == SeatStatus.NONE || record.settled >= next) return false;
         uint256 dueWei = seat >> 16 == uint256(SeatRole.SOLVER)
             ? _claimsWei(seat, record.settled, next)
@@ -198,9 +198,9 @@ abstract contract Properties is Holders {
     }
 
     function _payOut(uint256 seat) private {
-        if (tasks.seatAt(task, seat).status == SeatStatus.NONE) return;
+        if (seatBook.seatAt(task, seat).status == SeatStatus.NONE) return;
         settleChecked(seat);
-        bytes memory data = abi.encodeWithSelector(tasks.payOut.selector, task, seat);
+        bytes memory data = abi.encodeWithSelector(seatBook.payOut.selector, task, seat);
         must("the pay-out of a seat", stranger, address(tasks), data);
     }
 

@@ -102,7 +102,7 @@ abstract contract Quarrels is Course {
     }
 
     function _open(Quarrel memory q) private returns (bool) {
-        (, uint256 open) = tasks.openOn(task, q.seat);
+        (, uint256 open) = seatBook.openOn(task, q.seat);
         uint256 number = 1 + OpenCounts.total(open);
         q.bondWei = number * terms.amounts.disputeBond;
         give(q.opener, q.bondWei);
@@ -250,7 +250,7 @@ abstract contract Quarrels is Course {
             Quarrel memory q = quarrels[i - 1];
             (uint256 stage, uint256 clock) = stageOf(q);
             bool isRunning = stage <= uint256(IDisputes.Stage.LAST);
-            bool isMoot = tasks.seatAt(task, q.seat).status == SeatStatus.CLOSED;
+            bool isMoot = seatBook.seatAt(task, q.seat).status == SeatStatus.CLOSED;
             if (isRunning && (isMoot || now_() > clock)) {
                 bytes memory data = abi.encodeCall(IDisputes.end, (task, q.id));
                 must("the end of a dispute", stranger, game, data);

@@ -6,6 +6,7 @@ import {EPOCH_ROUNDS, Phase, RANKS, RoundView, Seat, SeatStatus} from "../../../
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IShares, ITaskShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
@@ -20,6 +21,7 @@ contract Observer {
 
     IPurse private immutable _purse;
     ITasks private immutable _tasks;
+    ISeats private immutable _seatBook;
     IRounds private immutable _rounds;
     IVotes private immutable _votes;
     IContests private immutable _contests;
@@ -29,13 +31,14 @@ contract Observer {
     constructor(
         IPurse purse,
         ITasks tasks,
+        ISeats seatBook,
         IRounds rounds,
         IVotes votes,
         IContests contests,
         IShares shares
     ) {
         (_purse, _tasks, _rounds, _votes, _contests) = (purse, tasks, rounds, votes, contests);
-        _shares = shares;
+        (_seatBook, _shares) = (seatBook, shares);
     }
 
     /// @dev A round whose closing block is past is closed first: the machine closes it with every call. Take it back afterwards, or it hides a call that
@@ -94,7 +97,7 @@ contract Observer {
     }
 
     function _observeSeat(TaskId task, uint256 number) private {
-        Seat memory seat = _tasks.seatAt(task, number);
+        Seat memory seat = _seatBook.seatAt(task, number);
         _put(uint256(seat.status));
         if (seat.status == SeatStatus.NONE) return;
         _put(uint160(seat.account));

@@ -6,6 +6,7 @@ import {DevToken} from "../../../contracts/devnet/DevToken.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
@@ -69,7 +70,7 @@ contract RecordedPlaysTest is Test {
         string[] memory names = vm.parseJsonStringArray(json, ".name");
         address[] memory places = vm.parseJsonAddressArray(json, ".address");
         bytes[] memory arguments = vm.parseJsonBytesArray(json, ".arguments");
-        string[14] memory artifacts = _artifacts();
+        string[15] memory artifacts = _artifacts();
         assertEq(names.length, artifacts.length, "every contract of a deployment");
         for (uint256 i = 0; i < names.length; ++i) {
             string memory artifact = string.concat(names[i], ".sol:", names[i]);
@@ -84,6 +85,7 @@ contract RecordedPlaysTest is Test {
         _observer = new Observer(
             IPurse(_purse),
             ITasks(_at("Game")),
+            ISeats(_at("Game")),
             IRounds(_at("Game")),
             IVotes(_at("Game")),
             IContests(_at("Game")),
@@ -92,7 +94,7 @@ contract RecordedPlaysTest is Test {
     }
 
     /// @dev By name, so that `./dev mutate` knows what this suite rests on.
-    function _artifacts() private pure returns (string[14] memory) {
+    function _artifacts() private pure returns (string[15] memory) {
         return [
             "DevToken.sol:DevToken",
             "Referee.sol:Referee",
@@ -100,6 +102,7 @@ contract RecordedPlaysTest is Test {
             "Purse.sol:Purse",
             "Game.sol:Game",
             "Tasks.sol:Tasks",
+            "Seats.sol:Seats",
             "Rounds.sol:Rounds",
             "Votes.sol:Votes",
             "Settlement.sol:Settlement",

@@ -14,7 +14,7 @@ import {
 import {Modules} from "../../../contracts/game/Module.sol";
 import {Purse} from "../../../contracts/game/Purse.sol";
 import {QuestionModule} from "../../../contracts/game/QuestionModule.sol";
-import {Tasks} from "../../../contracts/game/Tasks.sol";
+import {Seats} from "../../../contracts/game/Seats.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
@@ -42,14 +42,19 @@ contract SharesStub {
     fallback() external {}
 }
 
-/// @title Tasks, and disputes that anybody opens and ends as it likes; of the rounds one, whose pool of solvers is given.
-contract SeatHarness is Tasks, QuestionModule {
+/// @title Seats of one task, and disputes that anybody opens and ends as it likes; of the rounds one, whose pool of solvers is given.
+contract SeatHarness is Seats, QuestionModule {
     uint256 private _pool;
     bool private _isHeld;
     bool private _isOver;
 
-    constructor(Modules memory modules, DeploymentLimits memory limits_) Tasks(modules) {
+    constructor(Modules memory modules, DeploymentLimits memory limits_) Seats(modules) {
         _limits = limits_;
+    }
+
+    function post(GameTerms memory terms) external returns (TaskId task) {
+        task = TaskId.wrap("task");
+        _tasks[task].terms = terms;
     }
 
     function open(TaskId task, uint256 seat, uint256 bondWei) external returns (uint256) {
@@ -71,7 +76,6 @@ contract SeatHarness is Tasks, QuestionModule {
         (_pool, _isHeld, _isOver) = (pool, isHeld, isOver_);
     }
 
-    function begin(TaskId, bytes32) external {}
     function sync(TaskId) external {}
     function requireJoinable(TaskId) external view {}
 
@@ -123,8 +127,7 @@ abstract contract SeatChecks {
         till.set(address(purse));
         door.set(address(tasks));
         _game = address(door);
-        vm.prank(OTHER);
-        task = tasks.postTask(_terms(), "");
+        task = tasks.post(_terms());
     }
 
     function _terms() internal pure returns (GameTerms memory t) {

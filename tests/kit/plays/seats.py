@@ -53,7 +53,7 @@ def a_seat_is_refused() -> World:
     poor.deposits(1_999)
     with world.refuses("CreditTooSmall"):
         poor.joins(SOLVER)
-    world.send_refused("SeatUnknown", "poor", "Tasks", "join", world.task, 0, 1_000)
+    world.send_refused("SeatUnknown", "poor", "Seats", "join", world.task, 0, 1_000)
     with world.refuses("NotSubmitter"):
         zoe.halts()
     world.submitter.halts()

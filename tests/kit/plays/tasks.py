@@ -87,8 +87,8 @@ def a_task_that_nobody_posted_is_unknown() -> World:
     """Nobody joins, leaves, starts or closes it."""
     world, other = World("a task that nobody posted is unknown"), make_word("another task")
     for call in (
-        ("Tasks", "join", other, 1, 1), ("Tasks", "topUp", other, 1, 1), ("Tasks", "leave", other, 1),
-        ("Tasks", "payOut", other, 1), ("Tasks", "closeTask", other), ("Tasks", "termsOf", other),
+        ("Seats", "join", other, 1, 1), ("Seats", "topUp", other, 1, 1), ("Seats", "leave", other, 1),
+        ("Seats", "payOut", other, 1), ("Tasks", "closeTask", other), ("Tasks", "termsOf", other),
         ("Tasks", "isClosed", other), ("Rounds", "start", other),
     ):  # fmt: skip
         world.send_refused("TaskUnknown", STRANGER, *call)
@@ -103,10 +103,10 @@ def contracts_alone_change_a_task() -> World:
     task, account, seat = world.task, world.get_party(STRANGER).address, world.get_seat("ann").number
     place = (0, 0, 0, 0)
     for call in (
-        ("Tasks", "freezePools", task), ("Tasks", "retire", task, seat),
-        ("Tasks", "bookSettlement", task, seat, 0, 0, 0, 0), ("Tasks", "convict", task, [seat], account, 1),
-        ("Tasks", "countQuestion", task, seat, 0, True, True),
-        ("Tasks", "countQuestion", task, seat, 0, False, False),
+        ("Seats", "freezePools", task), ("Seats", "retire", task, seat),
+        ("Seats", "bookSettlement", task, seat, 0, 0, 0, 0), ("Seats", "convict", task, [seat], account, 1),
+        ("Seats", "countQuestion", task, seat, 0, True, True),
+        ("Seats", "countQuestion", task, seat, 0, False, False),
         ("Rounds", "begin", task, make_word("root")), ("Rounds", "fall", task, 0, False),
         ("Votes", "markConvicted", task, 0, 0), ("Votes", "markRestored", task, place, 1),
         ("Votes", "takeBucket", task, 1, 0),

@@ -40,7 +40,7 @@ def node(tmp_path: Path) -> Iterator[Member]:
     with open_joined(tmp_path, make_world().state, account="0x" + "9" * 40) as node:
         for task, account in ((TASK, MEMBER), (OTHER, STRANGER)):
             words = {"task": task, "seat": 1 << 16, "account": account, "stake_wei": 1}
-            node.state._seated.take(Event("Tasks", "SeatJoined", words, 1, 0, b"", b""))
+            node.state._seated.take(Event("Seats", "SeatJoined", words, 1, 0, b"", b""))
         opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
         node.state.inner[TASK] = InnerBook(10, {opened.name: opened})
         yield node

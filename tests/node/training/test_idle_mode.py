@@ -50,7 +50,7 @@ class Idle:
 
     @property
     def room(self) -> IdleMode:
-        chain: Any = SimpleNamespace(tasks=self)
+        chain: Any = SimpleNamespace(seats=self)
         return IdleMode(self.get_view, chain, self.queue, self.said.append, self.use)
 
 

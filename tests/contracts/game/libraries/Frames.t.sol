@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Phase} from "../../../../contracts/game/GameTypes.sol";
-import {Frame, Frames, FrameWords, Outcome, Plan, Roster, Track} from "../../../../contracts/game/libraries/Frames.sol";
+import {GameWindows, Phase} from "../../../../contracts/game/GameTypes.sol";
+import {Frame, Frames, FrameWords, Outcome, Roster, Track} from "../../../../contracts/game/libraries/Frames.sol";
 import {Test} from "../../Test.sol";
 
 contract FramesTest is Test {
     using Frames for Frame;
 
     uint256 private constant SEAL_BLOCKS = 200;
+    GameWindows private _windows;
 
-    function _plan() private pure returns (Plan memory plan) {
-        (plan.delay, plan.drawGrid) = (1, 8);
-        (plan.auditMax, plan.post, plan.dispute, plan.ask) = (30, 6, 200, 720);
+    function setUp() public {
+        (_windows.delay, _windows.drawGrid) = (1, 8);
+        (_windows.auditMax, _windows.post, _windows.dispute, _windows.ask) = (30, 6, 200, 720);
     }
 
     function _track() private pure returns (Track memory track) {
@@ -71,37 +72,36 @@ contract FramesTest is Test {
         assertEq(f.closingBlock(_track()), 1011, "closed");
     }
 
-    function test_beaconBlock_isOfTheGrid() public pure {
-        assertEq(_frame().beaconBlock(_plan()), 1008, "first of the grid from 1004");
+    function test_beaconBlock_isOfTheGrid() public view {
+        assertEq(_frame().beaconBlock(_windows), 1008, "first of the grid from 1004");
     }
 
-    function test_drawWindow_isCutWhereReservesBegin() public pure {
-        Plan memory plan = _plan();
-        (uint256 first, uint256 last) = Frames.drawWindow(1007, plan, SEAL_BLOCKS);
+    function test_drawWindow_isCutWhereReservesBegin() public {
+        (uint256 first, uint256 last) = Frames.drawWindow(1007, _windows, SEAL_BLOCKS);
         assertEq(first, 1009, "1008 decides");
         assertEq(last, 1016, "reserves from 1017");
-        plan.auditMax = 900;
-        (first, last) = Frames.drawWindow(1008, plan, SEAL_BLOCKS);
+        _windows.auditMax = 900;
+        (first, last) = Frames.drawWindow(1008, _windows, SEAL_BLOCKS);
         assertEq(first, 1017, "1016 decides");
         assertEq(last, 1216, "as long as it can be sealed");
-        plan.auditMax = 627;
-        (, last) = Frames.drawWindow(1008, plan, SEAL_BLOCKS);
+        _windows.auditMax = 627;
+        (, last) = Frames.drawWindow(1008, _windows, SEAL_BLOCKS);
         assertEq(last, 1216, "both at once");
-        plan.auditMax = 624;
-        (, last) = Frames.drawWindow(1008, plan, SEAL_BLOCKS);
+        _windows.auditMax = 624;
+        (, last) = Frames.drawWindow(1008, _windows, SEAL_BLOCKS);
         assertEq(last, 1215, "one before");
     }
 
     /// @dev Also on a young chain, where blocks are fewer than a window's.
-    function test_dutyUntil_notSealed_isThatOfDisputes() public pure {
+    function test_dutyUntil_notSealed_isThatOfDisputes() public view {
         Frame memory f = _frame();
         (f.opened, f.closed) = (3, 6);
         f.setPhase(Phase.STANDING);
-        assertEq(f.dutyUntil(_plan(), 0, 0), 208, "closed in 8, dispute 200");
-        assertEq(f.dutyUntil(_plan(), 300, 0), 300, "a root that is contested until then");
+        assertEq(f.dutyUntil(_windows, 0, 0), 208, "closed in 8, dispute 200");
+        assertEq(f.dutyUntil(_windows, 300, 0), 300, "a root that is contested until then");
         f.flags |= Frames.SEALED;
-        assertEq(f.dutyUntil(_plan(), 0, 0), 788, "asks: twice auditMax 30, and 720");
-        assertEq(f.dutyUntil(_plan(), 0, 20), 800, "late votes from 20");
+        assertEq(f.dutyUntil(_windows, 0, 0), 788, "asks: twice auditMax 30, and 720");
+        assertEq(f.dutyUntil(_windows, 0, 20), 800, "late votes from 20");
     }
 
     // Words: every field at its greatest, alone and beside the others ----------------------------------------------
@@ -120,20 +120,6 @@ contract FramesTest is Test {
                 mstore(add(one, shl(5, i)), mload(add(t, shl(5, i))))
             }
             bytes32 back = keccak256(abi.encode(FrameWords.toTrack(FrameWords.pack(one))));
-            assertEq(back, keccak256(abi.encode(one)), "one");
-        }
-    }
-
-    function test_plan_thereAndBack() public pure {
-        uint256 most = (1 << 24) - 1;
-        Plan memory p = Plan(most, most - 1, most - 2, most - 3, most - 4, most - 5, most - 6, 65_536, 65_535, 20, 3, 1 << 31);
-        assertEq(keccak256(abi.encode(FrameWords.toPlan(FrameWords.pack(p)))), keccak256(abi.encode(p)), "all");
-        for (uint256 i = 0; i < 12; ++i) {
-            Plan memory one;
-            assembly ("memory-safe") {
-                mstore(add(one, shl(5, i)), mload(add(p, shl(5, i))))
-            }
-            bytes32 back = keccak256(abi.encode(FrameWords.toPlan(FrameWords.pack(one))));
             assertEq(back, keccak256(abi.encode(one)), "one");
         }
     }

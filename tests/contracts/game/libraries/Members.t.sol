@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../../contracts/Types.sol";
 import {Member, SeatStatus} from "../../../../contracts/game/GameTypes.sol";
-import {ITasks} from "../../../../contracts/game/interfaces/ITasks.sol";
+import {ISeats} from "../../../../contracts/game/interfaces/ISeats.sol";
 import {Members} from "../../../../contracts/game/libraries/Members.sol";
 import {Test} from "../../Test.sol";
 
@@ -29,7 +29,7 @@ contract MembersTest is Test {
     }
 
     function test_load_seat_readsEachField() public {
-        _requireFields(Members.load(ITasks(address(new MembersStub())), TaskId.wrap("task"), 7));
+        _requireFields(Members.load(ISeats(address(new MembersStub())), TaskId.wrap("task"), 7));
     }
 
     function test_at_secondSeat_isNotMixedWithOthers() public pure {

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../../contracts/Types.sol";
 import {IRefusals} from "../../../../contracts/game/interfaces/IRefusals.sol";
-import {ITasks} from "../../../../contracts/game/interfaces/ITasks.sol";
+import {ISeats} from "../../../../contracts/game/interfaces/ISeats.sol";
 import {Voters} from "../../../../contracts/game/libraries/Voters.sol";
 import {Test} from "../../Test.sol";
 
@@ -26,12 +26,12 @@ contract VotersStub {
 contract VotersTest is Test {
     TaskId private constant TASK = TaskId.wrap(bytes32(uint256(1000)));
 
-    function load(ITasks tasks, uint256[] memory seats) external view returns (uint256[] memory) {
+    function load(ISeats tasks, uint256[] memory seats) external view returns (uint256[] memory) {
         return Voters.load(tasks, TASK, seats);
     }
 
     function test_load_seats_keepTheirOrder() public {
-        ITasks stub = ITasks(address(new VotersStub()));
+        ISeats stub = ISeats(address(new VotersStub()));
         uint256[] memory seats = new uint256[](3);
         (seats[0], seats[1], seats[2]) = (7, 0, 3);
         uint256[] memory accounts = Voters.load(stub, TASK, seats);
@@ -45,7 +45,7 @@ contract VotersTest is Test {
     }
 
     function test_load_refused_revertsAsTasks() public {
-        ITasks stub = ITasks(address(new VotersStub()));
+        ISeats stub = ISeats(address(new VotersStub()));
         uint256[] memory seats = new uint256[](2);
         (seats[0], seats[1]) = (7, 9);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, 9));

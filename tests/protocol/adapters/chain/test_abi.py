@@ -33,7 +33,7 @@ def test_structs_inside_structs_survive() -> None:
 
 
 def test_a_value_that_does_not_fit_is_refused() -> None:
-    is_open = find_function(load_abi("ITasks"), "openOn")
+    is_open = find_function(load_abi("ISeats"), "openOn")
     assert len(encode_call(is_open, [bytes(32), 0])) == 4 + 2 * 32
     for wrong in ([bytes(33), 0], [bytes(32), -1], [bytes(32), "zero"], [bytes(32)]):
         with pytest.raises(InvalidInput, match="does not fit"):

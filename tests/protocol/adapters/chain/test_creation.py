@@ -4,9 +4,13 @@ from dataclasses import astuple
 
 import pytest
 
-from touchstone.protocol.adapters.chain.abi import parse_abi
-from touchstone.protocol.adapters.chain.creation import compute_creation_address, compute_game_code
-from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.abi import load_abi, parse_abi
+from touchstone.protocol.adapters.chain.creation import (
+    compute_creation_address,
+    compute_game_code,
+    list_selectors,
+)
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, PARTS
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
@@ -29,3 +33,10 @@ def test_an_unknown_constructor_argument_is_refused(monkeypatch: pytest.MonkeyPa
     )
     with pytest.raises(InvalidInput, match="unknown.*ruler"):
         compute_game_code("Tasks", where, LIMITS_LOCAL)
+
+
+def test_each_call_of_game_has_its_code_in_one_part() -> None:
+    """A call that no part has is refused for ever; one that two have lets no deployment be created."""
+    selectors = [one for part in PARTS for one in list_selectors(part)]
+    assert len(selectors) == len(set(selectors))
+    assert {one.selector for one in load_abi("IGame") if one.kind == "function"} <= set(selectors)
