@@ -25,7 +25,7 @@ struct Modules {
 
 /// @title What all modules share: who the others are, the terms of a task, and what its members sign.
 abstract contract Module {
-    /// @dev EIP-712. Signatures are the same for every module: `Tasks` is the contract that they name.
+    /// @dev EIP-712. Signatures name `Game`, whichever part reads them.
     bytes32 private constant DOMAIN_TYPE =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
     bytes32 private constant NAME_HASH = keccak256("Touchstone");

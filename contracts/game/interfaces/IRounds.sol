@@ -196,12 +196,12 @@ interface IRounds {
     function sync(TaskId task) external;
 
     // Modules --------------------------------------------------------------------------------------------------------
-    /// @notice A task was posted. Tasks only.
+    /// @notice A task was posted. The game only.
     /// @param task the task
     /// @param root the outer root
     function begin(TaskId task, bytes32 root) external;
 
-    /// @notice A posted root fell. Settlement only.
+    /// @notice A posted root fell. The game only.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param isLast whether the task is halted with it

@@ -69,7 +69,7 @@ interface ISeats {
     /// @param seat id of the seat
     function payOut(TaskId task, uint256 seat) external;
 
-    /// @notice The pools as they are now; versions name the auditors'. Rounds only.
+    /// @notice The pools as they are now; versions name the auditors'. The game only.
     /// @param task the task
     /// @return solvers numbers of solver seats
     /// @return verifiers version of the verifiers' pool
@@ -94,12 +94,12 @@ interface ISeats {
     /// @return oneWei the bond of the first, in wei
     function countQuestion(TaskId task, uint256 seat, uint256 round, bool isAsk, bool isOpening) external returns (uint256 number, uint256 oneWei);
 
-    /// @notice A seat that was silent leaves, unharmed. Settlement only.
+    /// @notice A seat that was silent leaves, unharmed. The game only.
     /// @param task the task
     /// @param seat id of the seat
     function retire(TaskId task, uint256 seat) external;
 
-    /// @notice Books what a seat earned and owes. Settlement only.
+    /// @notice Books what a seat earned and owes. The game only.
     /// @param task the task
     /// @param seat id of the seat
     /// @param untilRound the last round that is settled
@@ -108,7 +108,7 @@ interface ISeats {
     /// @param feeWei burned of the stake
     function bookSettlement(TaskId task, uint256 seat, uint256 untilRound, uint256 paidWei, uint256 burnedWei, uint256 feeWei) external;
 
-    /// @notice Closes seats and pays finder and submitter their shares. Settlement only.
+    /// @notice Closes seats and pays finder and submitter their shares. The game only.
     /// @param task the task
     /// @param seats ids of seats
     /// @param finder who found it, and is paid for it

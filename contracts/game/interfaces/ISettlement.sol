@@ -60,13 +60,13 @@ interface ISettlement {
     /// @param statement the claim or the vote
     function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement) external;
 
-    /// @notice A posted root fell: its signers are closed, later rounds undone. Contests only.
+    /// @notice A posted root fell: its signers are closed, later rounds undone. The game only.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param finder who found it, and is paid for it
     function fall(TaskId task, uint256 round, address finder) external;
 
-    /// @notice Burns what restitution has left. Tasks only, at the end of a task.
+    /// @notice Burns what restitution has left. The game only, at the end of a task.
     /// @param task the task
     function burnRest(TaskId task) external;
 }

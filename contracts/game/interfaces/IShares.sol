@@ -66,11 +66,11 @@ interface IShares {
     function haltByVote(TaskId task) external;
 
     // Modules --------------------------------------------------------------------------------------------------------
-    /// @notice Creates the token of a new task. Tasks only.
+    /// @notice Creates the token of a new task. The game only.
     /// @param task the task
     function create(TaskId task) external;
 
-    /// @notice A seat settled so much pay. Tasks only.
+    /// @notice A seat settled so much pay. The game only.
     /// @param task the task
     /// @param holder the seat's account
     /// @param amount shares, one a wei

@@ -77,20 +77,20 @@ interface IVotes {
     function judgeAndPost(TaskId task, uint256 round, HandedVote[] calldata handed, HandedVote[] calldata late, uint64 merged, bytes32 root, uint64 signers, bytes calldata signatures) external;
 
     // Modules --------------------------------------------------------------------------------------------------------
-    /// @notice A fault was proven in this very claim. Settlement only.
+    /// @notice A fault was proven in this very claim. The game only.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
     function markConvicted(TaskId task, uint256 round, uint256 slot) external;
 
-    /// @notice Whether a vote that its seat was convicted of is a counted REJECT that made a claim void, and the claim was not restored yet. Settlement only.
+    /// @notice Whether a vote that its seat was convicted of is a counted REJECT that made a claim void, and the claim was not restored yet. The game only.
     /// @param task the task
     /// @param ref the vote
     /// @param seat id of the seat
     /// @return true: it is, and is marked now
     function markRestored(TaskId task, StatementRef calldata ref, uint256 seat) external returns (bool);
 
-    /// @notice Takes what a seat has in the bucket of an epoch. Settlement only.
+    /// @notice Takes what a seat has in the bucket of an epoch. The game only.
     /// @param task the task
     /// @param seat id of the seat
     /// @param epoch 16 rounds: round / 16
